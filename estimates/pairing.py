@@ -14,15 +14,12 @@ def paired(
     """Return both frames' shared rows in one order, with the weights of A's, and what is to be said of them.
 
     ``on``: the columns that name a row. Of a row that several folds of a repeat test, the first test in A stands beside
-    the first in B, and so on. Raises ModelError where a row is in a fold twice, none is shared, their targets differ,
-    or the shared ones of a repeat weigh nothing.
+    the first in B, and so on. Raises ModelError where a row is in a fold twice or has two targets, none is shared,
+    their targets differ, or the shared ones of a repeat weigh nothing.
     """
     by = [*on, "repeat"]
-    for name, frame in zip(names, (a, b), strict=True):
-        twice = int(frame.duplicated([*by, "fold"]).sum())
-        if twice:
-            raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}, fold; a key names one row.")
-    left, right = (_by_test(frame, by) for frame in (a, b))
+    often = any([_tested_often(frame, by, name) for name, frame in zip(names, (a, b), strict=True)])
+    left, right = (_by_test(frame, by) if often else frame.set_index(by).sort_index() for frame in (a, b))
     shared = left.index.intersection(right.index)
     if not len(shared):
         raise ModelError(f"{names[0]} and {names[1]} share no row by {', '.join(on)}; compare runs of the same split.")
@@ -37,15 +34,49 @@ def paired(
             f"the weights of {names[0]} are 0 on all shared rows of a repeat ({len(shared):,} rows are shared), so "
             "there is no score; compare rows that weigh something."
         )
-    notes = []
-    if len(shared) < max(len(a), len(b)):
-        sizes = f"{len(a):,} in {names[0]} and {len(b):,} in {names[1]}"
-        notes.append(f"Compared on the {len(shared):,} shared rows of {sizes}.")
+    notes = [] if len(shared) == len(a) == len(b) else _left_out(left, (a, b), on, names)
     if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
         notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
     right, note = _weighed_as(left, right, names)
-    left, right = (frame.droplevel(-1).reset_index() for frame in (left, right))
+    left, right = ((frame.droplevel(-1) if often else frame).reset_index() for frame in (left, right))
     return left, right, (*note, *notes)
+
+
+def _tested_often(frame: pd.DataFrame, by: list[str], name: str) -> bool:
+    """Return whether several folds of a repeat test a row; ModelError where ``by`` names two rows."""
+    again = int(frame.duplicated(by).sum())
+    if not again:
+        return False
+    twice = int(frame.duplicated([*by, "fold"]).sum())
+    if twice:
+        raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}, fold; a key names one row.")
+    others = again - int(frame.duplicated([*by, "y"]).sum())
+    if others:
+        raise ModelError(
+            f"{others:,} rows of {name} have the same {', '.join(by)} and another target; a key names one row."
+        )
+    return True
+
+
+def _left_out(
+    shared: pd.DataFrame, frames: tuple[pd.DataFrame, pd.DataFrame], on: list[str], names: tuple[str, str]
+) -> list[str]:
+    """Return what is to be said of the rows, and of the tests of shared rows, that one frame alone has."""
+    tests = [frame.groupby(on, observed=True, dropna=False).size() for frame in (shared, *frames)]
+    rows, notes = [len(each) for each in tests], []
+    if rows[0] < max(rows):
+        notes.append(f"Compared on the {rows[0]:,} shared rows of {_of_both(rows[1:], names)}.")
+    of_shared = [int(each.reindex(tests[0].index).sum()) for each in tests]
+    if of_shared[0] < max(of_shared):
+        notes.append(
+            f"Compared on the first tests of each row, as many as both have: {of_shared[0]:,} of "
+            f"{_of_both(of_shared[1:], names)}."
+        )
+    return notes
+
+
+def _of_both(numbers: list[int], names: tuple[str, str]) -> str:
+    return f"{numbers[0]:,} in {names[0]} and {numbers[1]:,} in {names[1]}"
 
 
 def _by_test(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -381,7 +382,7 @@ def fold_column(repeat: int) -> str:
 
 def fold_columns(names: Sequence[str]) -> list[str]:
     """Return those names that are columns of codes, one a repeat."""
-    return [name for name in names if name == "fold" or name.startswith("fold_r")]
+    return [name for name in names if re.fullmatch(r"fold(_r\d+)?", name)]
 
 
 def _codes_in(rows: pa.Table) -> Codes:

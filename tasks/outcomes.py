@@ -111,7 +111,7 @@ class SplitAudit(Audit, Outcome):
 
     def intact(self) -> bool:
         """Return whether every check could run: what stood in the way of one may be gone the next time."""
-        return all(finding.ran for finding in self.findings)
+        return all(finding.ran for finding in (*self.findings, *self.ignored))
 
 
 class KeptFile(Outcome):

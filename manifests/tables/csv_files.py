@@ -20,8 +20,9 @@ SEPARATORS = (",", ";", "\t", "|")
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 SAMPLE_BYTES, SAMPLE_LINES = 65_536, 50
 UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is packed
-QUOTED = re.compile(r'"(?:[^"]|"")*"')
-CUT = re.compile(r'"(?:[^"]|"")*\Z')  # the quotes in which a sample ends
+OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: an inch mark in one is no quote
+QUOTED = re.compile(OPENED + '"')
+CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 

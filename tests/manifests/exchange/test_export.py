@@ -347,6 +347,8 @@ def test_a_table_of_groups_with_several_repeats_is_not_half_taken(tmp_path: Path
     spec = {"columns": {"key": "id", "group": "g"}, "strategy": "Repeated"}
     manifest = decide(spec | {"params": {"strategy": inner, "n_repeats": 2}}, frame)
     export(manifest, "groups", tmp_path / "groups.parquet")
+    one = pd.DataFrame({"group": [f"g{i}" for i in range(12)], "fold": [0, 1] * 6, "fold_reason": "by hand"})
+    assert import_groups(one, frame, "id", "g").n_splits == 2
     with pytest.raises(SplitError, match=r"holds 2 repeats \(fold and fold_r2\); keep one of them, and call it fold"):
         import_groups(tmp_path / "groups.parquet", frame, "id", "g")
 

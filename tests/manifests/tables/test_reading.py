@@ -154,6 +154,14 @@ def test_quotes_in_which_a_sample_of_a_file_ends_say_nothing_of_its_numbers(tmp_
     assert read_table(path)["cost"].to_pylist() == [2.5] * 21
 
 
+@pytest.mark.parametrize("inches", [['0;1,5;Rohr 5"'], ['0;1,5;Rohr 5"', 'Rohr 3";1,5;x', "0;1,5;x"]])
+def test_inch_marks_within_a_value_open_no_quotes(inches: list[str], tmp_path: Path) -> None:
+    """Neither the end of a sample nor the next mark closes them: only a value that starts with one is in quotes."""
+    rows = [*inches, *(f"{i};{i},25;Rohr" for i in range(1, 6_000))]
+    path = written(tmp_path, "pipes.csv", "\n".join(["id;cost;ware, size, kind, use", *rows, ""]))
+    assert read_table(path)["cost"].to_pylist() == [1.5] * len(inches) + [i + 0.25 for i in range(1, 6_000)]
+
+
 def test_copies_and_logs_in_a_folder_are_no_rows(tmp_path: Path) -> None:
     """Of a notebook, of a table's own log, and half of what another process is writing."""
     for name in ("a.csv", ".ipynb_checkpoints/a-checkpoint.csv", "_log/a.csv", ".writing-7-b.csv"):
