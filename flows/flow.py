@@ -26,7 +26,7 @@ from evenfold.tasks import parameters
 from evenfold.tasks.results.block import use_named_store
 from evenfold.tasks.results.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
-from evenfold.tasks.runtime.orphans import guarded
+from evenfold.tasks.runtime.orphans import guarded, in_each_fork
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
@@ -62,6 +62,14 @@ _CHECKED: ContextVar[bool] = ContextVar("evenfold_checked", default=False)
 BEGIN_SECONDS = 1.0
 _COUNTING = threading.Lock()
 _HUSHED: list[Callable[[], None]] = []  # one way back, as often as flows are under way
+
+
+def _begin_anew() -> None:
+    global _COUNTING
+    _COUNTING = threading.Lock()
+
+
+in_each_fork(_begin_anew)
 
 
 class _Begun:

@@ -20,9 +20,18 @@ from evenfold.manifests import read_table
 from evenfold.manifests.tables.addresses import from_everywhere, is_address
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.orphans import in_each_fork
 
 _NAMING = threading.Lock()  # of processes only a moment is left, between a look at the time and the deletion
 TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
+
+
+def _begin_anew() -> None:
+    global _NAMING
+    _NAMING = threading.Lock()
+
+
+in_each_fork(_begin_anew)
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:

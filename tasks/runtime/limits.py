@@ -24,7 +24,7 @@ from evenfold.splitters import EvenfoldError
 from evenfold.splitters.importing import import_beforehand
 from threadpoolctl import ThreadpoolController
 
-from .orphans import marked_environment
+from .orphans import in_each_fork, marked_environment
 from .settings import Settings
 
 R = TypeVar("R")
@@ -37,6 +37,14 @@ PRELOADED = ("evenfold.tasks.fits",)
 PRELOADED_PACKAGES = ("sklearn", "imblearn")
 _STARTING, _COUNTING = threading.Lock(), threading.Lock()
 _UNLOGGED: list[AbstractContextManager[Any]] = []  # one context, as often as blocks hold it
+
+
+def _begin_anew() -> None:
+    global _STARTING, _COUNTING
+    _STARTING, _COUNTING = threading.Lock(), threading.Lock()
+
+
+in_each_fork(_begin_anew)
 
 
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:

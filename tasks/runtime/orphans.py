@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 MARK = "EVENFOLD_STARTED_BY"
@@ -28,6 +28,23 @@ _GUARDS: dict[int, subprocess.Popen[bytes]] = {}
 _COUNTING = threading.Lock()
 _under_way = 0
 _mark_before: str | None = None
+
+
+def in_each_fork(reset: Callable[[], None]) -> None:
+    """Have ``reset`` run first in every process that is forked from this one, which has its memory but no threads."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=reset)
+
+
+def _begin_anew() -> None:
+    global _COUNTING, _under_way, _mark_before
+    _COUNTING, _under_way, _mark_before = threading.Lock(), 0, None
+    for process in _GUARDS.values():  # which wait for the end of all who hold their pipes
+        if process.stdin:
+            process.stdin.close()
+
+
+in_each_fork(_begin_anew)
 
 
 def guard() -> None:
@@ -56,6 +73,7 @@ def guarded() -> Iterator[None]:
     The environment has a mark meanwhile, and is as before when the last of the blocks that overlap has ended.
     """
     global _under_way, _mark_before
+    process = os.getpid()
     with _COUNTING:
         guard()
         _under_way += 1
@@ -66,11 +84,12 @@ def guarded() -> Iterator[None]:
     try:
         yield
     finally:
-        with _COUNTING:
-            _under_way -= 1
-            if _under_way == 0 and os.environ.pop(MARK, None) is not None:
-                _tell_guard(b"-")
-                os.environ.update({} if _mark_before is None else {MARK: _mark_before})
+        if os.getpid() == process:  # a fork that leaves the block has not entered it
+            with _COUNTING:
+                _under_way -= 1
+                if _under_way == 0 and os.environ.pop(MARK, None) is not None:
+                    _tell_guard(b"-")
+                    os.environ.update({} if _mark_before is None else {MARK: _mark_before})
 
 
 def _tell_guard(what: bytes) -> None:

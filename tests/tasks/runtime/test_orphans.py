@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,14 +15,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from evenfold.flows import flow
 from evenfold.tasks import Home
+from evenfold.tasks.results import files
+from evenfold.tasks.runtime import limits, orphans as orphans_module
 from evenfold.tasks.runtime.orphans import MARK, guarded, marked_environment, orphans
 from servers import wait_until
 
 from evenfold import flows
 
 STARTING = """
-import json, os, subprocess, sys
+import json, os, signal, subprocess, sys
 from evenfold.tasks.runtime.orphans import guard, guarded, marked_environment
 
 def start(**how):
@@ -39,7 +43,18 @@ with guarded():
     with guarded():
         pass
     started["inside too"] = start()
+    if sys.argv[1] == "forked":
+        told, telling = os.pipe()
+        if not os.fork():
+            with guarded():
+                os.write(telling, str(start()).encode())
+                os.kill(os.getpid(), 9)
+        started["of a fork"] = int(os.read(told, 20))
     if sys.argv[1] == "killed":
+        started["fork"] = os.fork()
+        if not started["fork"]:
+            os.close(1)
+            signal.pause()
         tell()
         os.kill(os.getpid(), 9)
 started["after"] = start()
@@ -72,16 +87,40 @@ def _runs(pid: int) -> bool:
 
 @pytest.mark.parametrize(
     ("how", "stay"),
-    [("in order", {"before", "inside", "inside too", "apart", "after"}), ("killed", {"before", "apart"})],
+    [
+        ("in order", {"before", "inside", "inside too", "apart", "after"}),
+        ("forked", {"before", "inside", "inside too", "apart", "after"}),
+        ("killed", {"before", "apart", "fork"}),
+    ],
 )
 def test_only_what_a_flow_has_started_ends_with_its_process(how: str, stay: set[str]) -> None:
-    """What is ours always; what was started while a flow ran, where it was killed, but not what leads a session."""
+    """What is ours always; what was started while a flow ran, where it was killed, but not what leads a session.
+
+    A fork is a process of its own: it has a guard for its own flows, and does not keep that of another waiting.
+    """
     with ended(how) as started:
         wait_until(lambda: alive(started) == stay, "the end of what was ours", 15)
         time.sleep(1.0)
         assert alive(started) == stay
         # What has no flow to wait for is named to the user, and nothing of the user's own.
         assert not {started["before"], started["apart"]} & {pid for pid, _ in orphans()}
+
+
+def _take_part(home: Home) -> None:
+    with guarded(), flow._quiet(), limits.unlogged(), files.asking("rows.csv", home):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_waits_for_no_thread_that_it_does_not_have(home: Home) -> None:
+    """It inherits locks as they are, held by threads of the process that it was forked from."""
+    child = multiprocessing.get_context("fork").Process(target=_take_part, args=(home,))
+    with orphans_module._COUNTING, flow._COUNTING, limits._COUNTING, files._NAMING:
+        child.start()
+        child.join(20)
+    child.kill()
+    child.join()
+    assert child.exitcode == 0
 
 
 def test_a_flow_leaves_no_mark_in_the_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
