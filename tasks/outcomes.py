@@ -196,11 +196,12 @@ class DrawsResult(Fit):
 
 
 class FinalModel(Outcome):
-    """A fitted model in a skops file, and how many rows it learned from."""
+    """A fitted model in a skops file, and how many rows it learned from; ``learnt``: its key without metrics."""
 
     key: str
     file: KeptFile
     n_train: int
+    learnt: str = ""
 
     def intact(self) -> bool:
         """Return whether the model still lies there, undamaged."""
