@@ -1,9 +1,14 @@
-"""The rows that two frames of predictions share, side by side and weighed alike."""
+"""The rows that two frames of predictions share, side by side and weighed alike, and the classes that they name."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.registry import metric_of
 
 from .results import ModelError
 
@@ -14,15 +19,12 @@ def paired(
     """Return both frames' shared rows in one order, with the weights of A's, and what is to be said of them.
 
     ``on``: the columns that name a row. Of a row that several folds of a repeat test, the first test in A stands beside
-    the first in B, and so on. Raises ModelError where a row is in a fold twice, none is shared, their targets differ,
-    or the shared ones of a repeat weigh nothing.
+    the first in B, and so on. Raises ModelError where a row is in a fold twice or has two targets, none is shared,
+    their targets differ, or the shared ones of a repeat weigh nothing.
     """
     by = [*on, "repeat"]
-    for name, frame in zip(names, (a, b), strict=True):
-        twice = int(frame.duplicated([*by, "fold"]).sum())
-        if twice:
-            raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}, fold; a key names one row.")
-    left, right = (_by_test(frame, by) for frame in (a, b))
+    often = any([_tested_often(frame, by, name) for name, frame in zip(names, (a, b), strict=True)])
+    left, right = (_by_test(frame, by) if often else frame.set_index(by).sort_index() for frame in (a, b))
     shared = left.index.intersection(right.index)
     if not len(shared):
         raise ModelError(f"{names[0]} and {names[1]} share no row by {', '.join(on)}; compare runs of the same split.")
@@ -37,15 +39,49 @@ def paired(
             f"the weights of {names[0]} are 0 on all shared rows of a repeat ({len(shared):,} rows are shared), so "
             "there is no score; compare rows that weigh something."
         )
-    notes = []
-    if len(shared) < max(len(a), len(b)):
-        sizes = f"{len(a):,} in {names[0]} and {len(b):,} in {names[1]}"
-        notes.append(f"Compared on the {len(shared):,} shared rows of {sizes}.")
+    notes = [] if len(shared) == len(a) == len(b) else _left_out(left, (a, b), on, names)
     if not np.array_equal(left["fold"].to_numpy(), right["fold"].to_numpy()):
         notes.append("The folds differ, so there is no test by folds, and the models had different training rows.")
     right, note = _weighed_as(left, right, names)
-    left, right = (frame.droplevel(-1).reset_index() for frame in (left, right))
+    left, right = ((frame.droplevel(-1) if often else frame).reset_index() for frame in (left, right))
     return left, right, (*note, *notes)
+
+
+def _tested_often(frame: pd.DataFrame, by: list[str], name: str) -> bool:
+    """Return whether several folds of a repeat test a row; ModelError where ``by`` names two rows."""
+    again = int(frame.duplicated(by).sum())
+    if not again:
+        return False
+    twice = int(frame.duplicated([*by, "fold"]).sum())
+    if twice:
+        raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}, fold; a key names one row.")
+    others = again - int(frame.duplicated([*by, "y"]).sum())
+    if others:
+        raise ModelError(
+            f"{others:,} rows of {name} have the same {', '.join(by)} and another target; a key names one row."
+        )
+    return True
+
+
+def _left_out(
+    shared: pd.DataFrame, frames: tuple[pd.DataFrame, pd.DataFrame], on: list[str], names: tuple[str, str]
+) -> list[str]:
+    """Return what is to be said of the rows, and of the tests of shared rows, that one frame alone has."""
+    tests = [frame.groupby(on, observed=True, dropna=False).size() for frame in (shared, *frames)]
+    rows, notes = [len(each) for each in tests], []
+    if rows[0] < max(rows):
+        notes.append(f"Compared on the {rows[0]:,} shared rows of {_of_both(rows[1:], names)}.")
+    of_shared = [int(each.reindex(tests[0].index).sum()) for each in tests]
+    if of_shared[0] < max(of_shared):
+        notes.append(
+            f"Compared on the first tests of each row, as many as both have: {of_shared[0]:,} of "
+            f"{_of_both(of_shared[1:], names)}."
+        )
+    return notes
+
+
+def _of_both(numbers: list[int], names: tuple[str, str]) -> str:
+    return f"{numbers[0]:,} in {names[0]} and {numbers[1]:,} in {names[1]}"
 
 
 def _by_test(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -69,3 +105,44 @@ def same_answers(a: pd.DataFrame, b: pd.DataFrame) -> bool:
     """Return whether two paired frames have the same predictions, whatever their metric."""
     names = [name for name in a if name in b and str(name).partition("_")[0] in ("prediction", "proba", "decision")]
     return np.array_equal(a[names].to_numpy(), b[names].to_numpy())
+
+
+def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[Any, ...]:
+    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y.
+
+    A model may know, and predict, a class that none of these rows is of. A column of somebody's own makes no class
+    where the others are probabilities of all that their model knows. Raises ModelError where labels are both numbers
+    and text.
+    """
+    y, task = a["y"].to_numpy(), metric_of(metric).task
+    if task == "regression" or (task is None and y.dtype.kind == "f"):
+        return ()
+    labels = set(np.unique(y).tolist())
+    for frame in (a, b):
+        labels |= set(_predicted(frame, y))
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise ModelError(
+            f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
+        )
+    read = next(type(label) for label in labels)
+    for said in {said for frame in (a, b) for said in _named_by_columns(frame, labels)}:
+        with suppress(ValueError):  # a column of somebody's own
+            labels.add(said == "True" if read is bool else read(said))
+    return tuple(sorted(labels))
+
+
+def _predicted(frame: pd.DataFrame, y: np.ndarray[Any, Any]) -> list[Any]:
+    """Return the labels that are predicted, without those of y in a shorter float."""
+    said = frame["prediction"].dropna().unique()
+    if said.dtype.kind == y.dtype.kind == "f":
+        said = said[~np.isin(said, y.astype(said.dtype))]
+    return list(said.tolist())
+
+
+def _named_by_columns(frame: pd.DataFrame, labels: set[Any]) -> Iterator[str]:
+    """Yield what further columns name: those beside probabilities that lack something to 1, and beside decisions."""
+    for kind in ("proba_", "decision_"):
+        known = [f"{kind}{label}" for label in labels if f"{kind}{label}" in frame]
+        whole = kind == "proba_" and np.allclose(frame[known].sum(axis="columns"), 1)
+        if known and not whole:
+            yield from (str(name).removeprefix(kind) for name in frame if str(name).startswith(kind) and name != kind)

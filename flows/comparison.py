@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics, compare
 from evenfold.estimates.metrics.registry import ALIASES
-from evenfold.estimates.metrics.scoring import of_positive
+from evenfold.estimates.metrics.scoring import OF_ONE_CLASS, of_positive
 from evenfold.estimates.models.spec import Task
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Engine, Repeats
@@ -57,7 +59,7 @@ def compare_runs(
     shared = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
     if not shared:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one with --metric.")
-    asked = named_metrics(pair.a, shared)
+    asked = named_metrics(pair.a, metrics) if metrics else shared  # recorded names are complete
     with running(engine):
         a, b, repeat_notes = _repeated(pair, plan, repeats)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
@@ -78,16 +80,35 @@ def compare_runs(
 def named_metrics(recorded: Recorded, metrics: Sequence[str]) -> list[str]:
     """Return metrics, or their aliases, each once and as it is named for a recorded evaluation's target.
 
-    Raises ModelError where one is no metric, or cannot score that target.
+    Its classes are those of its rows and of its probabilities. Raises ModelError where one is no metric, or cannot
+    score that target.
     """
     y = recorded.predictions["y"].to_numpy()
     told = recorded.params.get("model.task", "regression" if y.dtype.kind == "f" else "classification")
     task: Task = "regression" if told == "regression" else "classification"
-    classes = () if task == "regression" else tuple(np.unique(y).tolist())
-    known = [ALIASES.get(metric.lower(), metric) for metric in metrics]
-    named = list(dict.fromkeys(of_positive(known, classes, recorded.params.get("model.positive"))))
+    classes = () if task == "regression" else _classes(recorded.predictions)
+    known: Sequence[str] = [ALIASES.get(metric.lower(), metric) for metric in metrics]
+    if not set(known).isdisjoint(OF_ONE_CLASS):
+        positive: str | bool | None = recorded.params.get("model.positive")
+        if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
+            positive = positive == "True"
+        known = of_positive(known, classes, positive)
+    named = list(dict.fromkeys(known))
     check_metrics(named, task, classes)
     return named
+
+
+def _classes(predictions: pd.DataFrame) -> tuple[Any, ...]:
+    """Return the classes, sorted, that rows are of or have probabilities for; a look's rows may be all of one."""
+    names = list(predictions.columns)
+    labels = {str(label): label for label in np.unique(predictions["y"].to_numpy()).tolist()}
+    kind = type(next(iter(labels.values()), ""))
+    for name in names[names.index("row") :]:
+        label = str(name).removeprefix("proba_")
+        if label not in labels and label != name:
+            with suppress(ValueError):  # dates are read as numbers
+                labels[label] = label == "True" if kind is bool else kind(label)
+    return tuple(sorted(labels.values()))
 
 
 def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool, tuple[str, str]]:

@@ -56,7 +56,10 @@ def audit_split(
     """
     named, limit = _named_features(split, features), Settings.memory_of(memory)
     with unlogged():
-        return SplitAudit(**dict(_found(split, named, exclude, gates, limit)))
+        told = SplitAudit(**dict(_found(split, named, exclude, gates, limit)))
+    if not told.intact():
+        _audit.cache_clear()
+    return told
 
 
 def _found(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypedDict, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -45,8 +45,6 @@ from .work import (
     work_of,
 )
 
-R = TypeVar("R")
-
 
 def split_title(manifest: Manifest, i: int) -> str:
     """Return what people call split ``i``."""
@@ -74,7 +72,7 @@ def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLi
     """
     work = work_of(split, model)
     key = _unchanged(fit_fold, key_of_split(work, i))
-    return _in_time(time_limit, split_title(work.manifest, i), _fit_fold, split, i, model, key)
+    return within(time_limit, split_title(work.manifest, i), _fit_fold, split, i, model, key)
 
 
 def _fit_fold(split: SplitRef, i: int, model: Any, key: str) -> FoldResult:
@@ -156,7 +154,7 @@ def fit_draws(
     resampled = _resampled(apparent)
     key = _unchanged(fit_draws, key_of_block(work, block, resampled))
     name = f"draws {block[0]}-{block[1] - 1}"
-    return _in_time(time_limit, name, _fit_draws, split, block, model, resampled, key)
+    return within(time_limit, name, _fit_draws, split, block, model, resampled, key)
 
 
 def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: str) -> DrawsResult:
@@ -185,7 +183,7 @@ def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit:
     """Fit a model on each fold of a block of very many, and keep their predictions in one file. Raises as fit_fold."""
     work = work_of(split, model)
     key = _unchanged(fit_folds, key_of_block(work, block))
-    return _in_time(time_limit, f"folds {block[0]}-{block[1] - 1}", _fit_folds, split, block, model, key)
+    return within(time_limit, f"folds {block[0]}-{block[1] - 1}", _fit_folds, split, block, model, key)
 
 
 def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResult:
@@ -232,7 +230,7 @@ def fit_further(
     """
     work = work_of(split, model)
     key = _unchanged(fit_further, key_of_pair(work, *further_pairs(work, asked)[i]))
-    return _in_time(time_limit, f"{_asked(asked)}, further fit {i}", _fit_further, split, asked, i, model, key)
+    return within(time_limit, f"{_asked(asked)}, further fit {i}", _fit_further, split, asked, i, model, key)
 
 
 def _fit_further(split: SplitRef, asked: str | int, i: int, model: Any, key: str) -> Refit:
@@ -273,7 +271,7 @@ def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeL
     """
     work = work_of(split, model)
     key = _unchanged(fit_inner, key_of_inner(work, i))
-    return _in_time(time_limit, f"inside {split_title(work.manifest, i)}", _fit_inner, split, i, model, key)
+    return within(time_limit, f"inside {split_title(work.manifest, i)}", _fit_inner, split, i, model, key)
 
 
 def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
@@ -313,7 +311,7 @@ def fit_all(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = Non
     """Fit all rows that may be used and score the same rows: the apparent score, with its predictions."""
     work = work_of(split, model)
     key = _unchanged(fit_all, key_of_all(work))
-    return _in_time(time_limit, "all rows", _fit_rows, split, model, "all rows", key)
+    return within(time_limit, "all rows", _fit_rows, split, model, "all rows", key)
 
 
 @step(run_name=lambda split, **_: f"fit and score the holdout of {split.name}", run_tags=_tags)
@@ -321,7 +319,7 @@ def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit =
     """Fit every row but the locked ones, and score the locked ones. Record the look first: see ``record_look``."""
     work = work_of(split, model)
     key = key_of(work, f"holdout {work.manifest.split_id}")
-    return _in_time(time_limit, "holdout", _fit_rows, split, model, "holdout", key)
+    return within(time_limit, "holdout", _fit_rows, split, model, "holdout", key)
 
 
 def _fit_rows(split: SplitRef, model: Any, name: str, key: str) -> FoldResult:
@@ -346,8 +344,12 @@ def final_key(work: Work, i: int | None = None) -> str:
 
 
 def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int | None]) -> None:
-    """Raise EvaluationError where a kept model, given as ``name``, is of none of ``splits``; None is all rows."""
-    if not any(model.key == final_key(work, i) for i in splits):
+    """Raise EvaluationError where a kept model, given as ``name``, is of none of ``splits``; None is all rows.
+
+    The metrics of its recipe may be others, for nothing is learnt from them.
+    """
+    bare = work.without_metrics()
+    if not any(model.key == final_key(work, i) or model.learnt == final_key(bare, i) for i in splits):
         on = f"{work.manifest.name} {work.manifest.version}"
         raise EvaluationError(
             f"the model that is given as {name} is not {work.problem.model.title} on these rows of {on}, but of "
@@ -383,11 +385,8 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
 
     path = Home.here().shared / "models" / f"{key}.skops"
     write_aside(path, lambda aside: skops.io.dump(trained, aside))
-    return FinalModel(key=key, file=KeptFile.of(path), n_train=int(rows.size))
-
-
-def _in_time(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
-    return within(seconds, name, function, *arguments)
+    learnt = final_key(work.without_metrics(), i)
+    return FinalModel(key=key, file=KeptFile.of(path), n_train=int(rows.size), learnt=learnt)
 
 
 def _unchanged(task: Any, key: str) -> str:

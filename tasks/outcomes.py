@@ -111,7 +111,7 @@ class SplitAudit(Audit, Outcome):
 
     def intact(self) -> bool:
         """Return whether every check could run: what stood in the way of one may be gone the next time."""
-        return all(finding.ran for finding in self.findings)
+        return all(finding.ran for finding in (*self.findings, *self.ignored))
 
 
 class KeptFile(Outcome):
@@ -196,11 +196,12 @@ class DrawsResult(Fit):
 
 
 class FinalModel(Outcome):
-    """A fitted model in a skops file, and how many rows it learned from."""
+    """A fitted model in a skops file, and how many rows it learned from; ``learnt``: its key without metrics."""
 
     key: str
     file: KeptFile
     n_train: int
+    learnt: str = ""
 
     def intact(self) -> bool:
         """Return whether the model still lies there, undamaged."""

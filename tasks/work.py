@@ -76,6 +76,10 @@ class Work:
         """Whether the table does not fit into memory, so that the model learns from it batch by batch."""
         return self.lines is not None
 
+    def without_metrics(self) -> Work:
+        """Return the same with a recipe that names no metrics, by which nothing is learnt."""
+        return replace(self, problem=replace(self.problem, model=self.problem.model.model_copy(update={"metrics": ()})))
+
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
         train, test = self.manifest.pair(i)

@@ -162,6 +162,12 @@ class AgainLearnt(ShuffleSplit):
         return np.sort(train[stream.below(train.size, train.size)]), test
 
 
+class Unrepeated(ShuffleSplit):
+    """Says that it draws with replacement, and does not."""
+
+    promises = ShuffleSplit.promises | {"with_replacement"}
+
+
 class AgainTested(ShuffleSplit):
     """Draws what it tests with replacement."""
 

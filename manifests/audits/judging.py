@@ -43,7 +43,8 @@ def judged(
 ) -> Audit:
     """Return what the checks came to beside their limits; every check is run once, those that are off are not.
 
-    A check that raises could not run, whatever it raises, and the others are run.
+    A check that raises could not run, whatever it raises, and the others are run; but OSError and MemoryError are
+    raised, for they are of the machine and its networks and may be over at the next try.
 
     What a check with a reason to be ignored finds is told with that reason, and fails nothing. ``priced`` adds to what
     was found beyond its limit what it costs.
@@ -75,6 +76,8 @@ def _outcome(check: Check) -> Outcome | CouldNotRun:
         return check()
     except (SplitError, pa.ArrowException) as error:
         return CouldNotRun(str(error))
+    except (OSError, MemoryError):
+        raise
     except Exception as error:
         # Not foreseen. It costs no other check its answer, and its own words may quote a value.
         at = traceback.extract_tb(error.__traceback__)[-1]

@@ -21,6 +21,7 @@ class Labelled:
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
         self.index = np.arange(len(self))[::-1]
+        self.shape = self.values.shape
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
@@ -48,13 +49,21 @@ CONTAINERS: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What a splitter, as it is afterwards, did when it first split some rows: their pairs, and what it left alone."""
+    """What a splitter, as it is afterwards, did when it first split some rows: their pairs, or the error that it
+    raised instead, and what it left alone."""
 
     splitter: Splitter
-    pairs: list[Pair]
+    outcome: list[Pair] | Exception
     inputs_alone: bool
     itself_alone: bool
     global_alone: bool
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The pairs; raises the splitter's own error where there are none."""
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
 
 
 @dataclass(frozen=True)
@@ -81,9 +90,10 @@ class Data:
         return self._once(splitter, container, lambda: _watch(copy.deepcopy(splitter), self.into(container)))
 
     def into(self, container: str) -> Data:
-        """Return these rows in other containers, or in new ones of the same kind."""
+        """Return these rows in other containers, or in new ones of the same kind; X is never a list."""
         put = CONTAINERS[container]
-        y, groups, X = (None if values is None else put(values) for values in (self.y, self.groups, self.X))
+        y, groups = (None if values is None else put(values) for values in (self.y, self.groups))
+        X = None if self.X is None else (copy.deepcopy if container == "list" else put)(self.X)
         return Data(self.n, y, groups, {name: put(values) for name, values in self.roles.items()}, self._known, X)
 
     def count(self, splitter: Splitter) -> int:
@@ -131,10 +141,13 @@ class Data:
 
 def _watch(splitter: Splitter, data: Data) -> Seen:
     inputs, itself, state = copy.deepcopy(data.everything()), repr(vars(splitter)), random_state()
-    pairs = data.split(splitter)
+    try:
+        outcome: list[Pair] | Exception = data.split(splitter)
+    except Exception as error:  # which is no change of anything; whoever asks for the pairs meets it
+        outcome = error
     now = data.everything()
     untouched = all(np.array_equal(np.asarray(inputs[name]), np.asarray(now[name])) for name in inputs)
-    return Seen(splitter, pairs, untouched, repr(vars(splitter)) == itself, random_state() == state)
+    return Seen(splitter, outcome, untouched, repr(vars(splitter)) == itself, random_state() == state)
 
 
 def random_state() -> tuple[Any, ...]:
@@ -219,6 +232,11 @@ def same(some: list[Pair], others: list[Pair]) -> bool:
     return len(some) == len(others) and all(
         np.array_equal(a, b) for one, other in zip(some, others, strict=True) for a, b in zip(one, other, strict=True)
     )
+
+
+def repeats_a_row(pairs: list[Pair]) -> bool:
+    """Return whether any train set lists a row more than once."""
+    return any(np.unique(train).size < train.size for train, _ in pairs)
 
 
 def spread(counts: NDArray[Any]) -> int:

@@ -6,12 +6,12 @@ import copy
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, Splitter, codes_of, shares_of_parts
+from evenfold.splitters.base import DrawSplitter, Pair, Splitter, codes_of, shares_of_parts
 from evenfold.splitters.encoding import encode
 from evenfold.splitters.times import ends_of, gap_of, later, rows_in, times_of
 from numpy.typing import NDArray
 
-from .checks import MORE, Data, check, data_for, same, spread
+from .checks import MORE, Data, check, data_for, repeats_a_row, same, spread
 
 
 @check("keeps train and test apart", "disjoint")
@@ -115,7 +115,16 @@ def _no_empty_fold(splitter: Splitter, data: Data) -> bool:
 def _out_of_bag(splitter: Splitter, data: Data) -> bool:
     pairs = data.pairs(splitter)
     rest = all(np.array_equal(np.setdiff1d(np.arange(data.n), train), test) for train, test in pairs)
-    return rest and any(np.unique(train).size < train.size for train, _ in pairs)
+    return rest and repeats_a_row(pairs)
+
+
+@check("repeats a row in some train set", "with_replacement")
+def _with_replacement(splitter: Splitter, data: Data) -> bool:
+    if repeats_a_row(data.pairs(splitter)):
+        return True
+    # In draws of few rows hardly any row is drawn again; in many such draws some are.
+    many = copy.deepcopy(splitter)
+    return isinstance(many, DrawSplitter) and repeats_a_row(data.split(many.set_params(n_splits=200)))
 
 
 @check("trains on n draws", "n_draws")

@@ -93,3 +93,35 @@ def test_a_comparison_is_of_rows_however_often_each_is_tested(
 def test_the_same_split_of_a_row_is_there_once() -> None:
     with pytest.raises(ModelError, match=r"442 rows of A have the same row, repeat, fold; a key names one row\."):
         compare(pd.concat([DIABETES_ONCE, DIABETES_ONCE]), DIABETES_ONCE, "mae")
+
+
+def test_a_key_that_names_two_rows_is_refused_whatever_their_folds() -> None:
+    """Rows of one fold that have the keys of another's are no second tests of these: their targets differ."""
+    first = DIABETES_ONCE.sort_values("row")
+    frame = first.assign(row=first["row"] // 2, fold=first["row"] % 2)
+    others = int((first["y"].to_numpy()[::2] != first["y"].to_numpy()[1::2]).sum())
+    with pytest.raises(ModelError, match=rf"{others} rows of A have the same row, repeat and another target; a key"):
+        compare(frame, frame, MAE)
+
+
+def test_the_notes_count_rows_as_rows_and_tests_as_tests() -> None:
+    few = DIABETES_ONCE.query("row < 200")
+    all_rows = "Compared on the 200 shared rows of 442 in A and 200 in B."
+    tests = "Compared on the first tests of each row, as many as both have: 200 of 400 in A and 200 in B."
+    assert compare(twice(DIABETES_ONCE), twice(few), MAE).notes[0] == all_rows
+    assert compare(twice(DIABETES_ONCE), few, MAE).notes[:2] == (all_rows, tests)
+    assert compare(twice(few), few, MAE).notes[0] == tests
+    assert not [note for note in compare(twice(few), twice(few), MAE).notes if "Compared on" in note]
+
+
+def test_rows_that_are_tested_once_are_not_put_in_the_order_of_their_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most comparisons are of such rows, and at a million of them the order costs more than all else together."""
+    ordered: list[str] = []
+    sort = pd.DataFrame.sort_values
+    monkeypatch.setattr(
+        pd.DataFrame, "sort_values", lambda frame, by, **how: ordered.append(by) or sort(frame, by, **how)
+    )
+    compare(DIABETES_ONCE, worse(DIABETES_ONCE), MAE)
+    assert "fold" not in ordered
+    compare(twice(DIABETES_ONCE), DIABETES_ONCE, MAE)
+    assert ordered.count("fold") == 2

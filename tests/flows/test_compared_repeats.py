@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,9 @@ def test_the_verdict_is_that_of_ten_repeats_of_the_strategy_and_their_fits_are_k
     assert (one.repeats, one.n_fits) == (1, 6)
 
 
-def recorded(y: Any, **params: str) -> Recorded:
-    return Recorded("a", "a", {}, {f"model.{name}": value for name, value in params.items()}, pd.DataFrame({"y": y}))
+def recorded(y: Any, probabilities: Sequence[str] = (), **params: str) -> Recorded:
+    predictions = pd.DataFrame({"row": range(len(y)), "y": y, **{f"proba_{label}": 0.5 for label in probabilities}})
+    return Recorded("a", "a", {}, {f"model.{name}": value for name, value in params.items()}, predictions)
 
 
 def test_a_comparison_asks_for_each_metric_once_as_its_target_names_it() -> None:
@@ -96,6 +98,41 @@ def test_a_comparison_asks_for_each_metric_once_as_its_target_names_it() -> None
     assert named_metrics(words, ["f1", "acc"]) == ["f1 of yes", "accuracy"]
     assert named_metrics(recorded(["no", "yes"], positive="no"), ["recall"]) == ["recall of no"]
     assert named_metrics(recorded([0, 1, 1], task="classification"), ["f1"]) == ["f1"]
+
+
+@pytest.mark.parametrize(
+    ("run", "named"),
+    [
+        (recorded(["no", "yes"], positive="True"), "f1 of yes"),  # positive: yes, as YAML reads it
+        (recorded(["False", "True"], positive="False"), "f1 of False"),
+        (recorded([False, True], positive="False"), "f1 of False"),
+        (recorded(["no", "no"], ["no", "yes"], positive="yes"), "f1 of yes"),
+        (recorded([1, 1], ["0", "1"], task="classification", positive="0"), "f1 of 0"),
+        (recorded([True, True], ["False", "True"], task="classification"), "f1"),
+        (recorded([1.0, 1.0], ["0.0", "1.0"], task="classification"), "f1"),
+    ],
+)
+def test_the_classes_of_a_run_are_those_of_its_probabilities_too(run: Recorded, named: str) -> None:
+    """The rows of a look, or of a run whose folds failed, may be all of one class."""
+    assert named_metrics(run, ["f1"]) == [named]
+
+
+def test_what_one_class_is_called_does_not_matter_where_no_metric_is_of_one(home: Home, tmp_path: Path) -> None:
+    """Recorded names are complete: looks at rows of one class are compared by them, and by others that are asked."""
+    assert named_metrics(recorded(["no", "no"], positive="yes"), ["acc"]) == ["accuracy"]
+    rows = table(60)[["id", "a"]].assign(y=["yes"] * 3 + ["no"] * 57)
+    rows.to_parquet(tmp_path / "rare.parquet")
+    spec = {"name": "rare", "columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
+    looks = [
+        asked(
+            tmp_path / "rare.parquet", spec=spec | {"holdout": {"fraction": 0.1}}, on="holdout", reason="to compare",
+            model={"estimator": estimator, "metrics": ["accuracy"], "positive": True},
+        )
+        for estimator in ("sklearn.linear_model:LogisticRegression", "sklearn.naive_bayes:GaussianNB")
+    ]  # fmt: skip
+    for metrics in (None, ["acc"]):
+        (made,) = compare_runs(*[look.run_id for look in looks], metrics, repeats=1)
+        assert (made.metric, made.n_rows) == ("accuracy", 6)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from cases import CASES
 from evenfold.splitters import (
     BalancedGroupKFold,
+    DrawSplitter,
     ForwardChaining,
+    FromSklearn,
     GroupStratifiedShuffleSplit,
     Holdout,
     KFold,
@@ -20,6 +23,7 @@ from evenfold.splitters import (
     Rows,
     SpatialBlockKFold,
     Splitter,
+    Stream,
     all_strategies,
 )
 from evenfold.splitters.conformance import CHECKS, check_conformance, data_for
@@ -54,6 +58,64 @@ def test_a_strategy_is_not_accused_of_what_its_rows_leave_no_room_for(splitter: 
     check_conformance(splitter, n, seed)
 
 
+class FewerDraws(DrawSplitter):
+    """Train sets of ``m`` draws with replacement, beside a test set of ten rows."""
+
+    promises = DrawSplitter.promises | {"with_replacement"}
+
+    def __init__(self, n_splits: int = 5, *, m: int = 30, random_state: int = 0) -> None:
+        self.n_splits = n_splits
+        self.m = m
+        self.random_state = random_state
+
+    def draw(self, rows: Rows, stream: Stream) -> Any:
+        """Return ``m`` rows, any of them again, of those that are not tested, and ten that are."""
+        shuffled = stream.permutation(rows.n)
+        return np.sort(shuffled[10:][stream.below(rows.n - 10, self.m)]), np.sort(shuffled[:10])
+
+
+class Oversampled:
+    """A splitter of somebody else's, which lists some rows again that it trains on."""
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Yield three folds."""
+        folds = np.arange(len(X)) % 3
+        for fold in range(3):
+            train = np.flatnonzero(folds != fold)
+            yield np.append(train, train[:5]), np.flatnonzero(folds == fold)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return their number."""
+        return 3
+
+
+@pytest.mark.parametrize(
+    "splitter",
+    [
+        FewerDraws(),
+        FewerDraws(2, m=3),  # where a row hardly ever meets itself
+        FromSklearn(Oversampled),  # which has no word to promise it in
+        Holdout(FromSklearn(Oversampled)),
+    ],
+    ids=repr,
+)
+def test_rows_may_be_trained_on_twice_by_promise_or_where_the_code_is_not_ours(splitter: Splitter) -> None:
+    """Fewer draws than rows, and folds with rows listed again, are sound."""
+    check_conformance(splitter)
+
+
+def test_X_may_be_asked_for_its_shape() -> None:
+    """scikit-learn's users pass X as an array or a frame, and a splitter may rely on it."""
+
+    class ByShape(KFold):
+        """Counts the rows as most splitters of one's own do."""
+
+        def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
+            return super().split(np.zeros((X.shape[0], 1)))
+
+    check_conformance(ByShape())
+
+
 def test_every_strategy_has_a_case() -> None:
     """No exported strategy escapes the suite."""
     missing = set(all_strategies()) - {type(splitter).__name__ for splitter in CASES}
@@ -62,7 +124,7 @@ def test_every_strategy_has_a_case() -> None:
 
 def test_every_promise_has_a_check() -> None:
     """A word nobody checks is no promise, and a check that nothing promises is no use."""
-    promised = {promise for splitter in CASES for promise in splitter.promises}
+    promised = {promise for splitter in [*CASES, FewerDraws()] for promise in splitter.promises}
     checked = {check.promise for check in CHECKS} - {None}
     unchecked = sorted(promised - checked)
     assert not unchecked, (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from broken_splitters import (
@@ -32,6 +34,7 @@ from broken_splitters import (
     Tolerant,
     TwoOfAStratum,
     Uncrossed,
+    Unrepeated,
     Wasteful,
     broken,
     by_name,
@@ -92,6 +95,7 @@ FAULTS: list[tuple[Splitter, str]] = [
         "lists no row twice that it trains",
     ),
     (AgainLearnt(5), "lists no row twice that it trains"),
+    (Unrepeated(5), "repeats a row in some train set"),
     (broken(Holdout(ShuffleSplit(5), 0.25), draw_one_more), "lists no row twice that it trains"),
     (AgainTested(5), "lists no row twice that it tests"),
     (
@@ -221,3 +225,21 @@ def test_one_row_more_may_be_refused() -> None:
     """Pairs that were given for so many rows and no others are judged on these."""
     halves = np.arange(60) < 30
     check_conformance(PredefinedPairs([(halves, ~halves)]), 60)
+
+
+@pytest.mark.parametrize("sorts_first", [False, True])
+def test_a_splitter_that_cannot_read_a_list_is_accused_of_that_and_of_what_it_did_before(sorts_first: bool) -> None:
+    """Whoever reads "leaves its inputs alone" looks for a change, which an error in itself is not."""
+
+    class ArraysAlone(StratifiedKFold):
+        """Asks y for its shape."""
+
+        def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
+            if sorts_first and isinstance(y, list):
+                y.sort()
+            assert y.shape == (len(X),)
+            return super().split(X, y, groups)
+
+    splitter = ArraysAlone()
+    named = [each.name for each in failures(splitter, data_for(splitter, 60))]
+    assert named == ["leaves its inputs alone"] * sorts_first + ["ignores the container and its index"]

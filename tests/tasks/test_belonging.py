@@ -9,7 +9,18 @@ import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import measure
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_final, fit_fold, fit_folds, split
+from evenfold.tasks import (
+    FinalModel,
+    Home,
+    SplitRef,
+    aggregate,
+    fit_all,
+    fit_draws,
+    fit_final,
+    fit_fold,
+    fit_folds,
+    split,
+)
 from evenfold.tasks.record.evaluations import record_evaluation, record_split
 from evenfold.tasks.record.models.registry import register_model
 from evenfold.tasks.runtime.step import worth_another_try
@@ -91,6 +102,19 @@ def test_a_model_of_all_rows_or_of_one_split_is_kept_and_registered(path: str, h
         client = MlflowClient(home.tracking_store)
         its = run if version == "1" else client.create_run(client.get_run(run).info.experiment_id).info.run_id
         assert register_model.fn(made, RIDGE, model, run_id=its).version == version
+
+
+def test_a_model_of_a_recipe_with_other_metrics_is_the_same_model(path: str, home: Home) -> None:
+    """Nothing is learnt from them. One that was kept before models said so belongs to its very recipe alone."""
+    made = folds_of(path)
+    evaluation = aggregate.fn(made, [fit_fold.fn(made, i, RIDGE) for i in made.splits()])
+    final, second = (fit_final.fn(made, RIDGE | {"metrics": ["neg_mean_absolute_error"]}, i) for i in (None, 1))
+    run = record_evaluation.fn(made, evaluation, models={"all rows": final, "fold 1": second}).run_id
+    assert register_model.fn(made, RIDGE, final, run_id=run).version == "1"
+    earlier = FinalModel.model_validate(final.model_dump(exclude={"learnt"}))
+    for models in ({"fold 1": final}, {"fold 0": second}, {"all rows": earlier}):
+        with pytest.raises(EvaluationError, match="is not Ridge on these rows"):
+            record_evaluation.fn(made, evaluation, models=models)
 
 
 def test_a_split_that_there_is_not_is_refused(path: str) -> None:

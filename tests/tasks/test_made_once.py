@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.flows import Evaluation, evaluate
-from evenfold.manifests.audits.findings import Finding
+from evenfold.manifests.audits import judging
+from evenfold.manifests.audits.findings import CouldNotRun, Finding
 from evenfold.tasks import Home, audit_split, split
+from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.record.recorders import SEEN
 from evenfold.tasks.runtime.running import finished_here
@@ -65,6 +67,18 @@ def test_an_audit_whose_check_could_not_run_is_made_again() -> None:
     told = SplitAudit(**known, failed=[], findings=[broken], passed={}, not_asked={})
     assert not told.intact()
     assert told.model_copy(update={"findings": []}).intact()
+
+
+def test_a_check_that_stumbled_once_is_tried_again_by_the_same_process(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page that asks after the task does not tell what failed as if it failed still."""
+    rows().to_parquet(tmp_path / "rows.parquet")
+    made = split.fn(str(tmp_path / "rows.parquet"), key="id", target="y", strategy="KFold")
+    with monkeypatch.context() as broken:
+        broken.setattr(judging, "_outcome", lambda check: CouldNotRun("no memory"))
+        assert not audit_of(made).intact()
+    assert audit_of(made).intact()
 
 
 def test_a_copy_beside_a_version_is_no_version(home: Home, tmp_path: Path) -> None:

@@ -71,6 +71,19 @@ def test_a_check_that_stumbles_is_told_and_loses_no_other(monkeypatch: pytest.Mo
     assert len(made.passed) == len(LIMITS) - 1
 
 
+@pytest.mark.parametrize("failure", [OSError(110, "Connection timed out"), MemoryError()])
+def test_a_disk_or_a_network_that_fails_is_no_finding(failure: Exception) -> None:
+    """It is raised, for it may be over at the next try, and is no defect of the data or of evenfold."""
+
+    def failing() -> None:
+        raise failure
+
+    data = clean(100)
+    checks = {name: (lambda: None) for name in LIMITS} | {"class_deviation": failing}
+    with pytest.raises(type(failure)):
+        judged(LIMITS, checks, split(data), n_rows=100, features=[])
+
+
 def test_folds_that_follow_in_time_are_known_as_such_in_any_order_of_the_file() -> None:
     """Rows are put in order by their time, not by which time the file happens to hold first."""
     frame, random = plain(n=600)
