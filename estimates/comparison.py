@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .exact import answered, exact_test, score_of
-from .pairing import paired, same_answers
+from .pairing import classes_of, paired, same_answers
 from .results import Interval, ModelError, in_percent, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
@@ -106,7 +105,7 @@ def compare(
     require_level(level)
     metric = metric_of(metric).name
     a, b, notes = paired(predictions_a, predictions_b, list(on), names)
-    labels = _classes(metric, a, b, names) if classes is None else classes
+    labels = classes_of(metric, a, b, names) if classes is None else classes
     values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
     score_a, score_b = (float(np.mean(value)) for value in values)
     difference = score_b - score_a
@@ -228,30 +227,6 @@ def _p(difference: float, se: float, df: float) -> float:
     if se == 0:
         return 1.0 if difference == 0 else 0.0
     return float(2 * stats.t.sf(abs(difference) / se, df))
-
-
-def _classes(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[Any, ...]:
-    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y.
-
-    A model may know, and predict, a class that none of these rows is of.
-    """
-    y, task = a["y"].to_numpy(), metric_of(metric).task
-    if task == "regression" or (task is None and y.dtype.kind == "f"):
-        return ()
-    labels = set(np.unique(y).tolist())
-    for frame in (a, b):
-        labels |= set(frame["prediction"].dropna().unique().tolist())
-    if len({isinstance(label, str) for label in labels}) > 1:
-        raise ModelError(
-            f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
-        )
-    read = next(type(label) for label in labels)
-    for name in (str(name) for frame in (a, b) for name in frame):
-        kind, _, said = name.partition("_")
-        if kind in ("proba", "decision") and said:
-            with suppress(ValueError):  # a column of somebody's own
-                labels.add(said == "True" if read is bool else read(said))
-    return tuple(sorted(labels))
 
 
 def _by_rows(

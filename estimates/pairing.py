@@ -1,9 +1,14 @@
-"""The rows that two frames of predictions share, side by side and weighed alike."""
+"""The rows that two frames of predictions share, side by side and weighed alike, and the classes that they name."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.registry import metric_of
 
 from .results import ModelError
 
@@ -100,3 +105,44 @@ def same_answers(a: pd.DataFrame, b: pd.DataFrame) -> bool:
     """Return whether two paired frames have the same predictions, whatever their metric."""
     names = [name for name in a if name in b and str(name).partition("_")[0] in ("prediction", "proba", "decision")]
     return np.array_equal(a[names].to_numpy(), b[names].to_numpy())
+
+
+def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[Any, ...]:
+    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y.
+
+    A model may know, and predict, a class that none of these rows is of. A column of somebody's own makes no class
+    where the others are probabilities of all that their model knows. Raises ModelError where labels are both numbers
+    and text.
+    """
+    y, task = a["y"].to_numpy(), metric_of(metric).task
+    if task == "regression" or (task is None and y.dtype.kind == "f"):
+        return ()
+    labels = set(np.unique(y).tolist())
+    for frame in (a, b):
+        labels |= set(_predicted(frame, y))
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise ModelError(
+            f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
+        )
+    read = next(type(label) for label in labels)
+    for said in {said for frame in (a, b) for said in _named_by_columns(frame, labels)}:
+        with suppress(ValueError):  # a column of somebody's own
+            labels.add(said == "True" if read is bool else read(said))
+    return tuple(sorted(labels))
+
+
+def _predicted(frame: pd.DataFrame, y: np.ndarray[Any, Any]) -> list[Any]:
+    """Return the labels that are predicted, without those of y in a shorter float."""
+    said = frame["prediction"].dropna().unique()
+    if said.dtype.kind == y.dtype.kind == "f":
+        said = said[~np.isin(said, y.astype(said.dtype))]
+    return list(said.tolist())
+
+
+def _named_by_columns(frame: pd.DataFrame, labels: set[Any]) -> Iterator[str]:
+    """Yield what further columns name: those beside probabilities that lack something to 1, and beside decisions."""
+    for kind in ("proba_", "decision_"):
+        known = [f"{kind}{label}" for label in labels if f"{kind}{label}" in frame]
+        whole = kind == "proba_" and np.allclose(frame[known].sum(axis="columns"), 1)
+        if known and not whole:
+            yield from (str(name).removeprefix(kind) for name in frame if str(name).startswith(kind) and name != kind)

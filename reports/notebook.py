@@ -16,7 +16,8 @@ from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import score_tiles
 from .evaluations.words import optimism
 from .page import Page, Remark, Section, Table, Tile, Verdict, counted, number
-from .splits.data import see, target_gap
+from .splits.data import see
+from .splits.gaps import target_gap
 from .splits.page import split_page
 
 
@@ -38,9 +39,7 @@ def _(balance: BalanceReport) -> str:
     tiles = [Tile(f"{low:,}" if low == high else f"{low:,} to {high:,}", "rows in a test set")]
     gap = target_gap(balance)
     if gap is not None:
-        tiles.append(
-            Tile(points(gap.worst), f"largest gap of {balance.target}", f"random splits: {points(gap.random)}")
-        )
+        tiles.append(Tile(points(gap.largest), f"largest gap of {balance.target}", f"random splits: {gap.bound}"))
     figures = [[figure.title, number(value, figure.text(value))] for figure, value, _ in balance.shown()]
     section = Section("balance", "The worst of each figure", [Table("The worst of each figure", figures)])
     lead = f"{counted(balance.n_rows, 'row')} in {counted(balance.n_splits, 'split')}."

@@ -141,10 +141,16 @@ class Metric:
 
 
 def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
-    """Return the position of each label in the sorted ``classes``; ModelError where one is none of them."""
+    """Return the position of each label in the sorted ``classes``; ModelError where one is none of them.
+
+    Of text classes a whole number is the one that is written like it, with or without ``.0``; shorter floats are the
+    classes that they are shortened from.
+    """
     levels, given = np.asarray(classes), np.asarray(labels)
     if levels.dtype.kind == "U":
-        given = given.astype(str)  # as long as it is: cut to the length of the classes, it may be one of them
+        given = _as_text(given, levels)
+    elif levels.dtype.kind == given.dtype.kind == "f":
+        levels = levels.astype(given.dtype)
     elif given.dtype.kind not in "biuf":
         given = given.astype(levels.dtype)
     at = np.minimum(np.searchsorted(levels, given), levels.size - 1)
@@ -156,3 +162,12 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
             "predicted, or use a model that predicts no others."
         )
     return at
+
+
+def _as_text(labels: NDArray[Any], levels: NDArray[Any]) -> NDArray[np.str_]:
+    """Return labels as long as they are: cut to the length of the classes, one may be another."""
+    text = labels.astype(str)
+    if labels.dtype.kind != "f":
+        return text
+    whole = (labels == np.round(labels)) & (np.abs(labels) < 2**53) & ~np.isin(text, levels)
+    return np.where(whole, np.where(whole, labels, 0).astype(np.int64).astype(str), text)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evenfold.manifests import Verification
 
 GATE_FAILED = 1
-OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark")
+OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark", "croissant")
 
 commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -201,7 +201,7 @@ def export(
     if to != "sql" and (dialect, table) != ("duckdb", "rows"):
         raise SplitError(f"--table and --dialect are for --to sql, and this is an export to {to}; leave them out.")
     if repeat and to not in OF_ONE_REPEAT:
-        which = "sklearn, h2o, autogluon and spark, which hold one"
+        which = "sklearn, h2o, autogluon, spark and croissant, which hold one"
         raise SplitError(f"--repeat is for {which}; an export to {to} holds all that there are: leave it out.")
     with busy(f"writing {output}"):
         made = run_export(

@@ -13,12 +13,12 @@ from typing import Any
 
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
 from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Header, Verification, read_header
-from evenfold.manifests.figures import RowsBalance, points
+from evenfold.manifests.figures import RowsBalance
 from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.store.header import WAITING
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import counted, listed
-from evenfold.reports.splits.data import target_gap
+from evenfold.reports.splits.gaps import target_gap
 from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
@@ -208,7 +208,7 @@ def _places(report: BalanceReport, header: Header) -> list[list[str]]:
 def _worst(report: BalanceReport) -> str:
     figures = [figure.said(value) for figure, value, _ in report.shown() if figure.sentence]
     gap = target_gap(report) if report.folds and report.n_rows else None
-    random = f" (95 % of random ones: {points(gap.random)})" if gap is not None else ""
+    random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
     return "; ".join(figures) + random
 
 

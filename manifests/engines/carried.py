@@ -17,15 +17,16 @@ UNHELD = (pa.types.is_map, pa.types.is_interval, pa.types.is_union, pa.types.is_
 def carried(schema: pa.Schema) -> pa.Schema:
     """Return the types in which DuckDB is given columns, which are called by their number.
 
-    By number, for DuckDB takes names that differ in case alone for one. A dictionary is carried as its values. Raises
-    SplitError for a column that DuckDB cannot hold unchanged.
+    By number, for DuckDB takes names that differ in case alone for one. A dictionary is carried as its values, an
+    extension as what stores it. Raises SplitError for a column that DuckDB cannot hold unchanged.
     """
     return pa.schema([(str(i), _carried(field)) for i, field in enumerate(schema)])
 
 
 def _carried(field: pa.Field) -> pa.DataType:
-    alike = _same_bytes(field.type)
-    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    stored = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    alike = _same_bytes(stored)
+    arrow = stored.value_type if pa.types.is_dictionary(stored) else stored
     if alike is None and any(_same_bytes(part) or any(odd(part) for odd in UNHELD) for part in _parts(arrow)):
         raise unsorted_column(field)
     return alike or arrow
@@ -54,6 +55,8 @@ def as_carried(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _out(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
     if _same_bytes(column.type) is None:
         return column if column.type == arrow else column.cast(arrow)
     return pa.chunked_array([chunk.view(arrow) for chunk in column.chunks], arrow)
@@ -62,8 +65,9 @@ def _out(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
 def as_it_was(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     """Return what DuckDB gave back in its own types as rows of ``schema``: types, zones, names and metadata.
 
-    An ordered dictionary stays its values: of parts with categories of their own no one order is known. Raises
-    SplitError for a column that does not go back.
+    An ordered dictionary stays its values: of parts with categories of their own no one order is known. Together they
+    may have more than a narrow index counts, so it has 32 bits at least. Raises SplitError for a column that does not
+    go back.
     """
     columns = [_back(*pair) for pair in zip(batch.columns, schema, strict=True)]
     fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
@@ -75,9 +79,13 @@ def _back(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         if alike is not None:
             return column.cast(alike).view(arrow)
+        if isinstance(arrow, pa.BaseExtensionType):
+            return pa.ExtensionArray.from_storage(arrow, _back(column, field.with_type(arrow.storage_type)))
         if not pa.types.is_dictionary(arrow):
             return column if column.type == arrow else column.cast(arrow)
         values = column.cast(arrow.value_type)
-        return values if arrow.ordered else values.dictionary_encode().cast(arrow)
-    except pa.ArrowException:
+        index = arrow.index_type if arrow.index_type.bit_width >= 32 else pa.int32()
+        wide = pa.dictionary(index, arrow.value_type)
+        return values if arrow.ordered else values.dictionary_encode().cast(wide)
+    except (pa.ArrowException, TypeError):
         raise unsorted_column(field) from None

@@ -65,9 +65,9 @@ class DuckDB:
 def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
     """Yield the rows of ``parts`` sorted by ``key``, out of core: at most ``memory`` bytes, the rest in ``folder``.
 
-    Columns keep their types and values; an ordered category becomes its value. Of parts without rows the columns are
-    yielded, once. Raises what a part raises, and SplitError for a part whose columns have other types than those of the
-    first, and for a column that DuckDB cannot hold.
+    Columns keep their types and values; an ordered category becomes its value, others have an index of 32 bits or more.
+    Of parts without rows the columns are yielded, once. Raises what a part raises, and SplitError for a part whose
+    columns have other types than those of the first, and for a column that DuckDB cannot hold.
     """
     import duckdb
 

@@ -69,8 +69,8 @@ def export(
       ``warehouse_sql`` for what a rule or a table of groups can say.
 
     ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
-    first four hold the folds of one ``repeat`` and have no word for rows
-    that are locked or excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is
+    first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
+    excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is
     written. The file appears whole or not at all.
     """
     file = named_for(to, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,29 +45,11 @@ def import_groups(
     """Return a manifest of ``data`` in which each row has the fold of its group in the table ``groups``.
 
     ``groups`` holds the columns group and fold, as ``export`` to groups writes them; no row is needed where they come
-    from. Groups that are text in the data are text in a CSV, NA and 02 too. Raises SplitError for groups of the data
-    that the table lacks, and for a table of several repeats.
+    from. Groups that are text in the data are text in a CSV, NA and 02 too, unless only 1.0 is there for 1. Raises
+    SplitError for groups of the data that the table lacks, and for a table of several repeats.
     """
     table = read_table(data)
-    kind = column_types(canonical_table(table, [group], {}))[group]
-    texts = {"group": kind} if kind == "text" else {}
-    given = read_table(groups, types=texts)
-    repeats = fold_columns(given.column_names)
-    if len(repeats) > 1:
-        raise SplitError(
-            f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one of them, and call it fold."
-        )
-    known = canonical_table(given, ["group", "fold"], {"fold": "int"} | texts)
-    types = column_types(known)
-    folds_of = known.group_by("group").aggregate([("fold", "count_distinct")])
-    torn = folds_of.filter(pc.greater(folds_of.column("fold_count_distinct"), 1))
-    if torn.num_rows:
-        raise SplitError(
-            f"{amount(torn.num_rows, 'group')} of the table {verb(torn.num_rows, 'has', 'have')} several folds (first "
-            f"group {torn.column('group')[0].as_py()!r}); give each one fold."
-        )
-    ours = canonical_table(table, [group], {group: types["group"]}).rename_columns(["group"])
-    place = positions_in(known.select(["group"]), ours)
+    known, ours, place = _places(groups, canonical_table(table, [group], {}).rename_columns(["group"]))
     unknown = int(np.count_nonzero(place < 0))
     if unknown:
         first = ours.column("group")[int(np.flatnonzero(place < 0)[0])].as_py()
@@ -77,6 +60,45 @@ def import_groups(
     return Plan(
         {"name": name, "columns": columns, "strategy": "Predefined"}, table.append_column(column, folds)
     ).decide()
+
+
+def _places(groups: Any, ours: pa.Table) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
+    """Return the groups that have folds, those of the data, and where among the former each of the latter is, or -1.
+
+    Text is compared as text; where that leaves groups without a fold, as what the table holds, if it finds them all and
+    makes no two of them one.
+    """
+    texts = column_types(ours)["group"] == "text"
+    found = _compared(groups, ours, texts)
+    if texts and np.any(found[2] < 0):
+        with suppress(SplitError):
+            other = _compared(groups, ours, texts=False)
+            n_before, n_after = (pc.count_distinct(each.column("group"), mode="all") for each in (ours, other[1]))
+            if np.all(other[2] >= 0) and n_before == n_after:
+                return other
+    return found
+
+
+def _compared(groups: Any, ours: pa.Table, texts: bool) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
+    """Return what ``_places`` does, of one comparison: as texts where the table may hold them, else as it is read."""
+    given = read_table(groups, types={"group": "text"} if texts and isinstance(groups, (str, Path)) else {})
+    repeats = fold_columns(given.column_names)
+    if len(repeats) > 1:
+        raise SplitError(
+            f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one of them, and call it fold."
+        )
+    known = canonical_table(given, ["group", "fold"], {"fold": "int"})
+    if texts and column_types(known)["group"] == "int":
+        known = canonical_table(given, ["group", "fold"], {"fold": "int", "group": "text"})
+    folds_of = known.group_by("group").aggregate([("fold", "count_distinct")])
+    torn = folds_of.filter(pc.greater(folds_of.column("fold_count_distinct"), 1))
+    if torn.num_rows:
+        raise SplitError(
+            f"{amount(torn.num_rows, 'group')} of the table {verb(torn.num_rows, 'has', 'have')} several folds (first "
+            f"group {torn.column('group')[0].as_py()!r}); give each one fold."
+        )
+    ours = canonical_table(ours, ["group"], {"group": column_types(known)["group"]})
+    return known, ours, positions_in(known.select(["group"]), ours)
 
 
 def import_nnunet(

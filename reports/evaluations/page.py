@@ -250,12 +250,13 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
     n, repeats, found = int(pooled.sum()), predictions["repeat"].nunique(), per_class["recall"].dropna()
     right = sum(int(pooled[label, label]) for label in problem.classes) / max(n, 1)
     least = f"; {found.idxmin()} is found least often" if found.nunique() > 1 else ""
-    what = f"{counted(n, 'prediction')} of {repeats} repeats" if repeats > 1 else "the rows"
-    title = f"{right:.0%} of {what} are {'correct' if repeats > 1 else 'classified correctly'}{least}"
+    several, of = n > predictions["row"].nunique(), f" of {repeats} repeats" if repeats > 1 else ""
+    what = f"{counted(n, 'prediction')}{of} are correct" if several else "the rows are classified correctly"
+    title = f"{right:.0%} of {what}{least}"
     head = [
         "true class",
         *(f"called {shortened(str(label), MOST_OF_A_CLASS)}" for label in problem.classes),
-        "rows" if repeats == 1 else "predictions",
+        "predictions" if several else "rows",
         "found (recall)",
         "right (precision)",
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.reports.page import counted
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 MOST_SPLITS, MOST_BINS, MOST_LINES, MOST_POINTS = 20, 160, 12, 120
 SCHEMA_ROWS = 60  # without an order that means something, so many rows stand for all
@@ -149,61 +147,6 @@ def _add_split(seen: SplitData, i: int) -> None:
     seen.unused.append(np.add.reduceat(ordered == 0, edges[:-1]) / sizes)
     if i < MOST_LINES:
         seen.tests.append(test)
-
-
-# ---------------------------------------------------------------- what random folds would give
-
-MISSED = 0.05  # the share of random sets that may lie outside
-
-
-def random_share(share: float, rows: float, of: int, sets: int = 1) -> float:
-    """Return how far from a class share ``sets`` random sets of ``rows`` of ``of`` rows all stay, in 95 % of cases.
-
-    By a normal law, drawn without replacement; several sets by Bonferroni's bound, which is wide where they depend. No
-    share is further off than one of 0 or 1.
-    """
-    spread = sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
-    return min(float(ndtri(1 - MISSED / (2 * sets))) * spread, max(share, 1 - share))
-
-
-def random_distance(rows: float, of: int, sets: int = 1) -> float:
-    """Return the Kolmogorov-Smirnov distance from all rows that ``sets`` random sets all keep, in 95 % of cases.
-
-    By the two-sided bound 2 exp(-2 rows d^2) of Kolmogorov's law, drawn without replacement; at most 1.
-    """
-    return min(sqrt(log(2 * sets / MISSED) / 2 * max(1.0 - rows / of, 0.0) / max(rows, 1.0)), 1.0)
-
-
-@dataclass(frozen=True)
-class TargetGap:
-    """The largest distance of the target of a fold or part from that of all rows (0 to 1), beside random ones.
-
-    ``random``: what the sets of 95 % of random splits stay within. ``within``: whether each set of this one is no
-    further off than random sets of its size, which may be less for a large part than for a small one.
-    """
-
-    worst: float
-    random: float
-    within: bool
-
-
-def target_gap(balance: BalanceReport) -> TargetGap | None:
-    """Return the largest gap of class shares, or of the distribution of a number; None without a target.
-
-    Of every fold and part: what is locked and what is only trained on are parts.
-    """
-    places, n = [place for place in balance.measured if place.rows], balance.n_rows
-    gaps = [(place.ks, random_distance(place.rows, n, len(places))) for place in places if place.ks is not None]
-    if not gaps and balance.shares is not None:
-        shares = balance.shares
-        sets = len(places) * max(len(shares) - 1, 1)  # of two classes one says it all
-        off = [[abs(a - b) for a, b in zip(place.shares or shares, shares, strict=True)] for place in places]
-        limits = [max(random_share(share, place.rows, n, sets) for share in shares) for place in places]
-        gaps = [(max(each), limit) for each, limit in zip(off, limits, strict=True)]
-    if not gaps:
-        return None
-    worst, random = (max(column) for column in zip(*gaps, strict=True))
-    return TargetGap(worst, random, all(gap <= limit for gap, limit in gaps))
 
 
 # ---------------------------------------------------------------- the target, groups, draws and generations

@@ -32,7 +32,8 @@ from evenfold.reports.page import (
 )
 from markupsafe import Markup
 
-from .data import SplitData, each_of, group_sizes, measured_all, part_figures, see, split_names, target_gap, unit_of
+from .data import SplitData, each_of, group_sizes, measured_all, part_figures, see, split_names, unit_of
+from .gaps import target_gap
 from .groups import largest_group
 from .pictures import split_pictures
 
@@ -182,9 +183,9 @@ def _target_tile(seen: SplitData) -> Tile | None:
     gap = target_gap(seen.balance)
     if gap is None:
         return None
-    random = f"95 % of random splits: {points(gap.random)}"
+    random = f"95 % of random splits: {gap.bound}"
     label = f"largest gap of {seen.balance.target}" + ("" if measured_all(seen) else f" in {each_of(seen)}")
-    return Tile(points(gap.worst), label, random)
+    return Tile(points(gap.largest), label, random)
 
 
 def _group_tile(seen: SplitData) -> Tile | None:

@@ -25,12 +25,10 @@ from .data import (
     group_sizes,
     measured_all,
     places_of,
-    random_distance,
-    random_share,
     split_names,
-    target_gap,
     unit_of,
 )
+from .gaps import random_distance, random_share, target_gap
 from .groups import group_histogram, group_picks, group_piles
 
 MOST_CLASSES, MOST_FOLDS, MOST_GROUPS = 12, 60, 60
@@ -109,11 +107,11 @@ def class_deviations(seen: SplitData) -> Picture:
     band = {c: random_share(shares[c], rows, report.n_rows) * 100 for c in shown}
     gaps = {c: [(fold.shares[c] - shares[c]) * 100 for _, fold in folds if fold.shares] for c in shown}
     reach = max(max(band.values()), *(abs(gap) for line in gaps.values() for gap in line), 1e-9) * 1.08
-    gap = target_gap(report)
+    gap = target_gap(report, None if seen.parts else report.folds)
     assert gap is not None
     left = len(report.classes) - len(shown)
     picture = Picture(
-        f"In {each_of(seen)} the shares of {report.target} are within {points(gap.worst)} of the whole",
+        f"In {each_of(seen)} the shares of {report.target} are within {points(gap.largest)} of the whole",
         "test rows minus all rows (points)", f"{report.target}, share of all rows",
         (-reach, reach), (-len(shown) + 0.4, 0.6), height=86 + 30 * len(shown),
         y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(shown)],
@@ -140,7 +138,7 @@ def _count(share: float, rows: int) -> str:
 def target_differences(seen: SplitData) -> Picture | None:
     """Draw how far each split's distribution of the target is from that of all rows, over what random folds give."""
     curves = cumulative(seen)
-    gap = target_gap(seen.balance)
+    gap = target_gap(seen.balance, None if seen.parts else seen.balance.folds)
     if curves is None or gap is None or seen.target is None:
         return None
     lines = [(fold - curves.whole) * 100 for fold in curves.folds]
@@ -152,7 +150,7 @@ def target_differences(seen: SplitData) -> Picture | None:
     every = f"Every {unit_of(seen)} is" if measured_all(seen) else f"{each_of(seen).capitalize()} are"
     closer = f", {times:.0f} times closer than random folds" if times >= 2 else ""
     picture = Picture(
-        f"{every} within {points(gap.worst)} of the distribution of {seen.target.name}{closer}",
+        f"{every} within {points(gap.largest)} of the distribution of {seen.target.name}{closer}",
         seen.target.name, "rows up to that value, test minus all (points)", ends(curves.values), (-high, high),
         caption=cut(len(lines), seen.manifest.n_splits) if not seen.parts else "",
     )  # fmt: skip

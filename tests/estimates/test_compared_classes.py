@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from evenfold.estimates import ModelError, compare
 from evenfold.estimates.metrics.record import codes_of
+from evenfold.estimates.pairing import classes_of
 
 
 def frame_of(y: Any, prediction: Any, **columns: Any) -> pd.DataFrame:
@@ -49,6 +50,25 @@ def test_the_probabilities_of_a_class_that_no_row_is_of_count() -> None:
         compare(*frames, "roc_auc_ovr")
 
 
+@pytest.mark.parametrize("own", ["proba_max", "decision_threshold"])
+@pytest.mark.parametrize("labels", [("no", "yes"), ("no", "perhaps", "yes")])
+def test_a_column_of_ones_own_is_no_class(labels: tuple[str, ...], own: str) -> None:
+    """Neither beside the probabilities of all that a model knows, nor where it gives none."""
+    rng, y = np.random.default_rng(0), np.array(labels)[np.arange(120) % len(labels)]
+    chances = rng.dirichlet([2] * len(labels), 120)
+    frame = frame_of(y, y, **{f"proba_{label}": chances[:, j] for j, label in enumerate(labels)})
+    for plain in (frame, frame_of(y, y)):
+        given = plain.assign(**{own: 0.3})
+        assert compare(given, plain, "matthews_corrcoef") == compare(plain, plain, "matthews_corrcoef")
+        assert classes_of("accuracy", given, plain, ("A", "B")) == labels
+
+
+def test_labels_in_shorter_floats_are_the_same_labels() -> None:
+    y = np.array([0.1, 0.2] * 50)
+    made = compare(frame_of(y, y.astype(np.float32)), frame_of(y, y), "accuracy")
+    assert (made.a, made.b) == (1.0, 1.0)
+
+
 @pytest.mark.parametrize(
     ("labels", "classes", "said"),
     [
@@ -58,6 +78,7 @@ def test_the_probabilities_of_a_class_that_no_row_is_of_count() -> None:
             "1 of 3 labels is not among 2 classes ('no', 'up'), such as 'not sure'",
         ),
         ([1.0, 1.5, np.nan], (1, 2), "2 of 3 labels are not among 2 classes (1, 2), such as 1.5"),
+        ([1.0, 1.5, np.nan], ("1", "2"), "2 of 3 labels are not among 2 classes ('1', '2'), such as '1.5'"),
     ],
 )
 def test_a_label_that_is_no_class_is_refused(labels: Any, classes: Any, said: str) -> None:
@@ -73,6 +94,9 @@ def test_a_label_that_is_no_class_is_refused(labels: Any, classes: Any, said: st
         (np.array([1.0, 0.0]), (0, 1)),
         (np.array(["b", "a"], dtype=object), ("a", "b")),
         (np.array([1, 0]), (False, True)),
+        (np.array([1.0, 0.0]), ("0", "1")),
+        (np.array([1.0, 0.0]), ("0.0", "1.0")),
+        (np.array([0.2, 0.1], dtype=np.float32), (0.1, 0.2)),
     ],
 )
 def test_a_label_is_the_class_that_it_equals(labels: Any, classes: Any) -> None:

@@ -162,6 +162,9 @@ def test_a_confusion_matrix_counts_what_it_says() -> None:
     assert re.fullmatch(r"\d\d% of the rows are classified correctly; \w+ is found least often", title)
     again = pd.concat([predictions, predictions.assign(repeat=1)], ignore_index=True)
     perfect = again.assign(prediction=again["y"])
+    often = page_of(problem, scores, pd.concat([predictions, predictions], ignore_index=True))
+    assert any(re.match(r"\d\d% of 800 predictions are correct", said) for said in often.headings)  # as draws test
+    assert "predictions" in often.words
     estimates = aggregate(scores, predictions, problem, problem.model)
     made = Page(evaluation_page(problem, scores, estimates, perfect).html())
     assert "100% of 800 predictions of 2 repeats are correct" in made.headings

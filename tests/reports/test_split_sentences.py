@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from evenfold.manifests import decide, extend, measure
 from evenfold.manifests.figures import points
 from evenfold.reports.page import Page
-from evenfold.reports.splits.data import SplitData, group_sizes, random_distance, random_share, see, target_gap
+from evenfold.reports.splits.data import SplitData, group_sizes, see
+from evenfold.reports.splits.gaps import random_distance, random_share, target_gap
 from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
 
@@ -47,11 +49,32 @@ def test_the_gap_of_parts_is_that_of_the_part_that_is_furthest_off(target: str) 
     look = seen(rows(), target, **PARTS)
     gap, pictures = target_gap(look.balance), split_pictures(look)
     assert gap is not None
-    assert gap.worst == pytest.approx(look.balance.worst["class_share" if target == "class" else "ks"])
-    said = points(gap.worst)
+    assert gap.largest == pytest.approx(look.balance.worst["class_share" if target == "class" else "ks"])
+    said = points(gap.largest)
     assert said in pictures["classes" if target == "class" else "target"].title
     assert tiles(split_page(look))[f"largest gap of {target}"][0] == said
     assert target == "amount" or "a in test: " in pictures["classes"].svg()
+
+
+def test_a_small_locked_part_widens_no_bound_of_the_folds() -> None:
+    """What random sets give is of the set beside which it stands; the title on every fold is of folds alone."""
+    look = seen(rows(4_000), strategy="StratifiedKFold", holdout={"fraction": 0.01})
+    shares, (first, *others), (locked,) = look.balance.shares, look.balance.folds, look.balance.parts
+    assert shares is not None
+    first, locked = (
+        place.model_copy(update={"shares": [shares[0] - off, shares[1] + off]})
+        for place, off in ((first, 0.06), (locked, 0.19))
+    )
+    look = replace(look, balance=look.balance.model_copy(update={"folds": [first, *others], "parts": [locked]}))
+    gap, folds = target_gap(look.balance), target_gap(look.balance, look.balance.folds)
+    assert gap is not None
+    assert folds is not None
+    assert (gap.worst, gap.within) == (folds.worst, False)
+    assert gap.random == pytest.approx(folds.random, rel=0.1)  # of one set more
+    assert gap.largest == pytest.approx(0.19)
+    assert points(folds.worst) in split_pictures(look)["classes"].title
+    note = f"95 % of random splits: {points(gap.random)} for the set that is {points(gap.worst)} off"
+    assert tiles(split_page(look))["largest gap of class"] == (points(gap.largest), note)
 
 
 def test_a_figure_of_the_first_draws_says_so() -> None:

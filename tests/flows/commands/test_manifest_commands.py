@@ -196,7 +196,11 @@ def test_folds_travel_by_group_without_any_row(place: Place) -> None:
         ("export trial/1.0 --to spark -o folds.csv", "name it with .parquet"),
         ("export trial/1.0 --to spark -o f.parquet --table t", "--table and --dialect are for --to sql"),
         ("export trial/1.0 --to csv -o f.csv --dialect postgres", "--table and --dialect are for --to sql"),
-        ("export trial/1.0 --to csv -o f.csv --repeat 1", "--repeat is for sklearn, h2o, autogluon and spark"),
+        (
+            "export trial/1.0 --to csv -o f.csv --repeat 1",
+            "--repeat is for sklearn, h2o, autogluon, spark and croissant",
+        ),
+        ("export trial/1.0 --to croissant -o f.json --repeat 1", "there is no repeat 1"),
         ("export trial/1.0 --to spark -o f.parquet --repeat 1", "there is no repeat 1"),
         ("audit trial/1.0 data.parquet --format sarif --json", "--json and --format sarif are two forms"),
         ("show trial/1.0 --data data.parquet", "--data is for the page that --report writes"),

@@ -36,6 +36,7 @@ COLUMNS = [
     pa.array([2**64 - 1, None, 1], pa.uint64()),
     pa.array([[1, None], None, []], pa.list_(pa.int8())),
     pa.array([{"a": 1}, None, {"a": 2}]),
+    pa.array([b"c" * 16, None, b"a" * 16], pa.uuid()),
     pa.nulls(3),
 ]
 
@@ -57,6 +58,23 @@ def test_an_ordered_category_is_its_value_after_a_sort(tmp_path: Path) -> None:
     assert sorted_rows.equals(pa.table({"place": [1, 2], "c": ["low", "high"]}))
 
 
+def test_categories_of_parts_are_counted_together(tmp_path: Path) -> None:
+    """Each part's fit into 8 bits, those of all do not; values are as they were."""
+    narrow = pa.dictionary(pa.int8(), pa.string())
+    parts = [
+        pa.table(
+            {
+                "place": range(start, start + 100),
+                "c": pa.array([f"shop {i}" for i in range(start, start + 100)]).dictionary_encode().cast(narrow),
+            }
+        )
+        for start in (100, 0)
+    ]
+    rows = pa.concat_tables(in_order(iter(parts), ["place"], tmp_path, 1 << 28))
+    assert rows.schema.types == [pa.int64(), pa.dictionary(pa.int32(), pa.string())]
+    assert rows.to_pylist() == parts[1].to_pylist() + parts[0].to_pylist()
+
+
 @pytest.mark.parametrize(
     "column",
     [
@@ -64,6 +82,7 @@ def test_an_ordered_category_is_its_value_after_a_sort(tmp_path: Path) -> None:
         pa.array([(1, 2, 3), None], pa.month_day_nano_interval()),
         pa.array([[1], None], pa.list_(pa.float16())),
         pa.array([{"a": dt.timedelta(1)}, None]),
+        pa.DictionaryArray.from_arrays([0, 1], pa.array([1.5, 2.25], pa.float16())),
     ],
     ids=lambda column: str(column.type),
 )

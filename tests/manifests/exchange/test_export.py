@@ -340,6 +340,29 @@ def test_groups_that_are_text_stay_text_through_a_csv(groups: list[str], tmp_pat
     assert import_groups(tmp_path / "groups.csv", frame, "id", "g").codes.tolist() == manifest.codes.tolist()
 
 
+@pytest.mark.parametrize(
+    ("groups", "known"),
+    [
+        (["0", "1"], pd.Series([0.0, 1.0])),
+        (["0", "1"], "group,fold\n0.0,0\n1.0,1\n"),
+        (["0", "1"], "group,fold\n 0,0\n 1,1\n"),
+        (["False", "True"], pd.Series([False, True])),
+        (["2020-01-01", "2020-01-02"], pd.to_datetime(["2020-01-01", "2020-01-02"])),
+    ],
+)
+def test_groups_that_are_text_find_the_numbers_and_times_of_a_table(
+    groups: list[str], known: Any, tmp_path: Path
+) -> None:
+    """A sound table was refused where it holds 1.0 for 1; text that only numbers make one stays refused."""
+    frame = pd.DataFrame({"id": range(60), "g": groups * 30})
+    if isinstance(known, str):
+        (tmp_path / "groups.csv").write_text(known)
+        with pytest.raises(SplitError, match=r"groups without a fold"):
+            import_groups(tmp_path / "groups.csv", frame.assign(g=["01", "1", "0"] * 20), "id", "g")
+    table = tmp_path / "groups.csv" if isinstance(known, str) else pd.DataFrame({"group": known, "fold": [0, 1]})
+    assert import_groups(table, frame, "id", "g").codes.ravel().tolist() == [0, 1] * 30
+
+
 def test_a_table_of_groups_with_several_repeats_is_not_half_taken(tmp_path: Path) -> None:
     """The first of two was taken without a word."""
     frame = pd.DataFrame({"id": range(60), "g": [f"g{i % 12}" for i in range(60)]})
