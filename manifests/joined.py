@@ -112,7 +112,8 @@ class Joined:
     def require_complete(self, name: str) -> None:
         """Raise SplitError where a column has holes in rows that do not wait."""
         column = self.column(name)
-        require_complete(column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column, name)
+        asked = column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column
+        require_complete(asked, name, groups=self.manifest.spec.columns.grouped)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of the data in its canonical type, or its pseudonyms; SplitError where there is none."""

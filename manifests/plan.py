@@ -74,7 +74,7 @@ class Plan:
         canonical = canonical_table(table, used, given)
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
-                require_complete(canonical.column(name), name, self.spec.columns.target)
+                require_complete(canonical.column(name), name, self.spec.columns.target, self.spec.columns.grouped)
         self.spec = with_key_types(self.spec, column_types(canonical))
         self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
         types = type_names(self.table, self.spec)

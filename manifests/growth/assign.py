@@ -64,7 +64,7 @@ class Arrival:
         table = canonical_table(read, used, {**manifest.types, **spec.types})
         for name in used:
             if name not in spec.columns.key:
-                require_complete(table.column(name), name, spec.columns.target)
+                require_complete(table.column(name), name, spec.columns.target, spec.columns.grouped)
         table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
         table = table if order is None else table.take(order)

@@ -234,10 +234,13 @@ LET_WAIT = (
 )
 
 
-def require_complete(column: pa.ChunkedArray, name: str, target: str | None = None) -> None:
+def require_complete(
+    column: pa.ChunkedArray, name: str, target: str | None = None, groups: Collection[str] = ()
+) -> None:
     """Raise SplitError where a canonical column has missing, infinite or enormous values, counting them.
 
-    Of the ``target`` the error says how rows without one are left out.
+    Of the ``target`` the error says how rows without one are left out. Columns of ``groups`` are only compared, so that
+    any finite number will do.
     """
     if column.null_count:
         mend = {"mend": LET_WAIT} if name == target else {}
@@ -253,7 +256,7 @@ def require_complete(column: pa.ChunkedArray, name: str, target: str | None = No
             f"column {name!r} is infinite in {infinite.size:,} {of} {_rows_listed(infinite)}); drop or correct those "
             "rows first."
         )
-    if enormous.size:
+    if enormous.size and name not in groups:
         raise SplitError(
             f"column {name!r} holds numbers beyond {ENORMOUS:g} in {enormous.size:,} {of} {_rows_listed(enormous)}), "
             "and squares of those cannot be added up; divide the column, or correct those rows first."
