@@ -124,11 +124,16 @@ def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, 
         raise ModelError(
             f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
         )
-    read = next(type(label) for label in labels)
+    kind = next(type(label) for label in labels)
     for said in {said for frame in (a, b) for said in _named_by_columns(frame, labels)}:
         with suppress(ValueError):  # a column of somebody's own
-            labels.add(said == "True" if read is bool else read(said))
+            labels.add(label_of(said, kind))
     return tuple(sorted(labels))
+
+
+def label_of(said: str, kind: type) -> Any:
+    """Return the label of a kind that a column's name says; ValueError where it says none."""
+    return said == "True" if kind is bool else kind(said)
 
 
 def _predicted(frame: pd.DataFrame, y: np.ndarray[Any, Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from evenfold.estimates import Comparison, EvaluationError, ModelError, check_me
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import OF_ONE_CLASS, of_positive
 from evenfold.estimates.models.spec import Task
+from evenfold.estimates.pairing import label_of
 from evenfold.splitters import SplitError
 from evenfold.tasks.parameters import Engine, Repeats
 from evenfold.tasks.record.reading import (
@@ -107,7 +108,7 @@ def _classes(predictions: pd.DataFrame) -> tuple[Any, ...]:
         label = str(name).removeprefix("proba_")
         if label not in labels and label != name:
             with suppress(ValueError):  # dates are read as numbers
-                labels[label] = label == "True" if kind is bool else kind(label)
+                labels[label] = label_of(label, kind)
     return tuple(sorted(labels.values()))
 
 

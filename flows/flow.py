@@ -26,10 +26,11 @@ from evenfold.tasks import parameters
 from evenfold.tasks.results.block import use_named_store
 from evenfold.tasks.results.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
-from evenfold.tasks.runtime.orphans import guarded, in_each_fork
+from evenfold.tasks.runtime.orphans import guarded
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
+from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.settings import (
@@ -60,16 +61,6 @@ _NAMES = {
 }
 _CHECKED: ContextVar[bool] = ContextVar("evenfold_checked", default=False)
 BEGIN_SECONDS = 1.0
-_COUNTING = threading.Lock()
-_HUSHED: list[Callable[[], None]] = []  # one way back, as often as flows are under way
-
-
-def _begin_anew() -> None:
-    global _COUNTING
-    _COUNTING = threading.Lock()
-
-
-in_each_fork(_begin_anew)
 
 
 class _Begun:
@@ -341,22 +332,9 @@ def _served(home: Home) -> Iterator[None]:
             yield
 
 
-@contextlib.contextmanager
+@overlapping  # flows may run in threads
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
-    with _COUNTING:
-        _HUSHED.append(_hush() if not _HUSHED else _HUSHED[0])
-    try:
-        yield
-    finally:
-        with _COUNTING:
-            restore = _HUSHED.pop()
-            if not _HUSHED:  # the last of the flows that run in threads
-                restore()
-
-
-def _hush() -> Callable[[], None]:
-    """Keep Prefect's lines off the terminal, and return what puts everything back as it was."""
     set_anywhere = get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
     ours = set_anywhere.get("PREFECT_LOGGING_LEVEL") in (None, EMBEDDED["PREFECT_LOGGING_LEVEL"])
     before = {logging.getLogger(logger): logging.getLogger(logger).level for logger in LOGGED}
@@ -369,16 +347,15 @@ def _hush() -> Callable[[], None]:
     shown = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
     for handler in shown:  # by a filter: what is logged goes to Prefect's page, not to the terminal
         handler.addFilter(_only_critical)
-
-    def restore() -> None:
+    try:
+        yield
+    finally:
         for handler in shown:
             handler.removeFilter(_only_critical)
         for name in logged:
             os.environ.pop(name, None)
         for logger, level in before.items():
             logger.setLevel(level)
-
-    return restore
 
 
 def _only_critical(record: logging.LogRecord) -> bool:

@@ -250,7 +250,6 @@ def _record_of(
 ) -> EvaluationRecord:
     key, another = _identity_of(evaluation, work, label)
     partial = {PARTIAL: "true"} if evaluation.errors and evaluation.estimates else {}
-    peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
     scores = evaluation.scores or _scores_of_draws(evaluation)
     page = _page(evaluation, work, scores, split_report_from(evaluation.split, split_run))
     pictures = scores_figures(evaluation.estimates, scores) if evaluation.estimates else {}
@@ -266,10 +265,7 @@ def _record_of(
         | {f"evenfold.{name}": str(value) for name, value in another.items()},
         fingerprint=evaluation.fingerprint,
         estimates=evaluation.estimates,
-        children=[
-            FoldRecord(**vars(score), peak_memory_mb=peaks.get(score.name, 0.0), split=number)
-            for number, score in _numbered(evaluation, work, scores)
-        ],
+        children=_children(evaluation, work, scores),
         artifacts=_artifacts(evaluation) | {"report.html": page.html()} | pictures,
         levels=_level_metrics(evaluation.levels) | confusion_metrics(evaluation.confusion),
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
@@ -285,6 +281,14 @@ def _record_of(
 def _failure_of(evaluation: Evaluated) -> str | None:
     failed = evaluation.errors and not evaluation.estimates
     return failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None
+
+
+def _children(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore]) -> list[FoldRecord]:
+    peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
+    return [
+        FoldRecord(**vars(score), peak_memory_mb=peaks.get(score.name, 0.0), split=number)
+        for number, score in _numbered(evaluation, work, scores)
+    ]
 
 
 def _numbered(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore]) -> list[tuple[int, FoldScore]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,18 +19,10 @@ from evenfold.manifests import read_table
 from evenfold.manifests.tables.addresses import from_everywhere, is_address
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.orphans import in_each_fork
+from evenfold.tasks.runtime.shared import Lock
 
-_NAMING = threading.Lock()  # of processes only a moment is left, between a look at the time and the deletion
+_NAMING = Lock()  # of processes only a moment is left, between a look at the time and the deletion
 TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
-
-
-def _begin_anew() -> None:
-    global _NAMING
-    _NAMING = threading.Lock()
-
-
-in_each_fork(_begin_anew)
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
@@ -128,7 +119,7 @@ def asking(data: Any, home: Home) -> Iterator[str]:
     Unless somebody else has named the same frame meanwhile: by its content the file is theirs too.
     """
     made = [folder for folder in (home.data, home.path, *home.path.parents) if not folder.exists()]
-    with _NAMING:  # else two that both find it new would each take it for their own
+    with _NAMING.held():  # else two that both find it new would each take it for their own
         known = set(home.data.glob("*"))
         path = data_reference(data, home)
         own = not isinstance(data, (str, Path)) and Path(path) not in known
@@ -136,7 +127,7 @@ def asking(data: Any, home: Home) -> Iterator[str]:
     try:
         yield path
     except BaseException:
-        with _NAMING:
+        with _NAMING.held():
             if own and _changed(path) == changed:
                 Path(path).unlink(missing_ok=True)
         with suppress(OSError):  # others may have written there meanwhile

@@ -10,10 +10,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -24,8 +22,9 @@ from evenfold.splitters import EvenfoldError
 from evenfold.splitters.importing import import_beforehand
 from threadpoolctl import ThreadpoolController
 
-from .orphans import in_each_fork, marked_environment
+from .orphans import marked_environment
 from .settings import Settings
+from .shared import Lock, overlapping
 
 R = TypeVar("R")
 START_SECONDS = 300.0
@@ -35,16 +34,7 @@ ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 # they are loaded here; others may start threads, which a fork would not have.
 PRELOADED = ("evenfold.tasks.fits",)
 PRELOADED_PACKAGES = ("sklearn", "imblearn")
-_STARTING, _COUNTING = threading.Lock(), threading.Lock()
-_UNLOGGED: list[AbstractContextManager[Any]] = []  # one context, as often as blocks hold it
-
-
-def _begin_anew() -> None:
-    global _STARTING, _COUNTING
-    _STARTING, _COUNTING = threading.Lock(), threading.Lock()
-
-
-in_each_fork(_begin_anew)
+_STARTING = Lock()
 
 
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
@@ -106,7 +96,7 @@ def _answer_of(ours: socket.socket, request: bytes, seconds: float, name: str) -
 
 def _ask_for_process(connection: int, output: int) -> None:
     """Have a process forked that speaks over ``connection`` and whose words go to ``output``."""
-    with _STARTING:
+    with _STARTING.held():
         if _starter(os.getpid())[0].poll() is not None:  # it was killed: another takes its place
             _starter.cache_clear()
         with contextlib.suppress(BrokenPipeError):  # then nobody answers, which is told
@@ -210,31 +200,17 @@ def limited(threads: int) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
+@overlapping
 def unlogged() -> Iterator[None]:
     """Keep fits of ours out of the user's runs, where MLflow's autologging is on in this process.
 
     MLflow can only turn it off for the whole process: it is on again when the last block that overlaps ends.
     """
-    with _COUNTING:
-        if not _UNLOGGED:
-            autologging: Any = sys.modules.get("mlflow.utils.autologging_utils")
-            # To leave MLflow's own block would turn it on inside one of the user's.
-            off = autologging is None or getattr(autologging, "_AUTOLOGGING_GLOBALLY_DISABLED", False)
-            context: AbstractContextManager[Any] = (
-                contextlib.nullcontext() if off else autologging.disable_autologging()
-            )
-            context.__enter__()
-        else:
-            context = _UNLOGGED[0]
-        _UNLOGGED.append(context)
-    try:
+    autologging: Any = sys.modules.get("mlflow.utils.autologging_utils")
+    # To leave MLflow's own block would turn it on inside one of the user's.
+    off = autologging is None or getattr(autologging, "_AUTOLOGGING_GLOBALLY_DISABLED", False)
+    with contextlib.nullcontext() if off else autologging.disable_autologging():
         yield
-    finally:
-        with _COUNTING:
-            _UNLOGGED.pop()
-            if not _UNLOGGED:
-                context.__exit__(None, None, None)
 
 
 def fair_threads() -> int:

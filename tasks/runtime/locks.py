@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +12,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from .home import Home
+from .shared import Lock
 
 # Prefect copies cache policies with their lock manager; what is held has to be found by every copy.
 _HELD: dict[str, tuple[str, FileLock]] = {}
-_GUARD = threading.Lock()
+_GUARD = Lock()
 
 
 @contextmanager
@@ -55,7 +55,7 @@ class FileLocks:
             lock.acquire(timeout=-1 if acquire_timeout is None else acquire_timeout)
         except Timeout:
             return False
-        with _GUARD:
+        with _GUARD.held():
             _HELD[self._name(key)] = holder, lock
         return True
 
@@ -63,7 +63,7 @@ class FileLocks:
         """Release the lock; only its holder may."""
         if not self.is_lock_holder(key, holder):
             raise ValueError(f"{holder} does not hold the lock of {key}")
-        with _GUARD:
+        with _GUARD.held():
             _, lock = _HELD.pop(self._name(key))
         lock.release()
 
@@ -73,7 +73,7 @@ class FileLocks:
 
     def is_lock_holder(self, key: str, holder: str) -> bool:
         """Return whether ``holder`` holds the lock, in this process."""
-        with _GUARD:
+        with _GUARD.held():
             return _HELD.get(self._name(key), ("",))[0] == holder
 
     def wait_for_lock(self, key: str, timeout: float | None = None) -> bool:

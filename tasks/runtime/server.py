@@ -34,6 +34,7 @@ from .home import Home
 from .locks import locked
 from .orphans import MARK, mark_of, marked_environment
 from .progress import say
+from .shared import Lock
 from .stopping import at_work
 
 START_SECONDS = 300.0
@@ -109,7 +110,7 @@ class _Own:
 
 
 _OWN: list[_Own] = []
-_GUARD = threading.Lock()
+_GUARD = Lock()
 
 
 def api_of(home: Home) -> str:
@@ -117,7 +118,7 @@ def api_of(home: Home) -> str:
     server = kept_server(home)
     if server is not None:
         return server.api
-    with _GUARD:
+    with _GUARD.held():
         if _OWN and (_OWN[0].home != home.path or _OWN[0].process.poll() is not None):
             end_own_server()
         if not _OWN:

@@ -1,0 +1,57 @@
+"""What the threads of a process share, so that a fork of it, which has its memory but no threads, can go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from typing import Any
+
+from .orphans import in_each_fork
+
+
+class Lock:
+    """A lock of this process's threads; a fork has one of its own, for whoever holds this one may not be there."""
+
+    def __init__(self) -> None:
+        self._begin_anew()
+        in_each_fork(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let one thread at a time into the block."""
+        with self._lock:  # this very one to the end, also in a fork that leaves the block
+            yield
+
+
+def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
+    """Make a generator a context that blocks of several threads hold together.
+
+    The first block enters it, the last that overlaps leaves it. A fork takes it as it is, with as many that hold it.
+    """
+    lock = Lock()
+    holds: list[AbstractContextManager[Any]] = []  # one context, as often as blocks hold it
+
+    @contextmanager
+    @wraps(make)
+    def hold() -> Iterator[None]:
+        with lock.held():
+            if holds:
+                context = holds[0]
+            else:
+                context = contextmanager(make)()
+                context.__enter__()
+            holds.append(context)
+        try:
+            yield
+        finally:
+            with lock.held():
+                holds.pop()
+                if not holds:
+                    context.__exit__(None, None, None)
+
+    return hold
