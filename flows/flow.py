@@ -337,7 +337,7 @@ def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
     set_anywhere = get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
     ours = set_anywhere.get("PREFECT_LOGGING_LEVEL") in (None, EMBEDDED["PREFECT_LOGGING_LEVEL"])
-    before = {logging.getLogger(logger): logging.getLogger(logger).level for logger in LOGGED}
+    levels = {logger: logging.getLogger(logger).level for logger in LOGGED}
     logged = [name for name in LOGGED.values() if ours and name not in set_anywhere]
     os.environ.update(dict.fromkeys(logged, "INFO"))  # for processes that import Prefect later
     for logger, name in LOGGED.items():  # Prefect's setup_logging would read every setting for it, a tenth of a second
@@ -354,8 +354,8 @@ def _quiet() -> Iterator[None]:
             handler.removeFilter(_only_critical)
         for name in logged:
             os.environ.pop(name, None)
-        for logger, level in before.items():
-            logger.setLevel(level)
+        for logger, level in levels.items():
+            logging.getLogger(logger).setLevel(level)
 
 
 def _only_critical(record: logging.LogRecord) -> bool:
