@@ -21,10 +21,12 @@ from evenfold.tasks.fits import fit_final, fit_holdout, split_title
 from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import answer_look, record_look, record_look_scores
-from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import happened, run, saying, tell
+from evenfold.tasks.runtime.files import from_anywhere
+from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unaggregated
 from evenfold.tasks.splits import check_columns, plan_of
+from evenfold.tasks.steps.running import run
+from evenfold.tasks.steps.telling import happened, tell
 from evenfold.tasks.work import Work, check_model, work_of
 
 from . import definitions

@@ -24,7 +24,7 @@ from evenfold.manifests import SplitSpec, explain
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters
 from evenfold.tasks.results.block import use_named_store
-from evenfold.tasks.results.files import asking, room
+from evenfold.tasks.runtime.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guarded
 from evenfold.tasks.runtime.runners import task_runner

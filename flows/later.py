@@ -35,11 +35,11 @@ from evenfold.tasks.fits import fit_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.record.tracker import load_final
-from evenfold.tasks.results.files import data_reference, from_anywhere, sha256
+from evenfold.tasks.runtime.files import data_reference, from_anywhere, sha256
 from evenfold.tasks.runtime.home import prepared_home
-from evenfold.tasks.runtime.running import run, running
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.splits import stamp
+from evenfold.tasks.steps.running import run, running
 from evenfold.tasks.work import Work, work_of
 
 from .outcomes import LaterScore

@@ -17,9 +17,9 @@ from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory, Merged
 from evenfold.tasks.record.evaluations import balance_of, record_split
-from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
-from evenfold.tasks.runtime.running import finished, happened, mark, run, saying, tell
+from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
     check_columns,
@@ -29,6 +29,8 @@ from evenfold.tasks.splits import (
     specification,
     split as decide,
 )
+from evenfold.tasks.steps.running import finished, run
+from evenfold.tasks.steps.telling import happened, mark, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome
 

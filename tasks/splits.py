@@ -63,12 +63,12 @@ from .parameters import (
     Target,
     Time,
 )
-from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
+from .runtime.files import data_reference, from_anywhere, set_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
-from .runtime.step import is_refreshing, step
+from .steps.step import is_refreshing, step
 
 MOST_TRIES = 20
 

@@ -28,11 +28,11 @@ from evenfold.tasks.parameters import Memory
 from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.running import materialized, publish
 from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.runtime.step import is_refreshing, step
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import stamp
+from evenfold.tasks.steps.step import is_refreshing, step
+from evenfold.tasks.steps.telling import materialized, publish
 from evenfold.tasks.studies import kept_study
 from evenfold.tasks.work import Work, work_of
 

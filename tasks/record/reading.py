@@ -24,10 +24,10 @@ from evenfold.splitters.deployed import reason_of
 from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import VERSION
-from evenfold.tasks.results.files import from_anywhere, rename_unless_there
+from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.step import step
+from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError

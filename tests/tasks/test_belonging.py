@@ -23,7 +23,7 @@ from evenfold.tasks import (
 )
 from evenfold.tasks.record.evaluations import record_evaluation, record_split
 from evenfold.tasks.record.models.registry import register_model
-from evenfold.tasks.runtime.step import worth_another_try
+from evenfold.tasks.steps.step import worth_another_try
 from mlflow.tracking import MlflowClient
 from prefect.states import Failed
 from small import named, small

@@ -13,7 +13,7 @@ from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_fold, fit_folds, split
 from evenfold.tasks.fits import fit_further
-from evenfold.tasks.runtime.running import Finished, finished_here
+from evenfold.tasks.steps.running import Finished, finished_here
 from evenfold.tasks.work import work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}

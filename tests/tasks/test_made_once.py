@@ -19,8 +19,8 @@ from evenfold.tasks import Home, audit_split, split
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.record.recorders import SEEN
-from evenfold.tasks.runtime.running import finished_here
 from evenfold.tasks.splits import newest
+from evenfold.tasks.steps.running import finished_here
 from mlflow.tracking import MlflowClient
 
 
