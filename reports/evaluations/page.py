@@ -109,15 +109,7 @@ def evaluation_page(
         verdict=verdict,
         lead=_lead(problem, scores) + (why_good(estimates) if verdict is Verdict.GOOD else ""),
         tiles=score_tiles(estimates),
-        findings=[
-            *remarks_of(audit),
-            *warnings_of(estimates),
-            *(
-                Remark("note", words)
-                for words in (optimism(estimates), resolution(estimates), *warned(scores))
-                if words
-            ),
-        ],
+        findings=_remarks(audit, scores, estimates),
         sections=sections,
         details=_details(problem, scores, estimates, study, split, used),
         footer=[
@@ -126,6 +118,12 @@ def evaluation_page(
             *(origin or Origin()).words(),
         ],
     )
+
+
+def _remarks(audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> list[Remark]:
+    """Return what is to know of the score: first of the split that it rests on, then of the estimates."""
+    notes = (optimism(estimates), resolution(estimates), *warned(scores))
+    return [*remarks_of(audit), *warnings_of(estimates), *(Remark("note", words) for words in notes if words)]
 
 
 def _verdict(audit: Audit | None, estimates: Sequence[Estimate]) -> Verdict:
