@@ -342,6 +342,7 @@ def _page(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore], of_spl
         split=SplitLink(f"{split.name} {split.version}", split.split_id, of_split),
         origin=Origin(Path(data).name),
         levels=evaluation.levels,
+        n_missing=split.n_splits - len(evaluation.scores) - sum(draws.last - draws.first for draws in evaluation.draws),
     )
 
 

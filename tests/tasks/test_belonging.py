@@ -168,3 +168,10 @@ def test_a_mistake_in_a_program_is_not_tried_again() -> None:
         assert not worth_another_try(None, None, Failed(data=error))
     for error in (ConnectionError("away"), OSError("full"), RuntimeError("killed")):
         assert worth_another_try(None, None, Failed(data=error))
+
+
+def test_parameters_that_are_no_mapping_are_refused_in_a_sentence(path: str) -> None:
+    with pytest.raises(
+        SplitError, match=r"the specification does not fit: params: input should be a valid dictionary\."
+    ):
+        folds_of(path, params=[1])
