@@ -242,13 +242,16 @@ class ModelSpec(BaseModel):
         return {"method": given} if isinstance(given, str) else given
 
     @classmethod
-    def of(cls, given: ModelSpec | Mapping[str, Any] | str | None) -> ModelSpec:
+    def of(cls, given: ModelSpec | Mapping[str, Any] | str | Path | None) -> ModelSpec:
         """Return the specification in a mapping, in an estimator's import path alone, or the default one for None.
 
-        Raises ModelError that names each field that is wrong.
+        A path, or text that ends in .yaml, .yml or .json, is that of a file (see ``read``). Raises ModelError that
+        names each field that is wrong.
         """
         if isinstance(given, ModelSpec):
             return given
+        if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
+            return cls.read(given)
         fields = {"estimator": given} if isinstance(given, str) else dict(given or {})
         try:
             return cls.model_validate(fields)
@@ -262,6 +265,8 @@ class ModelSpec(BaseModel):
         It may name what a deployed run may, and besides what ``own``, the specification of one's own, names: whoever
         may edit the registry decides nothing about what this machine imports. Raises UntrustedNameError otherwise.
         """
+        if not isinstance(given, Mapping):  # a path would have their say in which file is read
+            raise TypeError(f"a {type(given).__name__} is no specification")
         theirs = cls.of(given)
         for name, mine, role in (
             (theirs.estimator, own.estimator, ESTIMATOR),
