@@ -118,7 +118,7 @@ def evaluation_page(
         sections=sections,
         details=_details(problem, scores, estimates, study, split, used),
         footer=[
-            f"{counted(problem.n, 'row')}",
+            counted(problem.n, "row"),
             *([f"split {split.split_id[:12]}"] if split else []),
             *(origin or Origin()).words(),
         ],
@@ -131,8 +131,7 @@ def _remarks(
     """Return what is to know of the score: what it lacks, then of the split that it rests on, then of the estimates."""
     notes = (optimism(estimates), resolution(estimates), *warned(scores))
     lacking = [Remark("warning", partial)] if partial else []
-    known = (Remark("note", words) for words in notes if words)
-    return [*lacking, *remarks_of(audit), *warnings_of(estimates), *known]
+    return [*lacking, *remarks_of(audit), *warnings_of(estimates), *(Remark("note", words) for words in notes if words)]
 
 
 def _verdict(audit: Audit | None, warnings: Sequence[str]) -> Verdict:
