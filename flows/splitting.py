@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,12 +110,12 @@ def recorded(split: Split, memory: Memory = None) -> str:
 _SPEC_FIELDS = tuple(inspect.signature(specification).parameters)
 
 
-def specified(asked: dict[str, Any]) -> SplitSpec:
+def specified(asked: Mapping[str, Any]) -> SplitSpec:
     """Return the specification in what a flow is asked."""
     return specification(**{name: value for name, value in asked.items() if name in _SPEC_FIELDS})
 
 
-def require_alone(asked: dict[str, Any]) -> None:
+def require_alone(asked: Mapping[str, object]) -> None:
     """Raise SplitError where fields of a split are asked for beside a manifest, which is a split already."""
     given = [name for name in _SPEC_FIELDS if name != "data" and (asked.get(name) or asked.get(name) == 0)]
     if given:

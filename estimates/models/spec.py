@@ -120,7 +120,7 @@ def _imported(path: str, role: Role) -> Any:
         raise ModelError(str(error)) from None
 
 
-def _made(path: str, maker: Any, params: dict[str, Any]) -> Any:
+def _made(path: str, maker: Any, params: Mapping[str, object]) -> Any:
     try:
         return maker(**params)
     except TypeError as error:
@@ -131,7 +131,7 @@ def _made(path: str, maker: Any, params: dict[str, Any]) -> Any:
         raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
 
 
-def _unknown(maker: Any, params: dict[str, Any]) -> str:
+def _unknown(maker: Any, params: Iterable[str]) -> str:
     accepted = [name for name in inspect.signature(maker).parameters if name not in ("self", "args", "kwargs")]
     unknown = [name for name in params if name not in accepted]
     return nearest(unknown[0], accepted) if unknown and accepted else ""
@@ -293,9 +293,9 @@ class ModelSpec(BaseModel):
         """What people call the model: the name of its class."""
         return str(self.estimator).rpartition(":")[2]
 
-    def canonical(self) -> dict[str, Any]:
+    def canonical(self) -> dict[str, object]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""
-        fields: dict[str, Any] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
+        fields: dict[str, object] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
         return fields
 
     def completed(self, task: Task, n_classes: int = 0) -> ModelSpec:

@@ -114,24 +114,24 @@ def evaluation_page(
         verdict=verdict,
         lead=_lead(problem, scores) + (why_good(estimates) if verdict is Verdict.GOOD else ""),
         tiles=score_tiles(estimates),
-        findings=[
-            *(Remark("warning", words) for words in [partial] if words),
-            *remarks_of(audit),
-            *warnings_of(estimates),
-            *(
-                Remark("note", words)
-                for words in (optimism(estimates), resolution(estimates), *warned(scores))
-                if words
-            ),
-        ],
+        findings=_remarks(partial, audit, scores, estimates),
         sections=sections,
         details=_details(problem, scores, estimates, study, split, used),
         footer=[
-            f"{counted(problem.n, 'row')}",
+            counted(problem.n, "row"),
             *([f"split {split.split_id[:12]}"] if split else []),
             *(origin or Origin()).words(),
         ],
     )
+
+
+def _remarks(
+    partial: str, audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]
+) -> list[Remark]:
+    """Return what is to know of the score: what it lacks, then of the split that it rests on, then of the estimates."""
+    notes = (optimism(estimates), resolution(estimates), *warned(scores))
+    lacking = [Remark("warning", partial)] if partial else []
+    return [*lacking, *remarks_of(audit), *warnings_of(estimates), *(Remark("note", words) for words in notes if words)]
 
 
 def _verdict(audit: Audit | None, warnings: Sequence[str]) -> Verdict:

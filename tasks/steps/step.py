@@ -170,8 +170,8 @@ class Step(Task[P, R]):
         """Return the task with other options; see ``prefect.Task.with_options``."""
         # Prefect takes a folder by its path alone, and ours is asked for anew at each run.
         ours = self.key_of is not None and _chosen(self) is None
-        place: dict[str, Any] = {"result_storage": Home.here().results} if ours else {}
-        made = super().with_options(*args, **(place | options))
+        place = {"result_storage": Home.here().results} if ours else {}
+        made = super().with_options(*args, **{**place, **options})
         # Prefect returns a plain Task; it becomes a step past __init__, which would wrap the function a second time.
         state = vars(made) | {"key_of": self.key_of, "run_tags": self.run_tags}
         state["_chosen_storage"] = options.get("result_storage", _chosen(self))
