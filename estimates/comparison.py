@@ -114,9 +114,10 @@ def compare(
     elif groups is None and "group" in a and "group" in b:
         groups = "group"
     reason = too_few(a["fold"].nunique()) if ordered else ""
-    n_rows, tested = _n_rows(a, on), a.drop_duplicates([*on, "repeat"]).groupby("repeat").size()
+    keys = a.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)  # each row's, once
+    n_rows, tested = int(keys.max()) + 1, pd.Series(keys).groupby(a["repeat"]).nunique()
     test = None if reason else _by_folds(metric, a, b, labels, stratified, level, tested, n_train)
-    of_rows = None if reason else _by_rows(metric, a, b, labels, groups, list(on))
+    of_rows = None if reason else _by_rows(metric, a, b, labels, groups, keys)
     if isinstance(of_rows, Declined):
         reason, of_rows = of_rows.reason if test is None else "", None
     training = _training(a, tested, n_train)
@@ -140,11 +141,6 @@ def compare(
     again = not ordered and len(a) <= n_rows * training.repeats  # a series has no other folds, nor have combinations
     further = (reason,) if reason else _of_repeats(made, training) if again else ()
     return replace(made, notes=(*made.notes, *further))
-
-
-def _n_rows(frame: pd.DataFrame, on: Sequence[str]) -> int:
-    """Return how many rows there are, each counted once whatever the repeats."""
-    return int(frame.groupby(list(on), sort=False).ngroups)
 
 
 REPEATS = 10
@@ -230,10 +226,14 @@ def _p(difference: float, se: float, df: float) -> float:
 
 
 def _by_rows(
-    metric: str, a: pd.DataFrame, b: pd.DataFrame, classes: tuple[Any, ...], groups: str | None, on: list[str]
+    metric: str,
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    classes: tuple[Any, ...],
+    groups: str | None,
+    keys: NDArray[np.int64],
 ) -> Spread | Declined | None:
     """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
-    keys = a.groupby(on, sort=False).ngroup().to_numpy().astype(np.int64)
     parts = list(a.groupby("repeat").indices.values())
     moved, value, difference = [], 0.0, 0.0
     for places in parts:

@@ -25,10 +25,10 @@ def answered(part: pd.DataFrame, classes: tuple[Any, ...]) -> Answered:
 
 
 def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
-    """Return the metric of some predictions; raises ModelError where it is undefined."""
+    """Return the metric of some predictions, a mean of classes of those that they hold; ModelError where undefined."""
     rows, loss = answered(part, classes), metric_of(metric).loss
     try:
-        return score(metric, rows.answers, rows.y, rows.weights)
+        return score(metric, rows.answers, rows.y, rows.weights, held=True)
     except ValueError as error:  # scikit-learn has no log loss of rows that lack a class, and each row has its own
         mean = np.nan if loss is None or not classes else rows.mean(loss.of(rows))
         if loss is None or not np.isfinite(mean):

@@ -12,6 +12,9 @@ from evenfold.estimates.metrics.registry import metric_of
 
 from .results import ModelError
 
+# What two rows of one table may differ in, and two tests of a row never do.
+TOLD_APART = {"y": "target", "row": "row number", "weight": "weight", "group": "group"}
+
 
 def paired(
     a: pd.DataFrame, b: pd.DataFrame, on: list[str], names: tuple[str, str]
@@ -19,8 +22,9 @@ def paired(
     """Return both frames' shared rows in one order, with the weights of A's, and what is to be said of them.
 
     ``on``: the columns that name a row. Of a row that several folds of a repeat test, the first test in A stands beside
-    the first in B, and so on. Raises ModelError where a row is in a fold twice or has two targets, none is shared,
-    their targets differ, or the shared ones of a repeat weigh nothing.
+    the first in B, and so on. Raises ModelError where a row is in a fold twice, what names it names another as well (by
+    target, number in the table, weight or group), none is shared, their targets differ, or the shared ones of a repeat
+    weigh nothing.
     """
     by = [*on, "repeat"]
     often = any([_tested_often(frame, by, name) for name, frame in zip(names, (a, b), strict=True)])
@@ -55,11 +59,12 @@ def _tested_often(frame: pd.DataFrame, by: list[str], name: str) -> bool:
     twice = int(frame.duplicated([*by, "fold"]).sum())
     if twice:
         raise ModelError(f"{twice:,} rows of {name} have the same {', '.join(by)}, fold; a key names one row.")
-    others = again - int(frame.duplicated([*by, "y"]).sum())
-    if others:
-        raise ModelError(
-            f"{others:,} rows of {name} have the same {', '.join(by)} and another target; a key names one row."
-        )
+    for column, what in TOLD_APART.items():
+        others = again - int(frame.duplicated([*by, column]).sum()) if column in frame and column not in by else 0
+        if others:
+            raise ModelError(
+                f"{others:,} rows of {name} have the same {', '.join(by)} and another {what}; a key names one row."
+            )
     return True
 
 

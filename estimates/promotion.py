@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
 from math import isfinite, pi, sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -171,7 +171,7 @@ class Decision:
     information: float | None = None
     bound: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the fields as a JSON object."""
         return asdict(self)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
@@ -118,7 +117,7 @@ class Estimate(Displayed):
         shown = f"{reading.title} {reading.shown(self.value):.4g}{interval}"
         return f"Estimate {shown}: {self.method}, {self.n_splits:,} splits"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the fields as a JSON object."""
         return asdict(self) | {"notes": list(self.notes), "warnings": list(self.warnings)}
 

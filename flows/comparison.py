@@ -29,7 +29,7 @@ from evenfold.tasks.record.reading import (
 )
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.runtime.home import prepared_home
-from evenfold.tasks.runtime.running import running
+from evenfold.tasks.steps.running import running
 from evenfold.tasks.work import Work, further_pairs, work_of
 
 from .fits import Fits, fit_more

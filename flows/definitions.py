@@ -105,8 +105,8 @@ def split(
 
     Example: evenfold split examples/flights.parquet --target arr_delay --group date --key flight_id
     """
-    from evenfold.tasks.runtime.running import running
     from evenfold.tasks.splits import specification
+    from evenfold.tasks.steps.running import running
 
     from .splitting import run_split
 
@@ -168,8 +168,8 @@ def evaluate(
 
     Example: evenfold evaluate examples/flights.parquet --target arr_delay --group date --exclude dep_delay
     """
-    from evenfold.tasks.runtime.running import running
     from evenfold.tasks.splits import specification
+    from evenfold.tasks.steps.running import running
 
     from .evaluation import recipe_of, run_evaluation
 
@@ -240,8 +240,8 @@ def tune(
 
     Example: evenfold tune examples/flights.parquet --grid grid.yaml --target arr_delay --group date
     """
-    from evenfold.tasks.runtime.running import running
     from evenfold.tasks.splits import specification
+    from evenfold.tasks.steps.running import running
 
     from .evaluation import recipe_of
     from .tuning import run_tuning
@@ -281,7 +281,7 @@ def extend(
 
     Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
     """
-    from evenfold.tasks.runtime.running import running
+    from evenfold.tasks.steps.running import running
 
     from .splitting import run_extension
 
@@ -339,8 +339,8 @@ def retrain(
 
     Example: evenfold retrain examples/flights.parquet --target arr_delay --group date --key flight_id
     """
-    from evenfold.tasks.runtime.running import running
     from evenfold.tasks.splits import specification
+    from evenfold.tasks.steps.running import running
 
     from .evaluation import recipe_of
     from .retraining import run_retraining

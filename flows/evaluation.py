@@ -21,10 +21,12 @@ from evenfold.tasks.fits import fit_final, fit_holdout, split_title
 from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import answer_look, record_look, record_look_scores
-from evenfold.tasks.results.files import from_anywhere
-from evenfold.tasks.runtime.running import happened, run, saying, tell
+from evenfold.tasks.runtime.files import from_anywhere
+from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unaggregated
 from evenfold.tasks.splits import check_columns, plan_of
+from evenfold.tasks.steps.running import run
+from evenfold.tasks.steps.telling import happened, tell
 from evenfold.tasks.work import Work, check_model, work_of
 
 from . import definitions
@@ -48,7 +50,7 @@ def check_evaluation(*, in_batches: bool = False, **asked: Any) -> str:
     ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
     """
     data, looks = asked["data"], asked.get("on") == "holdout"
-    check_look(asked)
+    check_look(**asked)
     if asked.get("manifest"):
         require_alone(asked)
     given = read_manifest(asked["manifest"]) if asked.get("manifest") else None
@@ -71,17 +73,16 @@ def check_evaluation(*, in_batches: bool = False, **asked: Any) -> str:
     return spec.name
 
 
-def check_look(asked: dict[str, Any]) -> None:
+def check_look(*, on: str = "folds", reason: str = "", **asked: object) -> None:
     """Raise SplitError where a look at the locked part has no reason, or what only folds take, and the reverse."""
-    reason = asked.get("reason", "").strip()
-    if asked.get("on") != "holdout":
-        if reason:
+    if on != "holdout":
+        if reason.strip():
             raise SplitError(
                 "a reason is given, and only a look at the holdout takes one; leave it out, or look: on='holdout' "
                 "(--on holdout)."
             )
         return
-    if not reason:
+    if not reason.strip():
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
     defaults = inspect.signature(definitions.evaluate).parameters
     unused = [name for name in FOLDS_ALONE if asked.get(name, defaults[name].default) != defaults[name].default]

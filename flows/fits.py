@@ -12,9 +12,10 @@ from evenfold.estimates import EvaluationError, ModelSpec
 from evenfold.tasks.fits import fit_all, fit_draws, fit_fold, fit_folds, fit_further, fit_short_folds, fit_short_further
 from evenfold.tasks.outcomes import DrawsResult, Evaluated, FoldResult, FoldsResult, Refit, SplitRef
 from evenfold.tasks.record.evaluations import failure_of
-from evenfold.tasks.runtime.running import Finished, finished_each, run, say, workers_at_once
-from evenfold.tasks.runtime.step import REFRESHING
+from evenfold.tasks.runtime.progress import say
 from evenfold.tasks.scores import aggregate, in_blocks, unaggregated
+from evenfold.tasks.steps.running import Finished, finished_each, run, workers_at_once
+from evenfold.tasks.steps.step import REFRESHING
 from evenfold.tasks.work import further_pairs, work_of
 
 SHORT_SECONDS = 1.0  # the cost of a task run, some 50 ms, is less than a twentieth of a longer fit

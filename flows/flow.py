@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
@@ -24,7 +24,7 @@ from evenfold.manifests import SplitSpec, explain
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters
 from evenfold.tasks.results.block import use_named_store
-from evenfold.tasks.results.files import asking, room
+from evenfold.tasks.runtime.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guarded
 from evenfold.tasks.runtime.runners import task_runner
@@ -108,7 +108,7 @@ def published(check: Check) -> Callable[[Callable[P, R]], Flow[P, R]]:
     return decorate
 
 
-def _described(fn: Callable[..., Any], hints: dict[str, Any]) -> str:
+def _described(fn: Callable[..., Any], hints: Mapping[str, Any]) -> str:
     """Return a docstring that lists the parameters with their descriptions, from which Prefect makes its form."""
     lines = []
     for name in inspect.signature(fn).parameters:
@@ -238,7 +238,7 @@ class Flow(prefect.Flow[P, R]):
 
         Bad input raises before anything is started or written.
         """
-        given: Any = self._named(args, kwargs)
+        given = self._named(args, kwargs)
         home = Home.here()
         # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
         with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
@@ -259,7 +259,7 @@ class Flow(prefect.Flow[P, R]):
     if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
         __call__ = _called
 
-    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _named(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         """Return values by their names; TypeError as Python's, save for names unknown, which ``read`` refuses."""
         signature = inspect.signature(self.fn)
         unnamed = [name for name, each in signature.parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
@@ -274,7 +274,7 @@ class Flow(prefect.Flow[P, R]):
         except TypeError as error:
             raise TypeError(f"{self.fn.__name__}: {error}") from None
 
-    def read(self, given: dict[str, Any]) -> dict[str, Any]:
+    def read(self, given: Mapping[str, object]) -> dict[str, object]:
         """Return every parameter as the flow takes it, of those given; raises SplitError or ModelError for bad ones."""
         try:
             asked = self.asked(**given)
@@ -286,7 +286,7 @@ class Flow(prefect.Flow[P, R]):
             raise SplitError(explain(error, "the request", self.asked)) from None
         return {name: getattr(asked, name) for name in self.asked.model_fields}
 
-    def _started(self, home: Home, parameters: dict[str, Any]) -> Any:
+    def _started(self, home: Home, parameters: Mapping[str, object]) -> Any:
         home.make()
         with guarded(), room(home), _quiet(), _served(home), _cancelled_at_stop():
             under_prefect: Any = super().__call__

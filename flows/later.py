@@ -21,7 +21,7 @@ from evenfold.estimates import (
     metric_of,
 )
 from evenfold.estimates.metrics.responses import Responses
-from evenfold.estimates.metrics.scoring import describe_classes, scores_of
+from evenfold.estimates.metrics.scoring import describe_classes, is_mean_of_classes, scores_of
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
@@ -35,11 +35,11 @@ from evenfold.tasks.fits import fit_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.record.tracker import load_final
-from evenfold.tasks.results.files import data_reference, from_anywhere, sha256
+from evenfold.tasks.runtime.files import data_reference, from_anywhere, sha256
 from evenfold.tasks.runtime.home import prepared_home
-from evenfold.tasks.runtime.running import run, running
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.splits import stamp
+from evenfold.tasks.steps.running import run, running
 from evenfold.tasks.work import Work, work_of
 
 from .outcomes import LaterScore
@@ -121,7 +121,7 @@ def _few(later: _Later) -> str:
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:
-    """Return the scores that are defined on the rows, and a sentence about each that is not.
+    """Return the scores that are defined on the rows, and a sentence about each that is not, or not of every class.
 
     Raises EvaluationError where none is.
     """
@@ -135,8 +135,9 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
         if loss is None:
             with suppress(EvaluationError):
                 on_test |= scores_of(
-                    [metric], later.answers, problem.y, problem.weights, name=f"the rows of {later.name}", side="test"
-                )
+                    [metric], later.answers, problem.y, problem.weights, name=f"the rows of {later.name}", side="test",
+                    held=True,
+                )  # fmt: skip
         elif hasattr(later.answers, loss.reads) and answered.mass.any():  # the model knows the classes that lack rows
             value = loss.score(answered.mean(loss.of(answered)))
             on_test |= {metric: value} if np.isfinite(value) else {}
@@ -148,6 +149,12 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
     ]
     if not on_test:
         raise EvaluationError(f"{'; '.join(undefined)}; score by another metric (--metric), or more rows.")
+    means, n_held = (
+        [metric_of(metric).title for metric in on_test if is_mean_of_classes(metric)],
+        np.unique(weighing).size,
+    )
+    if means and n_held < len(problem.classes):
+        undefined += [f"{'; '.join(means)}: of the {held} of {len(problem.classes)} that {later.name} holds"]
     return on_test, [f"{sentence}." for sentence in undefined]
 
 

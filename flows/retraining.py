@@ -41,9 +41,9 @@ from evenfold.tasks.record.models.registry import (
     register_model,
 )
 from evenfold.tasks.record.reading import score_stored
-from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.running import finished, happened, publish, run, saying, tell
+from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.splits import (
     newest,
@@ -51,6 +51,8 @@ from evenfold.tasks.splits import (
     specification as specification,
     split as split_data,
 )
+from evenfold.tasks.steps.running import finished, run
+from evenfold.tasks.steps.telling import happened, publish, tell
 from evenfold.tasks.work import work_of
 
 from .evaluation import evaluated, stop_where_failed, with_metric

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory, Merged
 from evenfold.tasks.record.evaluations import balance_of, record_split
-from evenfold.tasks.results.files import from_anywhere
+from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
-from evenfold.tasks.runtime.running import finished, happened, mark, run, saying, tell
+from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
     check_columns,
@@ -29,6 +30,8 @@ from evenfold.tasks.splits import (
     specification,
     split as decide,
 )
+from evenfold.tasks.steps.running import finished, run
+from evenfold.tasks.steps.telling import happened, mark, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome
 
@@ -107,12 +110,12 @@ def recorded(split: Split, memory: Memory = None) -> str:
 _SPEC_FIELDS = tuple(inspect.signature(specification).parameters)
 
 
-def specified(asked: dict[str, Any]) -> SplitSpec:
+def specified(asked: Mapping[str, Any]) -> SplitSpec:
     """Return the specification in what a flow is asked."""
     return specification(**{name: value for name, value in asked.items() if name in _SPEC_FIELDS})
 
 
-def require_alone(asked: dict[str, Any]) -> None:
+def require_alone(asked: Mapping[str, object]) -> None:
     """Raise SplitError where fields of a split are asked for beside a manifest, which is a split already."""
     given = [name for name in _SPEC_FIELDS if name != "data" and (asked.get(name) or asked.get(name) == 0)]
     if given:

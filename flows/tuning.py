@@ -24,8 +24,9 @@ from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_inner, require_inner
 from evenfold.tasks.outcomes import Evaluated, InnerResult, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.looks import record_tuning
-from evenfold.tasks.runtime.running import finished_each, run, say, saying
+from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
+from evenfold.tasks.steps.running import finished_each, run
 from evenfold.tasks.work import Work, work_of
 
 from .evaluation import check_evaluation, judged_by, look_at_holdout, require_level_gap

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
 from evenfold.tasks.results.spool import unreachable
+from evenfold.tasks.runtime.progress import log
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.step import log
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.context import FlowRunContext

@@ -8,9 +8,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-# By the name of a gate: the figure beyond which it fails, or "off".
-GateLimits = Mapping[str, float | Literal["off"]]
-
 
 def _number(value: Any) -> Any:
     if isinstance(value, (bool, np.bool_, str)):
@@ -18,6 +15,21 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _limit(value: Any) -> Any:
+    if isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{value!r} is no limit; write a number, such as 0.1, or 'off' in quotes")
+    return value
+
+
+def _length(value: Any) -> Any:
+    if isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{value!r} is no length of time; write text, such as '30 days', or a number")
+    return value
+
+
+# By the name of a gate: the figure beyond which it fails, or "off", which YAML reads as false where it has no quotes.
+GateLimits = Mapping[str, Annotated[float | Literal["off"], BeforeValidator(_limit)]]
+Length = Annotated[float | str, BeforeValidator(_length)]
 Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" for 5: a seed decides folds
 
 

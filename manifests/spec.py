@@ -19,7 +19,7 @@ from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from .fields import Columns, GateLimits, KeyEncoding, LockedPart, Strict, Whole
+from .fields import Columns, GateLimits, KeyEncoding, Length, LockedPart, Strict, Whole
 
 MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
@@ -61,7 +61,7 @@ class SplitSpec(Strict):
     key_encoding: KeyEncoding | None = Field(default=None, description="Pseudonyms instead of keys.")
     gates: GateLimits = Field(default={}, description="Limits at which an audit fails.")
     ignore: dict[str, str] = Field(default={}, description="Checks to ignore, as EF205: the reason why.")
-    label_horizon: float | str | None = Field(
+    label_horizon: Length | None = Field(
         default=None, description='How long after its time the target of a row is known, such as "30 days".'
     )
     on_immature: Literal["wait", "use"] = Field(

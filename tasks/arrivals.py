@@ -28,13 +28,13 @@ from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
 from .parameters import Data, Memory, Merged
-from .results.files import data_reference, from_anywhere, write_aside
 from .results.store import results_of
+from .runtime.files import data_reference, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
-from .runtime.step import step
 from .splits import folder_of, stamp
+from .steps.step import step
 
 
 def _snapshot_of(split_id: str) -> Path:

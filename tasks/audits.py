@@ -15,10 +15,10 @@ from evenfold.manifests.fields import GateLimits
 
 from .outcomes import SplitAudit, SplitRef
 from .runtime.limits import unlogged
-from .runtime.running import finished_here
 from .runtime.settings import Settings
-from .runtime.step import step
 from .splits import stamp
+from .steps.running import finished_here
+from .steps.step import step
 
 
 def _audit_key(

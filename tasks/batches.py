@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from .outcomes import FoldResult, KeptFile, SplitRef
 from .parameters import Memory, Model
-from .results.files import write_aside
+from .runtime.files import write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory
 from .runtime.locks import locked
 from .runtime.settings import Settings
-from .runtime.step import step
+from .steps.step import step
 from .work import Work, files_digest
 
 T = TypeVar("T")

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from .batches import fit_one_by_batches, fitted_on_batches, keep_predictions
 from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, InnerResult, KeptFile, Refit, SplitRef
 from .parameters import Apparent, Model, TimeLimit
-from .results.files import write_aside
+from .runtime.files import write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory, within
-from .runtime.running import finished_here
 from .runtime.settings import Settings
-from .runtime.step import current_key, refreshing, step
+from .steps.running import finished_here
+from .steps.step import current_key, refreshing, step
 from .work import (
     Block,
     Work,

@@ -13,7 +13,7 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
 
-from .results.files import sha256
+from .runtime.files import sha256
 
 if TYPE_CHECKING:
     from evenfold.reports import Page

@@ -68,10 +68,7 @@ def _spec(given: Any) -> Any:
 def _model(given: Any) -> Any:
     from evenfold.estimates import ModelSpec
 
-    if given is None:
-        return None
-    is_file = isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json")))
-    return ModelSpec.read(given) if is_file else ModelSpec.of(given)
+    return None if given is None else ModelSpec.of(given)
 
 
 def _folder(given: Any) -> Any:

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
 from .parameters import Intervals, Level
 from .runtime.home import Home
-from .runtime.step import step
+from .steps.step import step
 from .work import Work, further_pairs, key_of_all, key_of_block, key_of_pair, key_of_split, work_of
 
 Result = FoldResult | FoldsResult | DrawsResult

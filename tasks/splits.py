@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -63,12 +63,12 @@ from .parameters import (
     Target,
     Time,
 )
-from .results.files import data_reference, from_anywhere, set_aside
 from .results.store import results_of
+from .runtime.files import data_reference, from_anywhere, set_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
-from .runtime.step import is_refreshing, step
+from .steps.step import is_refreshing, step
 
 MOST_TRIES = 20
 
@@ -106,9 +106,9 @@ def specification(
     }
     fields["holdout"] = None if holdout is None else {**(base.get("holdout") or {}), "fraction": holdout}
     merged = base | {field: value for field, value in fields.items() if value is not None}
-    merged["params"] = {
-        **base.get("params", {}), **(params or {}), **({} if n_splits is None else {"n_splits": n_splits})
-    }  # fmt: skip
+    counted = {} if n_splits is None else {"n_splits": n_splits}
+    named = {} if params is None else params  # what is no mapping is refused with the rest of the specification
+    merged["params"] = {**base.get("params", {}), **named, **counted} if isinstance(named, Mapping) else named
     # One group that is given takes the place of several that the specification names.
     before = {role: value for role, value in base.get("columns", {}).items() if role != "entities" or not group}
     merged["columns"] = before | {role: value for role, value in columns.items() if value}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .losses import squared
 from .record import Answered, Codes, Floats, Influence, RowLoss
-from .scoring import OF, OF_ONE_CLASS, positive_class, scorer_of
+from .scoring import OF, OF_ONE_CLASS, among_rows, positive_class, scorer_of
 
 
 def of_mean(loss: RowLoss, rows: Answered) -> Influence:
@@ -118,8 +118,12 @@ def _of_cells(name: str, rows: Answered) -> Influence:
 
 
 def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int]) -> float:
-    """Return the scorer's value of a confusion matrix: ``cells`` are truth x k + prediction, of the k ``codes``."""
-    scorer, k = scorer_of(name, codes), len(codes)
+    """Return the scorer's value of a confusion matrix: ``cells`` are truth x k + prediction, of the k ``codes``.
+
+    A mean of classes is one of those that have rows.
+    """
+    k = len(codes)
+    scorer = among_rows(name, scorer_of(name, codes), cells[mass > 0] // k)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a class that is never predicted is the scorer's own convention
         return float(scorer._score_func(cells // k, cells % k, sample_weight=mass, **scorer._kwargs))

@@ -53,6 +53,19 @@ def _usual(classes: Sequence[Any]) -> Any:
     return next((label for label in classes if label == 1), classes[-1])
 
 
+def is_mean_of_classes(metric: str) -> bool:
+    """Return whether a scorer of classes is the plain mean of what it says of each of them: F1, recall and the like."""
+    return bool(scorer_of(metric)._kwargs.get("average") == "macro")
+
+
+def among_rows(metric: str, scorer: Any, y: NDArray[Any]) -> Any:
+    """Return the scorer; of a mean of classes one of those that have rows in ``y``.
+
+    scikit-learn counts one that has none as 0 as soon as it is predicted once.
+    """
+    return _with(scorer, labels=np.unique(y)) if is_mean_of_classes(metric) else scorer
+
+
 def positive_class(classes: tuple[Any, ...], given: Any) -> Any:
     """Return the class that ``given`` names, or scikit-learn's usual one: 1, else the second in sorted order.
 
@@ -88,11 +101,13 @@ def score(
     y: NDArray[Any],
     weights: NDArray[Any] | None = None,
     classes: tuple[Any, ...] = (),
+    *,
+    held: bool = False,
 ) -> float:
     """Return the scorer's value, higher always better; ``answers`` is an estimator that knows its rows.
 
     ``classes``: the problem's, sorted; the estimator may know fewer of them, and then gives the others probability 0.
-    Only the model's own are scored without them.
+    Only the model's own are scored without them. ``held``: a mean of classes is one of those that the rows hold.
     """
     rows = np.empty((y.size, 0))
     known = np.asarray(getattr(answers, "classes_", ())).tolist()
@@ -104,6 +119,8 @@ def score(
             Replay({"predict_proba": wide}, tuple(labels)),
             _with(scorer_of(metric, labels), labels=labels),
         )
+    if held:
+        scorer = among_rows(metric, scorer, y if weights is None else y[weights > 0])
     given = {} if weights is None else {"sample_weight": weights}
     return float(scorer(answers, rows, y, **given))
 
@@ -135,18 +152,19 @@ def scores_of(
     *,
     name: str,
     side: str,
+    held: bool = False,
 ) -> dict[str, float]:
     """Return every metric's score; raises EvaluationError where one fails or is not a number.
 
     A single test row, as of leave-one-out, has no R2 and no AUC: such a metric is left out, and has the score of all
-    rows together. ``classes``: as for ``score``. ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or
-    ``training``): an error is about both.
+    rows together. ``classes``, ``held``: as for ``score``. ``name`` is the split's (``fold 3``), ``side`` its rows'
+    (``test`` or ``training``): an error is about both.
     """
     scores: dict[str, float] = {}
     alone = y.size == 1 and side == "test"
     for metric in metrics:
         try:
-            value = score(metric, answers, y, weights, classes)
+            value = score(metric, answers, y, weights, classes, held=held)
         except EvaluationError:
             raise
         except Exception as error:

@@ -310,7 +310,7 @@ def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
     return problem.array if use_array else problem.X
 
 
-def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, Any]:
+def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, object]:
     given = dict(model.fit_params)
     for name, column in by_column(model.fit_params).items():
         if column not in problem.columns:
@@ -326,7 +326,7 @@ def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str
 
 def _validation(
     model: ModelSpec, problem: Problem, estimator: Any, X: Any, validation: IntArray | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     if model.eval_set is None:
         return {}
     if validation is None:
@@ -335,7 +335,7 @@ def _validation(
         raise ModelError("eval_set: validation rows would not be encoded; list features that are numbers only.")
     rows, y = take(X, validation), problem.y[validation]
     alone = takes(estimator, "X_val")  # other libraries take several sets
-    given: dict[str, Any] = {"X_val": rows, "y_val": y} if alone else {"eval_set": [(rows, y)]}
+    given: dict[str, object] = {"X_val": rows, "y_val": y} if alone else {"eval_set": [(rows, y)]}
     name = validation_weights(estimator)
     if name is not None and problem.weights is not None:
         weights = problem.weights[validation]

@@ -103,7 +103,7 @@ def parts_of(estimator: Any) -> list[Any]:
     return [estimator, *(part for part in parts if isinstance(part, BaseEstimator) and hasattr(part, "fit"))]
 
 
-def fit_with(estimator: Any, X: Any, y: NDArray[Any], given: dict[str, Any]) -> Any:
+def fit_with(estimator: Any, X: Any, y: NDArray[Any], given: Mapping[str, object]) -> Any:
     """Fit an estimator, and hand what is ``given`` beside the rows to every part of it that takes it."""
     if not given:
         return estimator.fit(X, y)
@@ -115,7 +115,7 @@ def fit_with(estimator: Any, X: Any, y: NDArray[Any], given: dict[str, Any]) -> 
     return made
 
 
-def _request(part: Any, given: dict[str, Any]) -> None:
+def _request(part: Any, given: Collection[str]) -> None:
     # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
     asked = {name: name != "sample_weight" or hasattr(part, "predict") for name in given if takes(part, name)}
     if asked and hasattr(part, "set_fit_request"):

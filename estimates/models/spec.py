@@ -120,7 +120,7 @@ def _imported(path: str, role: Role) -> Any:
         raise ModelError(str(error)) from None
 
 
-def _made(path: str, maker: Any, params: dict[str, Any]) -> Any:
+def _made(path: str, maker: Any, params: Mapping[str, object]) -> Any:
     try:
         return maker(**params)
     except TypeError as error:
@@ -131,7 +131,7 @@ def _made(path: str, maker: Any, params: dict[str, Any]) -> Any:
         raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
 
 
-def _unknown(maker: Any, params: dict[str, Any]) -> str:
+def _unknown(maker: Any, params: Iterable[str]) -> str:
     accepted = [name for name in inspect.signature(maker).parameters if name not in ("self", "args", "kwargs")]
     unknown = [name for name in params if name not in accepted]
     return nearest(unknown[0], accepted) if unknown and accepted else ""
@@ -242,13 +242,16 @@ class ModelSpec(BaseModel):
         return {"method": given} if isinstance(given, str) else given
 
     @classmethod
-    def of(cls, given: ModelSpec | Mapping[str, Any] | str | None) -> ModelSpec:
+    def of(cls, given: ModelSpec | Mapping[str, Any] | str | Path | None) -> ModelSpec:
         """Return the specification in a mapping, in an estimator's import path alone, or the default one for None.
 
-        Raises ModelError that names each field that is wrong.
+        A path, or text that ends in .yaml, .yml or .json, is that of a file (see ``read``). Raises ModelError that
+        names each field that is wrong.
         """
         if isinstance(given, ModelSpec):
             return given
+        if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
+            return cls.read(given)
         fields = {"estimator": given} if isinstance(given, str) else dict(given or {})
         try:
             return cls.model_validate(fields)
@@ -262,6 +265,8 @@ class ModelSpec(BaseModel):
         It may name what a deployed run may, and besides what ``own``, the specification of one's own, names: whoever
         may edit the registry decides nothing about what this machine imports. Raises UntrustedNameError otherwise.
         """
+        if not isinstance(given, Mapping):  # a path would have their say in which file is read
+            raise TypeError(f"a {type(given).__name__} is no specification")
         theirs = cls.of(given)
         for name, mine, role in (
             (theirs.estimator, own.estimator, ESTIMATOR),
@@ -288,9 +293,9 @@ class ModelSpec(BaseModel):
         """What people call the model: the name of its class."""
         return str(self.estimator).rpartition(":")[2]
 
-    def canonical(self) -> dict[str, Any]:
+    def canonical(self) -> dict[str, object]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""
-        fields: dict[str, Any] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
+        fields: dict[str, object] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
         return fields
 
     def completed(self, task: Task, n_classes: int = 0) -> ModelSpec:

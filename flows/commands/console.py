@@ -57,8 +57,7 @@ class Words(Console):
 
     def say(self, text: str, hang: int = 0, style: str | None = None) -> None:
         """Print words; lines that had to be broken go on ``hang`` further in."""
-        how: dict[str, Any] = {"hang": hang} if self.breaks else {}
-        self.print(text, style=style, **how)
+        self.print(text, style=style, **({"hang": hang} if self.breaks else {}))
 
 
 Cells = Sequence[Sequence[str]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
@@ -19,7 +20,7 @@ PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
 
 
-def template(kind: str, env: dict[str, str], project: Path, image: str) -> dict[str, Any]:
+def template(kind: str, env: dict[str, str], project: Path, image: str) -> Mapping[str, object]:
     """Return what a run is told (job variables), by the type of the pool that it goes to: one of ``KINDS``."""
     if kind == PROCESS:
         return {"env": env, "working_dir": str(project)}

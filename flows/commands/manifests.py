@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -284,7 +284,7 @@ def import_(
     _print(made, as_json, show_import)
 
 
-def _imported(data: str, key: list[str], sources: dict[str, Any], group: str | None, more: Any) -> Any:
+def _imported(data: str, key: list[str], sources: Mapping[str, object], group: str | None, more: Any) -> Any:
     from evenfold.manifests import import_folds, import_groups, import_nnunet, import_parts, import_positions
     from evenfold.splitters import SplitError
 

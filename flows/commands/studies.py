@@ -182,7 +182,7 @@ def folds(
     from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
     from evenfold.tasks.runtime.limits import limited
-    from evenfold.tasks.runtime.running import say
+    from evenfold.tasks.runtime.progress import say
     from evenfold.tasks.studies import keep_study
 
     from .fold_counts import check_output, counts_of, problem_of, tell_study
@@ -222,7 +222,7 @@ def strategies(
     from evenfold.flows.evaluation import recipe_of
     from evenfold.reports import strategies_html, strategy_pictures
     from evenfold.tasks.runtime.limits import limited
-    from evenfold.tasks.runtime.running import say
+    from evenfold.tasks.runtime.progress import say
 
     from .fold_counts import check_output, problem_of, tell_study
     from .show import consoles, progress

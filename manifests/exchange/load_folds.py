@@ -18,7 +18,7 @@ from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, fold_columns
 from evenfold.manifests.plan import Plan
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.manifests.tables.read import read_table
+from evenfold.manifests.tables.read import read_table, read_written
 from evenfold.splitters import Pair, SplitError
 from evenfold.splitters.deployed import reason_of
 from numpy.typing import NDArray
@@ -32,11 +32,14 @@ def import_folds(
     """Return a manifest of the folds in a column of ``data`` (a file or a frame): the strategy is ``Predefined``.
 
     The column holds whole numbers: 0..k-1 for the fold that tests a row, -1 never tested, -2 locked, -3 excluded.
-    ``target`` is remembered for balance and audit. Raises SplitError for anything else, a missing fold or key, and a
-    key that is not unique.
+    ``target`` is remembered for balance and audit. What ``export`` wrote to a CSV comes back as it was, for there only
+    text is in quotes: keys such as NA, 02 and 1e5 too. Raises SplitError for anything else, a missing fold or key, and
+    a key that is not unique.
     """
     columns = {"key": key, "fold": fold_column, "target": target}
-    return Plan({"name": name, "columns": columns, "strategy": "Predefined"}, data).decide()
+    written = read_written(data, [key] if isinstance(key, str) else key, fold_column)
+    spec = {"name": name, "columns": columns, "strategy": "Predefined"}
+    return Plan(spec, data if written is None else written).decide()
 
 
 def import_groups(

@@ -38,6 +38,11 @@ def _compression(file: Path) -> str | None:
     return COMPRESSED.get(file.suffix.lower())
 
 
+def _sample(file: Path) -> str:
+    with pa.input_stream(str(file), compression=_compression(file)) as stream:
+        return str(stream.read(SAMPLE_BYTES).decode("utf-8-sig", errors="replace"))
+
+
 def dialect_of(file: Path) -> Dialect:
     """Return how a CSV file is written, from its first 64 kB; the same bytes always give the same answer.
 
@@ -45,8 +50,7 @@ def dialect_of(file: Path) -> Dialect:
     several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
     none like 180.65; where the comma separates there is none.
     """
-    with pa.input_stream(str(file), compression=_compression(file)) as stream:
-        text = stream.read(SAMPLE_BYTES).decode("utf-8-sig", errors="replace")
+    text = _sample(file)
     sampled = len(text) >= SAMPLE_BYTES // 4
     bare = QUOTED.sub("", text)
     lines = [line for line in (CUT.sub("", bare) if sampled else bare).splitlines()[:SAMPLE_LINES] if line]
@@ -91,6 +95,33 @@ def csv_names(file: Path) -> list[str]:
     options = _parse(dialect_of(file))
     with _lines_of(file) as stream:
         return list(pa.csv.open_csv(stream, parse_options=options).schema.names)
+
+
+def quoted_names(file: Path) -> set[str]:
+    """Return the columns of which every value in a CSV file's first 64 kB is in quotes, but for one that is missing."""
+    names, mark = csv_names(file), re.escape(dialect_of(file).separator)
+    field = rf'(?:"((?:[^"]|"")*)"|([^"{mark}\r\n][^{mark}\r\n]*)|)({mark}|\r?\n)'
+    quoted, bare, column, first = set[int](), set[int](), 0, True
+    for found in re.finditer(field, CUT.sub("", _sample(file))):
+        if not first:
+            bare |= {column} if found[2] is not None else set()
+            quoted |= {column} if found[1] is not None else set()
+        ends = found[3] in ("\n", "\r\n")
+        column, first = (0, False) if ends else (column + 1, first)
+    return {name for i, name in enumerate(names) if i in quoted - bare}
+
+
+def texts_in_quotes(file: Path, names: Sequence[str]) -> pa.Table:
+    """Return columns of a CSV file as text: ``""`` is a text of no letters, and only nothing at all is missing."""
+    convert = pa.csv.ConvertOptions(
+        include_columns=names,
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    with _lines_of(file) as stream:
+        return pa.csv.read_csv(stream, parse_options=_parse(dialect_of(file)), convert_options=convert)
 
 
 def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:

@@ -48,7 +48,9 @@ from .words import (
     level_score,
     once,
     optimism,
+    partial_words,
     resolution,
+    unit_of,
     why_good,
     written,
 )
@@ -84,13 +86,15 @@ def evaluation_page(
     split: SplitLink | None = None,
     origin: Origin | None = None,
     levels: Sequence[LevelScore] = (),
+    n_missing: int = 0,
 ) -> Page:
     """Return what the page about an evaluation says; its ``html()`` needs no network and runs no script.
 
     ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
     none. ``study``: what ``fold_count_study`` gave for the same problem, drawn as a curve. ``audit``: of the split,
     decides the verdict. ``split``: what the evaluation rests on. ``origin``: data, run and day for the footer.
-    Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
+    ``n_missing``: the splits without a score. Every figure stands in a ``<data value>`` at full precision, equal to
+    estimates.json. O(rows + splits).
     """
     pictures = score_pictures(scores, estimates)
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
@@ -103,35 +107,37 @@ def evaluation_page(
     if study is not None:
         curves = fold_count_pictures(study)
         sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
-    verdict = _verdict(audit, estimates)
+    partial = partial_words(scores, n_missing)
+    verdict = _verdict(audit, [partial, *(words for estimate in estimates for words in estimate.warnings)])
     return Page(
         title=title,
         verdict=verdict,
         lead=_lead(problem, scores) + (why_good(estimates) if verdict is Verdict.GOOD else ""),
         tiles=score_tiles(estimates),
-        findings=[
-            *remarks_of(audit),
-            *warnings_of(estimates),
-            *(
-                Remark("note", words)
-                for words in (optimism(estimates), resolution(estimates), *warned(scores))
-                if words
-            ),
-        ],
+        findings=_remarks(partial, audit, scores, estimates),
         sections=sections,
         details=_details(problem, scores, estimates, study, split, used),
         footer=[
-            f"{counted(problem.n, 'row')}",
+            counted(problem.n, "row"),
             *([f"split {split.split_id[:12]}"] if split else []),
             *(origin or Origin()).words(),
         ],
     )
 
 
-def _verdict(audit: Audit | None, estimates: Sequence[Estimate]) -> Verdict:
-    """Return the verdict on the split, which deserves a look as well where a model is no better than none."""
+def _remarks(
+    partial: str, audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]
+) -> list[Remark]:
+    """Return what is to know of the score: what it lacks, then of the split that it rests on, then of the estimates."""
+    notes = (optimism(estimates), resolution(estimates), *warned(scores))
+    lacking = [Remark("warning", partial)] if partial else []
+    return [*lacking, *remarks_of(audit), *warnings_of(estimates), *(Remark("note", words) for words in notes if words)]
+
+
+def _verdict(audit: Audit | None, warnings: Sequence[str]) -> Verdict:
+    """Return the verdict on the split, which deserves a look as well where there is a warning of the evaluation."""
     split = verdict_of(None, audit)
-    return Verdict.LOOK if split is Verdict.GOOD and any(estimate.warnings for estimate in estimates) else split
+    return Verdict.LOOK if split is Verdict.GOOD and any(warnings) else split
 
 
 def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) -> Page:
@@ -176,14 +182,8 @@ def _level_cell(score: LevelScore) -> Any:
 
 
 def _lead(problem: Problem, scores: Sequence[FoldScore]) -> str:
-    name = problem.model.title
-    what = counted(len(scores), _unit(scores))
-    return f"{name} on {counted(problem.n, 'row')}, {what}, {counted(len(problem.features), 'feature')}."
-
-
-def _unit(scores: Sequence[FoldScore]) -> str:
-    """Return what a split is called, by the names of the scores: fold, or split for any other."""
-    return "fold" if scores and all(score.name.startswith("fold ") for score in scores) else "split"
+    what = f"{counted(problem.n, 'row')}, {counted(len(scores), unit_of(scores))}"
+    return f"{problem.model.title} on {what}, {counted(len(problem.features), 'feature')}."
 
 
 def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
@@ -308,7 +308,7 @@ def _details(
     sections = [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(notes)})", notes or [Paragraph("Nothing.")]),
-        Section("splits", f"Every {_unit(scores)} ({len(scores):,})", [_splits(scores)]),
+        Section("splits", f"Every {unit_of(scores)} ({len(scores):,})", [_splits(scores)]),
         _features(problem),
         *(
             [Section("importances", f"Importance of {counted(len(used), 'feature')}", [importance_rows(used)])]
@@ -396,5 +396,5 @@ def _splits(scores: Sequence[FoldScore]) -> Table:
         for score in shown
     ]
     titles = [reading.title for reading in readings]
-    head = [_unit(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
-    return Table(f"Every {_unit(scores)}", rows, head, cut(len(shown), len(scores)))
+    head = [unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
+    return Table(f"Every {unit_of(scores)}", rows, head, cut(len(shown), len(scores)))

@@ -9,9 +9,9 @@ from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.spec import ModelSpec
-from evenfold.estimates.results import Estimate, Interval, in_percent
+from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
 from evenfold.manifests.tables.canonical import verb
-from evenfold.reports.page import listed
+from evenfold.reports.page import counted, listed
 
 
 def read_ends(metric: Metric, interval: Interval) -> tuple[float, float]:
@@ -155,6 +155,20 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
         else f"{listed(compared)} {verb(len(compared), 'is', 'are')}"
     )
     return apart or [f"{scores} what was promised, as far as the intervals can tell."]
+
+
+def unit_of(scores: Sequence[FoldScore]) -> str:
+    """Return what a split is called, by the names of the scores: fold, or split for any other."""
+    return "fold" if scores and all(score.name.startswith("fold ") for score in scores) else "split"
+
+
+def partial_words(scores: Sequence[FoldScore], n_missing: int) -> str:
+    """Return one sentence: how many splits there is no score of, and on how many all figures rest; else nothing."""
+    if not n_missing:
+        return ""
+    unit = unit_of(scores)
+    missing = f"{counted(n_missing, unit)} {verb(n_missing, 'is', 'are')} missing"
+    return f"Partial: {missing}, and the scores are of {counted(len(scores), unit)} alone."
 
 
 def imputing_words(model: ModelSpec, imputed: Sequence[str]) -> str:

@@ -28,11 +28,11 @@ from evenfold.tasks.parameters import Memory
 from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.running import materialized, publish
 from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.runtime.step import is_refreshing, step
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import stamp
+from evenfold.tasks.steps.step import is_refreshing, step
+from evenfold.tasks.steps.telling import materialized, publish
 from evenfold.tasks.studies import kept_study
 from evenfold.tasks.work import Work, work_of
 
@@ -342,6 +342,7 @@ def _page(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore], of_spl
         split=SplitLink(f"{split.name} {split.version}", split.split_id, of_split),
         origin=Origin(Path(data).name),
         levels=evaluation.levels,
+        n_missing=split.n_splits - len(evaluation.scores) - sum(draws.last - draws.first for draws in evaluation.draws),
     )
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted
 from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.runtime.step import flow_run_tags
+from evenfold.tasks.steps.step import flow_run_tags
 from prefect.context import FlowRunContext
 
 from .entries import SHORT

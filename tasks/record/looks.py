@@ -22,7 +22,7 @@ from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.runtime.step import step
+from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import work_of
 
 from .datasets import data_input, split_input

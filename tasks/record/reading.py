@@ -19,15 +19,16 @@ from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_manifest
 from evenfold.manifests.spec import name_like
+from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import VERSION
-from evenfold.tasks.results.files import from_anywhere, rename_unless_there
+from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.step import step
+from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
@@ -184,7 +185,8 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
     """Return the manifest that ``reference`` names: ``name@1.1``, ``name`` for its newest, a split_id or a plan_id.
 
     It is looked for below the home first, then by its tags in MLflow, whose artifacts are downloaded to the home.
-    The identity is made anew from the files and must be the recorded one. Raises SplitError where there is none.
+    The identity is made anew from the files and must be the recorded one. Raises SplitError where there is none, and
+    for a plan_id of several splits: of parts in several orders, which it does not tell.
     """
     home = home or Home.here()
     tracker = Tracker(home, "")
@@ -236,6 +238,12 @@ def _recorded_run(tracker: Tracker, reference: str) -> Any:
             f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}."
         )
     fit = [run for run in runs if _names_a_folder(run.data.tags.get("evenfold.spec", ""))] or runs[:1]
+    found = {run.data.tags.get("evenfold.split_id"): run.data.tags.get("evenfold.spec", "") for run in fit}
+    if HEX.fullmatch(reference) and len(found) > 1:
+        raise SplitError(
+            f"{reference[:16]} names {len(found)} splits ({listed(sorted(found.values()))}), whose parts stand in "
+            "other orders; name one of them so, or by its split_id."
+        )
     return max(fit, key=lambda run: _order(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
 
 

@@ -13,12 +13,12 @@ from evenfold.reports.markdown import balance_table, figures_table, linked, page
 from evenfold.reports.pictures import split_pages
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.results.spool import survives_outage, waiting
+from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.step import is_refreshing
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import stamp
+from evenfold.tasks.steps.step import is_refreshing
 from pydantic import BaseModel
 
 from .datasets import data_input, split_input

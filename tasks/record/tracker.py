@@ -296,7 +296,7 @@ class Tracker:
         With an ``example`` of what it reads, the model has a signature and shows it. The metrics that the run holds
         are the model's too.
         """
-        how: dict[str, Any] = {"pip_requirements": requirements, "skops_trusted_types": trusted}
+        how: dict[str, object] = {"pip_requirements": requirements, "skops_trusted_types": trusted}
         if example is not None:
             how |= {"signature": signature_of(model, example), "input_example": example}
         return keep_stored(self.client, self.experiment_id, run_id, model, how)

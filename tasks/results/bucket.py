@@ -24,9 +24,9 @@ from evenfold.manifests import read_header
 from evenfold.manifests.store.header import other_identity
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.runtime.files import rename_unless_there, sha256, write_aside
 from prefect.serializers import JSONSerializer
 
-from .files import rename_unless_there, sha256, write_aside
 from .trusted import ForgedResultError, check_result
 
 Naming = dict[str, Any]  # an object of a result that names a split by its ``uri``, or a file by ``path`` and ``sha256``

@@ -13,13 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec
 
+from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
 from pydantic import validate_call
 from pydantic_core import to_jsonable_python
-
-from .files import write_aside
 
 WAIT_SECONDS = (1.0, 3.0)
 P = ParamSpec("P")

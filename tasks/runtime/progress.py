@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 Say = Callable[[str, int, int], None]
 
 
+def log(message: str, **facts: Any) -> None:
+    """Write a line of ``message name=value ...`` to the log of the run under way, where there is one."""
+    from prefect import get_run_logger
+    from prefect.exceptions import MissingContextError
+
+    text = " ".join(f"{name}={value}" for name, value in facts.items())
+    with contextlib.suppress(MissingContextError):
+        get_run_logger().info(f"{message} {text}".strip())
+
+
 def _to_the_log(what: str, done: int, of: int) -> None:
     """Say in the flow's log what is under way: every change of work, and every tenth of it."""
-    from .step import log
-
     if of > 1 and done % max(1, of // 10) == 0:
         log(f"{what}: {done:,} of {of:,}")
     elif done in (0, of):
@@ -32,7 +40,7 @@ def say(what: str, done: int, of: int) -> None:
     SAY.get()(what, done, of)
 
 
-@contextmanager
+@contextlib.contextmanager
 def saying(what: str) -> Iterator[None]:
     """Say that one thing is under way, and then that it is done."""
     say(what, 0, 1)
@@ -40,7 +48,7 @@ def saying(what: str) -> Iterator[None]:
     say(what, 1, 1)
 
 
-@contextmanager
+@contextlib.contextmanager
 def shown_in_a_notebook() -> Iterator[None]:
     """Show in one line of a notebook's cell, which is updated, what is under way inside the block.
 

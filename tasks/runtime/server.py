@@ -24,12 +24,12 @@ from typing import Any
 
 import prefect
 from evenfold.estimates import EvaluationError
-from evenfold.tasks.results.files import write_aside
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 from prefect.states import Cancelled
 
+from .files import write_aside
 from .home import Home
 from .locks import locked
 from .orphans import MARK, mark_of, marked_environment

@@ -104,6 +104,20 @@ def test_a_key_that_names_two_rows_is_refused_whatever_their_folds() -> None:
         compare(frame, frame, MAE)
 
 
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [({}, "row number"), ({"weight": [1.0, 2.0, 1.0, 2.0]}, "weight"), ({"group": [0, 1] * 2}, "group")],
+)
+def test_a_key_that_names_two_rows_of_one_target_is_refused(more: dict[str, Any], what: str) -> None:
+    """What the frame says of its rows tells them apart: their numbers in the table, and else weights and groups."""
+    frame = pd.DataFrame({"key": [7, 7, 8, 8], "row": range(4), "repeat": 0, "fold": [0, 1] * 2}).assign(
+        y=[1.0, 1.0, 2.0, 2.0], prediction=[1.0, 1.5, 2.0, 2.5], **more
+    )
+    told = frame.drop(columns="row") if more else frame
+    with pytest.raises(ModelError, match=rf"2 rows of A have the same key, repeat and another {what}; a key names one"):
+        compare(told, told, MAE, on=["key"])
+
+
 def test_the_notes_count_rows_as_rows_and_tests_as_tests() -> None:
     few = DIABETES_ONCE.query("row < 200")
     all_rows = "Compared on the 200 shared rows of 442 in A and 200 in B."
@@ -125,3 +139,12 @@ def test_rows_that_are_tested_once_are_not_put_in_the_order_of_their_tests(monke
     assert "fold" not in ordered
     compare(twice(DIABETES_ONCE), DIABETES_ONCE, MAE)
     assert ordered.count("fold") == 2
+
+
+def test_rows_are_told_apart_by_their_keys_no_more_often_than_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look for the same keys goes through all of them, and takes a second where a million are text."""
+    looks: list[int] = []
+    look = pd.DataFrame.duplicated
+    monkeypatch.setattr(pd.DataFrame, "duplicated", lambda frame, *a, **how: looks.append(1) or look(frame, *a, **how))
+    compare(DIABETES_ONCE, worse(DIABETES_ONCE), MAE)
+    assert len(looks) == 2, "once in either frame"

@@ -20,7 +20,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, fit_batches
 from evenfold.tasks.record import recorders
 from evenfold.tasks.record.tracker import tracker_of
-from evenfold.tasks.runtime.running import run, running
+from evenfold.tasks.steps.running import run, running
 from evenfold.tasks.work import _work
 from mlflow.tracking import MlflowClient
 from sklearn.linear_model import SGDRegressor

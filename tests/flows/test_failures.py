@@ -111,6 +111,8 @@ def test_what_was_partial_becomes_whole(home: Home, data: Path) -> None:
     run = client.get_run(partial.run_id)
     assert (run.info.status, run.data.tags["evenfold.partial"]) == ("FINISHED", "true")
     assert len(partial.scores) == 4
+    page = Path(client.download_artifacts(partial.run_id, "report.html")).read_text(encoding="utf-8")
+    assert "Partial: 1 fold is missing, and the scores are of 4 folds alone." in page
     assert folds.count(2) == 24
 
 

@@ -17,7 +17,7 @@ from evenfold.manifests import decide
 from evenfold.splitters import SplitError
 from evenfold.tasks import split
 from evenfold.tasks.record.looks import record_look
-from evenfold.tasks.runtime.step import worth_another_try
+from evenfold.tasks.steps.step import worth_another_try
 from prefect.states import Failed
 
 

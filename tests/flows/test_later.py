@@ -19,7 +19,7 @@ from evenfold.tasks.record.runs import recorded_tunings
 from evenfold.tasks.record.tracker import Tracker
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import recall_score, roc_auc_score
+from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
 SPEC = {
     "name": "students", "columns": {"key": "id", "target": "passed", "group": "school"},
@@ -170,6 +170,30 @@ def test_the_log_loss_of_two_of_three_classes_is_a_mean_over_their_rows(home: Ho
     told = np.log(chance[np.arange(60), 2 * (later["passed"] == "yes")]).mean()
     (one,) = score_later(made.run_id, later).estimates
     assert one.value == pytest.approx(told, abs=1e-3)
+
+
+def test_a_mean_of_classes_is_of_those_that_have_later_rows(home: Home) -> None:
+    """A third class that was predicted once and has no row was an F1 of 0 among three: a third of the score."""
+    now, later = students()
+    now = now.assign(passed=np.where(now["b"] > 1, "well", now["passed"]))
+    metrics = ["f1_macro", "recall_macro", "f1_weighted"]
+    made = evaluate(now, spec=SPEC, model={**MODEL, "metrics": metrics, "positive": None}, engine="plain")
+    said = LogisticRegression().fit(X(now), now["passed"]).predict(X(later))
+    assert (said == "well").any()
+    scored = score_later(made.run_id, later)
+    value = {each.metric: each.value for each in scored.estimates}
+    for metric, score in (("f1_macro", f1_score), ("recall_macro", recall_score)):
+        told = score(later["passed"], said, labels=["no", "yes"], average="macro")
+        assert value[metric] == pytest.approx(told)
+    assert value["f1_weighted"] == pytest.approx(f1_score(later["passed"], said, average="weighted"))
+    intervals = {each.metric: each.interval for each in scored.estimates}
+    interval = intervals["f1_macro"]
+    assert interval is not None
+    assert interval.low < value["f1_macro"] < interval.high
+    assert scored.notes == [
+        f"F1, mean of the classes; recall, mean of the classes: of the 2 classes ('no', 'yes') of 3 that {scored.name} "
+        "holds."
+    ]
 
 
 def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(home: Home) -> None:

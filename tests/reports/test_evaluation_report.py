@@ -27,6 +27,8 @@ from pages import Page, require_silent
 from scipy.stats import binomtest
 from sklearn.datasets import load_breast_cancer
 
+EMPTY: dict[str, Any] = {"failed": [], "findings": [], "passed": {}, "not_asked": {}, "off": [], "features": ["x"]}
+SOUND = Audit(name="rows", version="1.0", split_id="0" * 64, n_rows=400, **EMPTY)
 MODEL = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metrics": ["accuracy", "roc_auc"]}
 
 
@@ -155,6 +157,19 @@ def test_a_strip_that_does_not_show_every_split_says_so() -> None:
     assert (few.caption, many.caption) == ("", "The first 200 of 201.")
 
 
+def test_a_page_of_some_of_the_splits_says_how_many_are_missing() -> None:
+    """At the top, whatever the audit of the split says."""
+    problem, scores, predictions = judged()
+    estimates = aggregate(scores, predictions, problem, problem.model)
+    whole, partial = (
+        evaluation_page(problem, scores, estimates, predictions, audit=SOUND, n_missing=n) for n in (0, 2)
+    )
+    said = "Partial: 2 folds are missing, and the scores are of 3 folds alone."
+    assert (partial.findings[0].message, partial.verdict.word) == (said, "Look at this")
+    assert said in partial.html()
+    assert (whole.findings[0].message != said, whole.verdict.word) == (True, "Good")
+
+
 def test_a_confusion_matrix_counts_what_it_says() -> None:
     """With repeats a row has a prediction in each; a class is found least often only where another is found more."""
     problem, scores, predictions = judged()
@@ -266,9 +281,7 @@ def test_a_model_no_better_than_none_deserves_a_look(estimator: str, word: str) 
     """However good the split is: the verdict at the top and the warning below it say the same."""
     problem, scores, predictions = judged(estimator=estimator)
     estimates = aggregate(scores, predictions, problem, problem.model)
-    empty: dict[str, Any] = {"failed": [], "findings": [], "passed": {}, "not_asked": {}, "off": [], "features": ["x"]}
-    sound = Audit(name="rows", version="1.0", split_id="0" * 64, n_rows=400, **empty)
-    assert evaluation_page(problem, scores, estimates, predictions, audit=sound).verdict.word == word
+    assert evaluation_page(problem, scores, estimates, predictions, audit=SOUND).verdict.word == word
 
 
 def test_a_study_of_the_number_of_folds_is_a_curve_on_the_page() -> None:

@@ -18,7 +18,7 @@ from evenfold.tasks import Home
 from evenfold.tasks.outcomes import RunRef
 from evenfold.tasks.results.bucket import Bucket
 from evenfold.tasks.results.trusted import ForgedResultError, ResultFolder, check_record, check_result
-from evenfold.tasks.runtime.step import keep, ready
+from evenfold.tasks.steps.step import keep, ready
 from prefect._internal.result_records import ResultRecord
 from prefect.serializers import JSONSerializer
 

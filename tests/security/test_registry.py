@@ -149,3 +149,12 @@ def test_a_look_that_knows_everything_is_refused(number: str) -> None:
     tag = f'{{"winner": "champion", "promote": false, "why": "", "metric": "r2", "information": {number}}}'
     with pytest.raises(SplitError, match=r"decision of run 1f in MLflow is not a decision \(information is"):
         decision_in({"evenfold.decision": tag}, "run 1f")
+
+
+def test_a_recipe_of_others_names_no_file_to_read(tmp_path: Path) -> None:
+    """One's own model may be a path; what a record or a registry holds is its fields."""
+    (tmp_path / "model.yaml").write_text("estimator: sklearn.linear_model:Ridge")
+    assert ModelSpec.of(tmp_path / "model.yaml").estimator
+    theirs: Any = str(tmp_path / "model.yaml")
+    with pytest.raises(TypeError, match="a str is no specification"):
+        ModelSpec.of_others(theirs, ModelSpec())

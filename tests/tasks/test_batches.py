@@ -14,7 +14,7 @@ from evenfold.manifests import decide
 from evenfold.manifests.anywhere import joining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, fit_batches, fit_fold, split
-from evenfold.tasks.runtime.running import finished, run, running
+from evenfold.tasks.steps.running import finished, run, running
 
 BAYES = {"estimator": "sklearn.naive_bayes:GaussianNB", "features": ["x", "z"], "metrics": ["accuracy", "roc_auc"]}
 

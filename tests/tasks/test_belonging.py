@@ -23,7 +23,7 @@ from evenfold.tasks import (
 )
 from evenfold.tasks.record.evaluations import record_evaluation, record_split
 from evenfold.tasks.record.models.registry import register_model
-from evenfold.tasks.runtime.step import worth_another_try
+from evenfold.tasks.steps.step import worth_another_try
 from mlflow.tracking import MlflowClient
 from prefect.states import Failed
 from small import named, small
@@ -168,3 +168,10 @@ def test_a_mistake_in_a_program_is_not_tried_again() -> None:
         assert not worth_another_try(None, None, Failed(data=error))
     for error in (ConnectionError("away"), OSError("full"), RuntimeError("killed")):
         assert worth_another_try(None, None, Failed(data=error))
+
+
+def test_parameters_that_are_no_mapping_are_refused_in_a_sentence(path: str) -> None:
+    with pytest.raises(
+        SplitError, match=r"the specification does not fit: params: input should be a valid dictionary\."
+    ):
+        folds_of(path, params=[1])

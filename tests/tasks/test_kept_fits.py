@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import EvaluationError
+from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_fold, fit_folds, split
 from evenfold.tasks.fits import fit_further
-from evenfold.tasks.runtime.running import Finished, finished_here
+from evenfold.tasks.steps.running import Finished, finished_here
 from evenfold.tasks.work import work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}
@@ -133,3 +134,17 @@ def test_a_result_that_comes_twice_is_refused(path: Path) -> None:
     blocks = [finished_here(fit_draws, drawn, block, RIDGE).value for block in ((0, 4), (3, 6))]
     with pytest.raises(EvaluationError, match=r"^resample 3 is given 2 times"):
         assert finished_here(aggregate, drawn, blocks, apparent=finished_here(fit_all, drawn, RIDGE).value).value
+
+
+def test_a_model_in_a_file_is_the_fit_of_its_fields(path: Path, tmp_path: Path) -> None:
+    """Named by a path or by text, as flows take it; and a file that was written again is another model."""
+    made, file = decided(path, "KFold"), tmp_path / "model.yaml"
+    file.write_text(json.dumps(RIDGE))
+    one = finished_here(fit_fold, made, 0, RIDGE)
+    for named in (file, str(file)):
+        again = finished_here(fit_fold, made, 0, named)
+        assert (again.cached, again.value) == (True, one.value)
+    file.write_text(json.dumps({**RIDGE, "params": {"alpha": 9.0}}))
+    assert not finished_here(fit_fold, made, 0, str(file)).cached
+    with pytest.raises(ModelError, match=r"the model file 'nowhere.yaml' cannot be read"):
+        fit_fold.fn(made, 0, "nowhere.yaml")

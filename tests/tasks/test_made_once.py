@@ -13,14 +13,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.flows import Evaluation, evaluate
+from evenfold.manifests import measure
 from evenfold.manifests.audits import judging
 from evenfold.manifests.audits.findings import CouldNotRun, Finding
+from evenfold.splitters import SplitError
 from evenfold.tasks import Home, audit_split, split
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitAudit
+from evenfold.tasks.record.evaluations import record_split
+from evenfold.tasks.record.reading import read_split
 from evenfold.tasks.record.recorders import SEEN
-from evenfold.tasks.runtime.running import finished_here
 from evenfold.tasks.splits import newest
+from evenfold.tasks.steps.running import finished_here
 from mlflow.tracking import MlflowClient
 
 
@@ -111,6 +115,23 @@ def test_parts_in_another_order_are_another_split_whatever_was_decided_before(
     assert (before.version, after.version) == ("1.0", "2.0")
     assert decided("rows", "train", "test") == before
     assert newest(home, before.stored().spec) is None
+
+
+def test_a_plan_of_parts_in_two_orders_names_neither(home: Home, tmp_path: Path) -> None:
+    """Their plan_id is one, for its JSON has sorted keys; their split_id tells them apart."""
+    rows().to_parquet(tmp_path / "rows.parquet")
+    both = [
+        split.fn(str(tmp_path / "rows.parquet"), key="id", name="rows", strategy="HashSplit", params={"parts": parts})
+        for parts in ({"train": 0.6, "test": 0.4}, {"test": 0.4, "train": 0.6})
+    ]
+    assert both[0].plan_id == both[1].plan_id
+    for made in both:
+        record_split.fn(made, measure(made.stored(), made.data))
+        assert read_split(made.split_id).split_id == made.split_id
+    with pytest.raises(
+        SplitError, match=r"names 2 splits \(rows@1.0 and rows@2.0\), whose parts stand in other orders"
+    ):
+        read_split(both[0].plan_id)
 
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}

@@ -13,7 +13,7 @@ import pytest
 from evenfold.flows import evaluate
 from evenfold.flows.flow import _quiet
 from evenfold.tasks import Home
-from evenfold.tasks.results.files import asking, data_reference
+from evenfold.tasks.runtime.files import asking, data_reference
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.runtime.settings import LOGGED
 from evenfold.tasks.splits import stamp

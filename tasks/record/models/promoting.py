@@ -21,8 +21,8 @@ from evenfold.tasks.batches import feature_blocks, in_order
 from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import load_final
-from evenfold.tasks.runtime.step import step
 from evenfold.tasks.scores import gap_of_levels, kept_scores
+from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 

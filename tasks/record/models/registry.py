@@ -28,7 +28,7 @@ from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.runtime.step import flow_run_tags, step
+from evenfold.tasks.steps.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ def signature_of(model: Any, example: pd.DataFrame) -> Any:
         return infer_signature(example, model.predict(example))
 
 
-def keep_stored(client: MlflowClient, experiment_id: str, run_id: str, model: Any, how: dict[str, Any]) -> str:
+def keep_stored(client: MlflowClient, experiment_id: str, run_id: str, model: Any, how: Mapping[str, object]) -> str:
     """Log a scikit-learn model to a run of the client's store, saved as ``how`` says, and return its URI.
 
     MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone.

@@ -93,10 +93,17 @@ def test_specifications_fit_as_they_are_written() -> None:
         ({"seed": True}, False),
         ({"holdout": {"seed": "5"}}, False),
         ({"holdout": {"budget": True}}, False),
+        ({"label_horizon": 30, "columns": {"time": "day"}}, True),
+        ({"label_horizon": True, "columns": {"time": "day"}}, False),
+        ({"gates": {"duplicate_rows": 0}}, True),
+        ({"gates": {"duplicate_rows": False}}, False),
     ],
 )
 def test_the_schema_and_the_model_read_the_same_specifications(said: dict[str, Any], fits: bool) -> None:
-    """`seed: true` was 1 and `key: 0` no key, without a word; the schema refused `balance_on: b` and `key: null`."""
+    """`seed: true` was 1, `key: 0` no key, and a gate of `off`, which YAML reads as false, a limit of 0.
+
+    The schema refused `balance_on: b` and `key: null`.
+    """
     if fits:
         validate("spec", said)
         read_spec(said)

@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 from evenfold.flows import flow
 from evenfold.tasks import Home
-from evenfold.tasks.results import files
-from evenfold.tasks.runtime import limits, orphans as orphans_module
+from evenfold.tasks.runtime import files, limits, orphans as orphans_module
 from evenfold.tasks.runtime.orphans import MARK, guarded, marked_environment, orphans
 from servers import wait_until
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.runners import task_runner
-from evenfold.tasks.runtime.step import Step
+from evenfold.tasks.steps.step import Step
 from servers import environment
 
 from evenfold import tasks

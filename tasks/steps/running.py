@@ -1,4 +1,4 @@
-"""How a flow of ours runs its steps: as Prefect tasks or plainly; and what Prefect lacks.
+"""How a flow of ours runs its steps: as Prefect tasks or plainly.
 
 A pool whose worker dies takes every task in it along: what had not finished is run again in a new one. Whether a result
 came from the cache is told. Without Prefect the same results are kept and found in the same place.
@@ -7,8 +7,7 @@ came from the cache is told. Without Prefect the same results are kept and found
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,21 +17,16 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 from evenfold.estimates import EvaluationError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import results_of
-from prefect import get_client
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
-from prefect.assets import Asset, AssetProperties
-from prefect.context import AssetContext, FlowRunContext, TaskRunContext
-from prefect.events import emit_event
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.limits import ALONE
+from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.progress import log, shown_in_a_notebook
+from evenfold.tasks.runtime.runners import task_runner
+from prefect.context import FlowRunContext, TaskRunContext
 from prefect.futures import as_completed
 from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 
-from .home import Home
-from .limits import ALONE
-from .locks import locked
-from .progress import say as say, saying as saying, shown_in_a_notebook
-from .redaction import redacted
-from .runners import task_runner
-from .step import REFRESHING, UNDER_KEY, Step, keep, log, ready
+from .step import REFRESHING, UNDER_KEY, Step, keep, ready
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,70 +55,10 @@ def running(engine: EngineName, refresh: bool = False) -> Iterator[None]:
             variable.reset(token)
 
 
-def publish(name: str, shown: str | list[dict[str, object]], description: str) -> None:
-    """Show Markdown, or the rows of a table, as an artifact of the run under way, where there is one.
-
-    ``name`` is the same from run to run, so that Prefect shows how a split or a score went on.
-    """
-    if not under_prefect():
-        return
-    key = re.sub(r"[^a-z0-9]+", "-", f"evenfold-{name}".lower()).strip("-")
-    if isinstance(shown, str):
-        create_markdown_artifact(shown, key=key, description=description)
-    elif shown:
-        create_table_artifact(shown, key=key, description=description)
-
-
 def under_prefect() -> bool:
     """Return whether a flow or task run of Prefect's is under way, and steps are run by it."""
     running = FlowRunContext.get() is not None or TaskRunContext.get() is not None
     return running and _ENGINE.get() == "prefect"
-
-
-def tell(sentences: Iterable[str]) -> None:
-    """Write sentences to the log of the run under way, where there is one: what the terminal says, too."""
-    if under_prefect():
-        for sentence in sentences:
-            log(sentence)
-
-
-def mark(tag: str) -> None:
-    """Give the flow run under way a tag by which it is found, such as ``split:flights``."""
-    flow = FlowRunContext.get()
-    if flow is None or flow.flow_run is None or not under_prefect() or tag in flow.flow_run.tags:
-        return
-    with get_client(sync_client=True) as client:
-        client.update_flow_run(flow.flow_run.id, tags=[*flow.flow_run.tags, tag])
-    flow.flow_run.tags.append(tag)
-
-
-def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, object]) -> None:
-    """Say that the task run under way made an asset of data ``upstream``: Prefect's events tell it when the run ends.
-
-    A bonus: nothing is computed from assets. A cached task tells none, so only what always runs may call this.
-    """
-    context = AssetContext.get()
-    if context is None or not under_prefect():
-        return
-    made = Asset(key=key, properties=AssetProperties(name=name, url=url) if url else AssetProperties(name=name))
-    context.downstream_assets.add(made)
-    context.direct_asset_dependencies.add(Asset(key=upstream))
-    context.materialized_by = "evenfold"
-    context.add_asset_metadata(key, facts)
-    context.update_tracked_assets()
-
-
-Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed"]
-
-
-def happened(what: Happening, split: str, words: str, **facts: Any) -> None:
-    """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
-
-    Only where a flow run is under way on a server; ``words`` says it in a sentence.
-    """
-    if under_prefect():
-        about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
-        emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts})
 
 
 @dataclass(frozen=True)

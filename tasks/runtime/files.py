@@ -18,8 +18,9 @@ from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_table
 from evenfold.manifests.tables.addresses import from_everywhere, is_address
 from evenfold.splitters import SplitError
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.shared import Lock
+
+from .home import Home
+from .shared import Lock
 
 _NAMING = Lock()  # of processes only a moment is left, between a look at the time and the deletion
 TICK_SECONDS = 0.1  # the clocks of file systems tick far more often

@@ -19,24 +19,23 @@ import prefect.results
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks.outcomes import Outcome
-from evenfold.tasks.results.files import write_aside
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.results.trusted import ResultFolder, check_record
-from prefect import Task, get_run_logger, tags, unmapped
+from evenfold.tasks.runtime.files import write_aside
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import FileLocks
+from evenfold.tasks.runtime.progress import log
+from evenfold.tasks.runtime.settings import travelling
+from evenfold.tasks.runtime.stopping import at_work_on, halt_where_stopping
+from prefect import Task, tags, unmapped
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
-from prefect.exceptions import MissingContextError
 from prefect.filesystems import LocalFileSystem
 from prefect.results import ResultStore
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
 from prefect.tasks import TaskRunNameCallbackWithParameters
 from prefect.transactions import IsolationLevel, get_transaction
-
-from .home import Home
-from .locks import FileLocks
-from .settings import travelling
-from .stopping import at_work_on, halt_where_stopping
 
 REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
 P = ParamSpec("P")
@@ -171,8 +170,8 @@ class Step(Task[P, R]):
         """Return the task with other options; see ``prefect.Task.with_options``."""
         # Prefect takes a folder by its path alone, and ours is asked for anew at each run.
         ours = self.key_of is not None and _chosen(self) is None
-        place: dict[str, Any] = {"result_storage": Home.here().results} if ours else {}
-        made = super().with_options(*args, **(place | options))
+        place = {"result_storage": Home.here().results} if ours else {}
+        made = super().with_options(*args, **{**place, **options})
         # Prefect returns a plain Task; it becomes a step past __init__, which would wrap the function a second time.
         state = vars(made) | {"key_of": self.key_of, "run_tags": self.run_tags}
         state["_chosen_storage"] = options.get("result_storage", _chosen(self))
@@ -325,13 +324,6 @@ def is_refreshing() -> bool:
     """Return whether the task run under way is to compute again what the cache holds."""
     run = TaskRunContext.get()
     return REFRESHING.get() if run is None else bool(run.task.refresh_cache)
-
-
-def log(message: str, **facts: Any) -> None:
-    """Write a line of ``message name=value ...`` to the log of the run under way, where there is one."""
-    text = " ".join(f"{name}={value}" for name, value in facts.items())
-    with contextlib.suppress(MissingContextError):
-        get_run_logger().info(f"{message} {text}".strip())
 
 
 def worth_another_try(task: Any, run: Any, state: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from evenfold.tasks import Home, fit_fold, split
-from evenfold.tasks.runtime.step import Step
+from evenfold.tasks.steps.step import Step
 from prefect import flow
 from prefect.cache_policies import INPUTS, RUN_ID
 from prefect.states import State
