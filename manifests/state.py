@@ -11,6 +11,7 @@ import pyarrow as pa
 from evenfold.splitters import LabelSplitter, Rows, Splitter
 from evenfold.splitters.base import shares_of_parts
 from evenfold.splitters.encoding import encode
+from evenfold.splitters.packing.quantiles import QUANTILE_BINS, edges_of
 from numpy.typing import NDArray
 
 from .membership import EXCLUDED, UNKNOWN, Membership, fold_column
@@ -111,7 +112,7 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
 
 def most_edges(shares: dict[int, float], grouped: bool) -> int:
     """Return how many bins of a numeric target are told apart."""
-    return 10 if grouped else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
+    return QUANTILE_BINS if grouped else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
 
 
 def uncounted(
@@ -145,14 +146,10 @@ def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
 
 def _edges(rows: Rows, bins: int) -> list[float]:
     assert rows.y is not None
-    # The out-of-core decision finds values at the same ranks (deciding._state).
     cuts = np.arange(1, bins) * rows.n // bins
-    return distinct(rows.y[rows.ranked[cuts]].tolist())
-
-
-def distinct(edges: list[float]) -> list[float]:
-    """Return each edge once."""
-    return [float(edge) for edge in dict.fromkeys(edges)]
+    # Whole groups are packed by the bins that this returns of them.
+    edges = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
+    return [float(edge) for edge in dict.fromkeys(edges.tolist())]
 
 
 def _classes(rows: Rows) -> list[Any]:

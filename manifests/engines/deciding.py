@@ -18,11 +18,9 @@ from evenfold.manifests.plan import Plan
 from evenfold.manifests.state import (
     State,
     bins_of,
-    distinct,
     first_group_table,
     first_state,
     group_table_of,
-    most_edges,
     plain,
     shares_of,
     uncounted,
@@ -42,8 +40,6 @@ from .groups import (
     Combinations,
     Edges,
     Groups,
-    Numbers,
-    Quantiles,
     distinct_values,
     first_classes,
     group_codes,
@@ -98,7 +94,7 @@ class StreamedPlan(Plan):
         if not shards:
             raise SplitError("the table has 0 rows; at least 2 are needed.")
         self.ordered = Ordered(tuple(shards), types, tuple(self.key))
-        self.ordered.check()
+        self.ordered.check(self.spec.columns.grouped)
         self.digests = self.ordered.digests()
         self._identify(type_names(_empty(types), self.spec), self.ordered.fingerprint(self.digests))
 
@@ -231,17 +227,14 @@ class StreamedPlan(Plan):
         """Whether the strategy itself keeps a part for the end."""
         return isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values()
 
-    def _state(self, groups: Groups, labels: Labels, strata: Classes | Quantiles | None) -> State | None:
+    def _state(self, groups: Groups, labels: Labels, strata: Classes | Edges | None) -> State | None:
         """Return the first state, as ``first_state`` does of rows in memory."""
         shares = shares_of(self.splitter, labels.n_bins, self._locked)
         counted: Classes | Edges | Combinations | None = None
         edges: list[float] | None = None
         classes: list[Any] | None = None
-        if isinstance(strata, Quantiles):
-            bins, n = most_edges(shares, grouped=True), self.ordered.n
-            values = Numbers(self.ordered, strata.names[0]).at([number * n // bins for number in range(1, bins)])
-            edges = distinct(values.tolist())
-            counted = Edges(strata.names, np.array(edges))
+        if isinstance(strata, Edges):
+            counted, edges = strata, strata.edges.tolist()
         elif strata is not None and len(strata.names) > 1:
             counted = Combinations.of(self.ordered, strata)
             classes = [[plain(value) for value in row] for row in counted.values()]
@@ -256,7 +249,7 @@ class StreamedPlan(Plan):
         return replace(state, counts=[table.tolist() for table in tables])
 
 
-def strata_of(groups: Groups, columns: Columns, needs: Needs) -> Classes | Quantiles | None:
+def strata_of(groups: Groups, columns: Columns, needs: Needs) -> Classes | Edges | None:
     """Return what is shared out among folds of whole groups: classes of columns, bins of a number, or nothing."""
     ordered = groups.ordered
     names = [*columns.stratify] or [name for name in [columns.target] if name]
@@ -269,7 +262,7 @@ def strata_of(groups: Groups, columns: Columns, needs: Needs) -> Classes | Quant
 
 def rows_of_kept(
     groups: Groups,
-    strata: Classes | Quantiles | None,
+    strata: Classes | Edges | None,
     tables: list[NDArray[Any]],
     kept: NDArray[np.bool_],
     engine: Engine,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import to_numpy, whole
 from evenfold.splitters.encoding import encode
-from evenfold.splitters.packing.cost import QUANTILE_BINS, require_table, side_by_side
+from evenfold.splitters.packing.cost import require_table, side_by_side
+from evenfold.splitters.packing.quantiles import QUANTILE_BINS, Span, begins
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS, is_number
 from numpy.typing import NDArray
@@ -45,30 +46,6 @@ class Classes:
         """Return the classes of a column as a manifest names them."""
         values: list[Any] = to_numpy(self.levels[column]).tolist()
         return values
-
-
-@dataclass(frozen=True)
-class Quantiles:
-    """A column of numbers, cut where bins begin: at the row of that value that stands at that position."""
-
-    names: tuple[str, ...]
-    values: NDArray[np.float64]
-    positions: IntArray
-
-    def codes(self, table: pa.Table, start: int) -> list[IntArray]:
-        """Return the bin of each row; ``start`` is the position of the first."""
-        y = _numbers(table.column(self.names[0]))
-        bins = _bins_of(y, self.values)
-        # Equal values lie in two bins: as in memory, those before the cut's row are in the lower one.
-        for value, position in zip(self.values.tolist(), self.positions.tolist(), strict=True):
-            equal = np.flatnonzero(y == value)
-            bins[equal[equal < position - start]] -= 1
-        return [bins]
-
-    @property
-    def sizes(self) -> list[int]:
-        """The number of bins."""
-        return [self.values.size + 1]
 
 
 @dataclass(frozen=True)
@@ -135,7 +112,7 @@ def _combined(classes: Classes, table: pa.Table) -> tuple[IntArray, list[tuple[i
     return numbers, [tuple(combination) for combination in np.column_stack(columns)[first].tolist()]
 
 
-Strata = Classes | Quantiles | Edges | Combinations
+Strata = Classes | Edges | Combinations
 
 
 def _index(column: pa.ChunkedArray, known: pa.Array) -> IntArray:
@@ -288,14 +265,10 @@ def first_classes(groups: Groups, classes: Classes, kept: NDArray[np.bool_]) -> 
     return [np.array(order, dtype=np.int64) for order in seen]
 
 
-def quantiles(groups: Groups, name: str, kept: NDArray[np.bool_] | None = None) -> Quantiles:
-    """Return the cuts between ten bins of as many rows (of the kept groups alone)."""
+def quantiles(groups: Groups, name: str, kept: NDArray[np.bool_] | None = None) -> Edges:
+    """Return the cuts between ten bins of about as many rows (of the kept groups alone), as those in memory."""
     numbers = Numbers(groups.ordered, name, groups if kept is not None else None, kept)
-    bins = min(QUANTILE_BINS, numbers.n)
-    # Row r of the order is in bin r x bins // n, so bin b begins at ceil(b n / bins).
-    ranks = [-(-number * numbers.n // bins) for number in range(1, bins)]
-    values = numbers.at(ranks)
-    return Quantiles((name,), values, numbers.positions(values, ranks))
+    return Edges((name,), numbers.edges(QUANTILE_BINS))
 
 
 @dataclass(frozen=True)
@@ -327,70 +300,60 @@ class Numbers:
         n, wanted = self.n, np.array(ranks, dtype=np.int64)
         step = max(1, n // SAMPLE)
         sample = np.sort(np.concatenate([part[::step] for part in self._values()]))
+        bounded = np.concatenate([[-np.inf], sample, [np.inf]])  # the least and the largest may be in no sample
         # Four standard deviations of a share in a sample, whatever the share: hardly a bracket is missed.
         half = int(4 * np.sqrt(0.25 * sample.size)) + 2
         while True:
-            low = sample[np.maximum(wanted * sample.size // n - half, 0)]
-            high = sample[np.minimum(wanted * sample.size // n + half, sample.size - 1)]
-            values = self._between(low, high, wanted, whole=half >= sample.size)
+            place = wanted * sample.size // n + 1
+            ends = np.maximum(place - half, 0), np.minimum(place + half, sample.size + 1)
+            values = self._between(bounded[ends[0]], bounded[ends[1]], wanted)
             if values is not None:
                 return values
             half *= 4
 
     def _between(
-        self, low: NDArray[np.float64], high: NDArray[np.float64], ranks: IntArray, whole: bool
+        self, low: NDArray[np.float64], high: NDArray[np.float64], ranks: IntArray
     ) -> NDArray[np.float64] | None:
         """Return the values at ``ranks`` where each lies in its bracket, else None."""
-        if whole:
-            low, high = np.full(ranks.size, -np.inf), np.full(ranks.size, np.inf)
-        below, equal = np.zeros(ranks.size, dtype=np.int64), np.zeros(ranks.size, dtype=np.int64)
+        counts = np.zeros((4, ranks.size), dtype=np.int64)
         inside: list[NDArray[np.float64]] = []
         for part in self._values():
             ranked = np.sort(part)
-            below += np.searchsorted(ranked, low, "left")
-            equal += np.searchsorted(ranked, low, "right") - np.searchsorted(ranked, low, "left")
-            spans = zip(np.searchsorted(ranked, low, "right"), np.searchsorted(ranked, high, "right"), strict=True)
+            ends = [np.searchsorted(ranked, end, side) for end in (low, high) for side in ("left", "right")]
+            counts += ends
             keep = np.zeros(ranked.size, dtype=np.bool_)
-            for first, stop in spans:
-                keep[first:stop] = True
+            for first, stop in zip(ends[1], ends[2], strict=True):
+                keep[first:stop] = True  # the ends themselves are counted alone: most rows may have one of them
             inside.append(ranked[keep])
-        held = np.sort(np.concatenate(inside))
-        values = np.empty(ranks.size)
-        for i, rank in enumerate(ranks.tolist()):
-            # The rank among the values above `low`; brackets may overlap, so `held` is entered at this one's `low`.
-            left = rank - int(below[i]) - int(equal[i])
-            place = int(np.searchsorted(held, low[i], "right")) + left
-            if rank < below[i] or (left >= 0 and (place >= held.size or held[place] > high[i])):
-                return None
-            values[i] = low[i] if left < 0 else held[place]
-        return values
+        below, up_to_low, below_high, up_to_high = counts
+        if (ranks < below).any() or (ranks >= up_to_high).any():
+            return None
+        held = np.append(np.sort(np.concatenate(inside)), np.inf)
+        # The rank among the values above `low`; brackets may overlap, so `held` is entered at this one's `low`.
+        places = np.searchsorted(held, low, "right") + ranks - up_to_low
+        between = held[np.clip(places, 0, held.size - 1)]
+        return np.where(ranks < up_to_low, low, np.where(ranks < below_high, between, high))
 
-    def positions(self, values: NDArray[np.float64], ranks: list[int]) -> IntArray:
-        """Return the position of the row at each rank, where ``values`` are at these ranks: equal ones by position."""
-        parts = [(np.count_nonzero(part[:, None] < values, axis=0)) for part in _stretches(self._values())]
-        # The rank of each wanted row among the rows of its value.
-        turns = np.array(ranks, dtype=np.int64) - np.sum(parts, axis=0)
-        rows = np.full(values.size, -1, dtype=np.int64)
-        passed = np.zeros(values.size, dtype=np.int64)
-        start = 0
-        for table, codes in zip(self.ordered.scan([self.name]), self._codes(), strict=True):
-            part = _numbers(table.column(self.name))
+    def edges(self, bins: int) -> NDArray[np.float64]:
+        """Return the numbers at which all bins but the first begin, as ``edges_of`` does of rows in memory."""
+        known: dict[int, Span] = {}
+        values: dict[int, float] = {}
+
+        def spans(ranks: Sequence[int]) -> list[Span]:
+            if new := sorted({*ranks} - known.keys()):
+                found = self.at(new)
+                values.update(zip(new, found.tolist(), strict=True))
+                known.update(zip(new, self._spans(found), strict=True))
+            return [known[rank] for rank in ranks]
+
+        at = begins(self.n, bins, spans)
+        spans(at)
+        return np.array([values[rank] for rank in at])
+
+    def _spans(self, values: NDArray[np.float64]) -> list[Span]:
+        """Return the first rank of each value, and the first beyond."""
+        counts = np.zeros((2, values.size), dtype=np.int64)
+        for part in self._values():
             for i, value in enumerate(values.tolist()):
-                if rows[i] >= 0:
-                    continue
-                places = np.flatnonzero((part == value) & codes) if codes is not None else np.flatnonzero(part == value)
-                if passed[i] + places.size > turns[i]:
-                    rows[i] = start + places[turns[i] - passed[i]]
-                passed[i] += places.size
-            start += part.size
-        return rows
-
-    def _codes(self) -> Iterator[NDArray[np.bool_] | None]:
-        if self.groups is None or self.kept is None:
-            return iter([None] * len(self.ordered.shards))
-        kept = self.kept
-        return (kept[codes] for codes in self.groups.codes())
-
-
-def _stretches(parts: Iterator[NDArray[np.float64]], rows: int = 100_000) -> Iterator[NDArray[np.float64]]:
-    return (part[start : start + rows] for part in parts for start in range(0, part.size, rows))
+                counts[:, i] += np.count_nonzero(part < value), np.count_nonzero(part <= value)
+        return list(zip(*counts.tolist(), strict=True))

@@ -331,7 +331,7 @@ def _reach(reach: Reach, numeric: bool) -> list[Block]:
         ["no assignment of whole groups is below", number(reach.lower_bound, f"{reach.lower_bound:.3g}")],
         ["gap", number(reach.gap, f"{reach.gap:.3g}")],
     ]
-    counted_by = "ten quantiles" if numeric else "class shares"
+    counted_by = "ranges of the target" if numeric else "class shares"
     note = (
         f"The cost adds up squared deviations of sizes and of {counted_by}, fold by fold, as the strategy weighs them; "
         "0 is perfectly even."

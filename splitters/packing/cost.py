@@ -14,6 +14,8 @@ from evenfold.splitters.kernels.random import IntArray
 from evenfold.splitters.rows import GroupRows, Rows
 from numpy.typing import NDArray
 
+from .quantiles import bins_of_numbers
+
 FloatArray = NDArray[np.float64]
 SizeWeight = float | Literal["relative", "exact"]
 
@@ -133,16 +135,15 @@ def _sum_by_bin(bins: IntArray, column: IntArray, n_bins: int) -> IntArray:
     return sums.astype(np.int64)
 
 
-QUANTILE_BINS = 10
 MOST_CELLS = 2_000_000_000  # of groups by classes
 
 
 def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the rows of each entry, its rows of each class (entries, classes) and the classes' weights.
 
-    An entry is a group, or a row where there are no groups. One column of classes as it is; numbers by quantile; the
-    classes of several columns side by side, where a column of two classes is counted by its rarer one, twice as
-    heavy: the cost is the same. O(n x columns).
+    An entry is a group, or a row where there are no groups. One column of classes as it is; numbers by the bins that
+    ``quantiles`` cuts; the classes of several columns side by side, where a column of two classes is counted by its
+    rarer one, twice as heavy: the cost is the same. O(n x columns), with numbers O(n log n).
     """
     if isinstance(rows, GroupRows):
         return rows.sizes, rows.table, rows.weights
@@ -154,17 +155,9 @@ def table_to_pack(rows: Rows) -> tuple[IntArray, IntArray, FloatArray]:
     if rows.y_holds == "columns":
         columns = [group_table(entry, n_entries, codes, len(rows.levels[j])) for j, codes in enumerate(rows.y.T)]
         return sizes, *side_by_side(columns)
-    classes = _quantile_bins(rows) if rows.y_holds == "numbers" else (rows.y, len(rows.levels))
+    classes = bins_of_numbers(rows.y, rows.ranked) if rows.y_holds == "numbers" else (rows.y, len(rows.levels))
     table = group_table(entry, n_entries, *classes)
     return sizes, table, np.ones(table.shape[1])
-
-
-def _quantile_bins(rows: Rows) -> tuple[IntArray, int]:
-    """Return the quantile bin of each number, and how many bins there are."""
-    bins = min(QUANTILE_BINS, rows.n)
-    of_row = np.empty(rows.n, dtype=np.int64)
-    of_row[rows.ranked] = np.arange(rows.n) * bins // rows.n
-    return of_row, bins
 
 
 def require_table(n_groups: int, n_classes: int) -> None:

@@ -59,7 +59,10 @@ def close_pairs(
 
 def _cells(points: FloatArray, width: float, offset: FloatArray) -> IntArray:
     # A code that two cells share costs time and does no harm: every exchange that meets gets its exact cost.
-    return combined(np.floor(points / width + offset).astype(np.int64)).view(np.int64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # points that coincide narrow it down to 0
+        cells = np.floor(points / width + offset)
+    # Machines differ in which whole number a float beyond all of them becomes, so it is named: the least.
+    return combined(np.where(np.abs(cells) < 2.0**63, cells, -(2.0**63)).astype(np.int64)).view(np.int64)
 
 
 ALL_AT_ONCE = 14  # with at most so many entries in two bins, every exchange is tried

@@ -122,8 +122,8 @@ def equal_shares(n: int) -> FloatArray:
 class BalancedGroupKFold(GroupPacker):
     """Folds that keep every group whole and share out rows and classes evenly.
 
-    y may be classes, numbers (then 10 quantile bins stand for the distribution), several columns (each column's
-    classes count), or absent (then sizes alone count).
+    y may be classes, numbers (then at most 10 bins of about as many rows, equal numbers in one, stand for the
+    distribution), several columns (each column's classes count), or absent (then sizes alone count).
 
     Promises: test sets are disjoint and hold every row once; no group is in two folds; no fold is empty. How even
     sizes and classes can be depends on the groups; ``report`` says how even they are, and how even they could be.
@@ -161,10 +161,10 @@ class BalancedGroupKFold(GroupPacker):
         self.optimiser = optimiser
         self.random_state = random_state
 
-    @refines(cast("str | int", 4))
+    @refines(cast("str | int", 5))
     def version(self) -> str | int:
         """Another one where a population of packings follows the exchanges."""
-        return "4.1" if searches_on(self.effort) else 4
+        return "5.1" if searches_on(self.effort) else 5
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
@@ -211,10 +211,10 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         self.optimiser = optimiser
         self.random_state = random_state
 
-    @refines(cast("str | int", 3))
+    @refines(cast("str | int", 4))
     def version(self) -> str | int:
         """Another one where a population of packings follows the exchanges."""
-        return "3.1" if searches_on(self.effort) else 3
+        return "4.1" if searches_on(self.effort) else 4
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the code of each row's part."""
@@ -232,8 +232,9 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
 class BalancedKFold(LabelSplitter):
     """Folds in which every class of every column of y has its share: for several columns, and for many labels a row.
 
-    y may be several columns (n, columns), classes, numbers (then 10 quantile bins stand for the distribution) or
-    absent. Each row goes to a fold on its own; rows that belong together need BalancedGroupKFold.
+    y may be several columns (n, columns), classes, numbers (then at most 10 bins of about as many rows, equal numbers
+    in one, stand for the distribution) or absent. Each row goes to a fold on its own; rows that belong together need
+    BalancedGroupKFold.
 
     Promises: test sets are disjoint and hold every row once; sizes differ by at most 1. How even the classes of many
     columns can be at once depends on the rows.
@@ -252,10 +253,10 @@ class BalancedKFold(LabelSplitter):
         self.effort = effort
         self.random_state = random_state
 
-    @refines(cast("str | int", 2))
+    @refines(cast("str | int", 3))
     def version(self) -> str | int:
         """Another one where a population of packings follows the exchanges."""
-        return "2.1" if searches_on(self.effort) else 2
+        return "3.1" if searches_on(self.effort) else 3
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""

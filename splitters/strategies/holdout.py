@@ -110,6 +110,11 @@ class Holdout(Splitter):
         """What the strategy needs."""
         return self.inner().needs
 
+    @refines(Splitter.version)
+    def version(self) -> str | int:
+        """The version of locking and that of the strategy."""
+        return f"2/{self.inner().version}"
+
     @refines(Splitter.portable)
     def portable(self) -> bool:
         """Whether the strategy is the same on every machine."""

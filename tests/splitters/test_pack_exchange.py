@@ -59,6 +59,15 @@ def test_subset_sums_are_all_of_them() -> None:
     assert subset_sums(vectors).tolist() == [[0, 1, 10, 11, 100, 101, 110, 111], [0, 2, 20, 22, 200, 202, 220, 222]]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("width", [1e-300, 5e-324])
+def test_a_grid_that_is_too_fine_for_numbers_puts_points_into_the_same_cells_on_every_machine(width: float) -> None:
+    """What a float beyond all whole numbers becomes differs by machine; here all such points meet in one cell."""
+    points = np.array([[1e10, -1e10, 3.0, 0.0]])
+    i, j, _ = close_pairs(points, points[:, :1], width, Stream(0), 4)
+    assert (i.tolist(), j.tolist()) == ([0, 1, 2], [0, 0, 0])
+
+
 def test_close_points_meet_and_distant_ones_do_not() -> None:
     """Of a thousand points on each side the one planted pair meets, and few others."""
     rng = np.random.default_rng(0)

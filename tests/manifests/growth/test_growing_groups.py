@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests import Manifest, decide, extend, measure
+from evenfold.manifests import Manifest, decide, extend, measure, read_manifest, verify, write_manifest
+from evenfold.manifests.identity import plan_id
 from tables import arrivals
 
 GROUPS = {"name": "groups", "columns": {"key": "id", "target": "label", "group": "g"}, "strategy": "BalancedGroupKFold"}
@@ -124,3 +127,26 @@ def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
         manifest = grown.manifest
         worst.append(measure(manifest, whole).worst["size"])
     assert np.median(worst) <= 0.005
+
+
+def test_a_split_by_an_earlier_version_of_its_strategy_grows_by_what_it_remembers(tmp_path: Path) -> None:
+    """It keeps its folds, its version and its edges; the same specification is another plan by now."""
+    whole = arrivals(300)
+    whole["number"] = np.where(whole["id"] % 10, 0.0, whole["id"] / 8)
+    spec = GROUPS | {"columns": {"key": "id", "target": "number", "group": "g"}}
+    now = decide(spec, whole.iloc[:200])
+    algorithm = now.algorithm | {"version": 4}
+    earlier = replace(
+        now,
+        algorithm=algorithm,
+        plan_id=plan_id(now.spec.decision(now.types), now.fingerprint, algorithm),
+        state=replace(now.state, edges=[0.0], counts=[[[0, n] for n in np.bincount(now.codes).tolist()]]),
+    )
+    folder = write_manifest(earlier, tmp_path)
+    assert verify(folder).intact
+    grown = extend(read_manifest(folder), whole)
+    assert (grown.moved, grown.added) == (0, 100)
+    assert (grown.manifest.algorithm["version"], grown.manifest.state.edges) == (4, [0.0])
+    assert extend(earlier, whole.iloc[200:], batch=True).manifest.split_id == grown.manifest.split_id
+    assert verify(write_manifest(grown.manifest, tmp_path)).intact
+    assert decide(spec, whole.iloc[:200]).plan_id != earlier.plan_id

@@ -1,0 +1,40 @@
+"""Numbers that many rows share are cut into the same bins wherever a split is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.manifests import decide
+from evenfold.manifests.engines import groups, ordered
+from evenfold.manifests.store.write import describe
+from tables import TYPES, shuffled, table
+
+TIED: dict[str, Callable[[Any], Any]] = {
+    "zeros": lambda at: np.where(at % 4, 0.0, at / 8),
+    "zeros between others": lambda at: np.where(at % 3, -0.0, at - 40.0),
+    "five numbers": lambda at: at % 5 / 4,
+    "rounded": lambda at: np.round(at**2 / 900.0),
+    "one number": lambda at: np.full(at.size, 0.5),
+}
+PARTS = {"parts": {"train": 0.7, "validation": 0.3}}
+
+
+@pytest.mark.parametrize("holdout", [None, 0.2])
+@pytest.mark.parametrize(("strategy", "params"), [("BalancedGroupKFold", {}), ("BalancedGroupSplit", PARTS)])
+@pytest.mark.parametrize("tied", TIED)
+def test_equal_numbers_are_cut_alike_out_of_core(
+    tied: str, strategy: str, params: Any, holdout: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folds, edges and identities, of rows in any order, of several shards, from a sample of a third of them."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 20)
+    monkeypatch.setattr(groups, "SAMPLE", 30)
+    rows = table()
+    rows["number"] = TIED[tied](np.arange(len(rows)))
+    columns = {"key": "id", "group": "group", "target": "number"}
+    spec = {"columns": columns, "types": TYPES, "strategy": strategy, "params": params, "holdout": holdout}
+    stored = decide(spec, shuffled(rows), engine="duckdb", memory="1GB", to=tmp_path)
+    assert stored.header == describe(decide(spec, rows)) | {"files": stored.header["files"]}
