@@ -135,8 +135,8 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     assert manifest.keys is not None
     if len(columns) > 1 and (ended := _ended_by_nul(manifest.keys)):
         raise SplitError(
-            f"{amount(ended, 'key')} {verb(ended, 'ends', 'end')} a part in NUL, which is not hashed where keys are of several parts and would "
-            "be in SQL; export to csv, and join by key."
+            f"{amount(ended, 'key')} {verb(ended, 'ends', 'end')} a part in NUL, which is not hashed where keys "
+            "are of several parts and would be in SQL; export to csv, and join by key."
         )
     left_out = int(np.count_nonzero(manifest.codes != splitter.labels_of(key_values(manifest.keys))))
     if left_out:

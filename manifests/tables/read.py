@@ -82,6 +82,8 @@ def column_names(source: Any) -> list[str]:
 
 def data_files(source: str | Path) -> list[Path]:
     """Return the files that a path, folder or glob stands for, sorted; SplitError where there are none."""
+    if not str(source):  # which would be the working folder
+        raise SplitError("'' names no file; pass a Parquet or CSV file, a folder or a glob of them.")
     path = Path(source)
     if not glob.has_magic(str(source)):
         require_readable([path])  # before anything is told of what lies beside it

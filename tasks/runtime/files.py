@@ -89,8 +89,8 @@ def sha256(path: Path) -> str:
 
 
 def from_anywhere(data: str) -> str:
-    """Return a path or address that means the same in a worker with another working directory."""
-    return from_everywhere(data) if is_address(data) else os.path.abspath(data)
+    """Return a path or address that means the same in a worker with another working directory; "" is none anywhere."""
+    return from_everywhere(data) if is_address(data) else data and os.path.abspath(data)
 
 
 def data_reference(data: Any, home: Home) -> str:
