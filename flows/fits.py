@@ -19,7 +19,7 @@ from evenfold.tasks.steps.step import REFRESHING
 from evenfold.tasks.work import further_pairs, work_of
 
 SHORT_SECONDS = 1.0  # the cost of a task run, some 50 ms, is less than a twentieth of a longer fit
-BLOCK_SECONDS = 2.0
+BLOCK_SECONDS = 4.0  # a hundredth is the task run's, and what is under way is told as often
 Result = FoldResult | FoldsResult | DrawsResult
 
 

@@ -41,10 +41,11 @@ from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.tasks.runtime.settings import Settings
+from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
 from .outcomes import SplitRef
-from .splits import stamp
+from .splits import stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 Block = tuple[int, int]
@@ -140,19 +141,20 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
     if not isinstance(split, SplitRef):
         raise SplitError(f"a {type(split).__name__} is no split; pass what split returns, or load_split(reference).")
-    if not split.data:
-        raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
     # A file that was written again is another table, and another manifest may lie where one was removed.
-    place = split.data, stamp(split.data), split.uri, split.split_id, split.plan_id
+    data = table_of(split)
+    place = data, stamp(data), split.uri, split.split_id, split.plan_id
     recipe = ModelSpec.of(model).model_dump_json()
     given = _RECIPES.get((*place, recipe), recipe)
-    work = _work(*place, given)
+    with _LOADING.held():  # folds that begin at once would each read the table, and hold it
+        work = _work(*place, given)
     _RECIPES[*place, work.problem.model.model_dump_json()] = given
     return work
 
 
 # A recipe that the data completed (its task, its metrics) is the same work as the one that was given.
 _RECIPES: dict[tuple[Any, ...], str] = {}
+_LOADING = Lock()
 
 
 @lru_cache(maxsize=2)
@@ -216,8 +218,7 @@ def _narrow_problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Probl
     features = model.features or ()
     read = sorted({*made.columns_read, *features} - {NO_FEATURE})
     named = made.model.model_copy(update={"features": features})
-    X = pd.DataFrame(index=made.X.index)
-    return replace(made, X=X, columns_read=tuple(read), model=named, features=features)
+    return replace(made, X=pd.DataFrame(index=made.X.index), columns_read=tuple(read), model=named, features=features)
 
 
 NO_FEATURE = "evenfold: no feature"
@@ -280,9 +281,8 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
     places = spec.columns.coordinates
     if not places or spec.strategy is None:
         return next(iter(spec.columns.grouped), None)
-    made = spec.splitter()
     read = places_of(canonical_table(table, places, spec.types), places)
-    return made.prepared(Rows.of(needs=Needs(coordinates=True), coordinates=read)).groups
+    return spec.splitter().prepared(Rows.of(needs=Needs(coordinates=True), coordinates=read)).groups
 
 
 def _number(i: object, most: int) -> bool:

@@ -143,7 +143,15 @@ def test_a_block_that_is_killed_keeps_its_finished_folds(home: Home, data: Path,
 
 @pytest.mark.parametrize(
     ("seconds", "workers", "n_blocks"),
-    [(0.1, 2, 4), (0.1, 3, 3), (1e-4, 4, 4), (SHORT_SECONDS / 2, 5, 15), (SHORT_SECONDS, 2, 0), (np.inf, 2, 0)],
+    [
+        (0.1, 2, 2),
+        (0.2, 2, 4),
+        (0.1, 3, 3),
+        (1e-4, 4, 4),
+        (SHORT_SECONDS / 2, 5, 10),
+        (SHORT_SECONDS, 2, 0),
+        (np.inf, 2, 0),
+    ],
 )
 def test_blocks_are_even_and_every_worker_has_as_many(seconds: float, workers: int, n_blocks: int) -> None:
     """Long fits have none. Each fold is in one block, and no block takes much more than it should."""
