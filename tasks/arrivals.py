@@ -30,7 +30,7 @@ from .outcomes import Growth, SplitRef
 from .parameters import Data, Memory, Merged
 from .references import manifest_folder
 from .results.store import results_of
-from .runtime.files import data_reference, from_anywhere, write_aside
+from .runtime.files import asking, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
@@ -166,9 +166,9 @@ def extend(
     than ``memory`` is extended out of core, to the same version. SplitError.
     """
     home, folder = Home.here(), manifest_folder(manifest)
-    path, limit = from_anywhere(data_reference(data, home)), Settings.memory_of(memory)
-    with locked(home.locks, f"name/{folder.parent.name}"):
-        grown = _extended(folder, path, batch, merged, max_missing, limit)
+    with asking(data, home) as named, locked(home.locks, f"name/{folder.parent.name}"):
+        path = from_anywhere(named)
+        grown = _extended(folder, path, batch, merged, max_missing, Settings.memory_of(memory))
         written = grown.manifest.folder
         if not results_of(home).offer_split(written):
             shutil.rmtree(written)
