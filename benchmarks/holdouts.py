@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.holdouts.policies import Ladder, Thresholdout
+from evenfold.estimates.holdouts.ladder import Ladder
+from evenfold.estimates.holdouts.thresholdout import Thresholdout
 
 ROWS, ATTRIBUTES, CHOSEN, BLOCK = 10_000, 10_000, 500, 500
 BOARD_ROWS, GUESSES = 4_000, 1_000

@@ -86,7 +86,7 @@ def score_later(
     later = _fitted(run_id, data, training_data)
     untold = _require_new(later)
     problem = _problem(later, metrics)
-    predictions = predictions_of(problem, np.arange(problem.n), later.answers)
+    predictions = predictions_of(problem, np.arange(problem.n), later.answers, name=later.name)
     on_test, undefined = _scores(later, problem)
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
     estimates = [

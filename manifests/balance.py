@@ -202,7 +202,7 @@ def attribute_balance(
 def worst_share(overall: Figures, places: list[Figures]) -> float:
     """Return the largest difference of a place's share of a class, or of its distribution, from that of all rows."""
     if "shares" not in overall:
-        return max(place["ks"] or 0.0 for place in places)
+        return max(place.get("ks") or 0.0 for place in places)
     return max(float(np.abs(np.subtract(place["shares"], overall["shares"])).max()) for place in places)
 
 

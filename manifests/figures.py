@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TypedDict, get_origin, get_type_hints
 
 from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
@@ -42,7 +42,8 @@ class Figures(TypedDict, total=False):
 
 
 Distributed = tuple[Figures, list[Figures]]  # over all rows in use, and over those of each place
-OF_NOTHING: Figures = {"mean": None, "sd": None, "ks": None, "wasserstein": None}
+# Those that are one number: the page has a column of each, and MLflow a series, whose steps are the folds.
+NUMBERS: tuple[str, ...] = tuple(name for name, kind in get_type_hints(Figures).items() if get_origin(kind) is not list)
 
 
 class RowsBalance(BaseModel):
@@ -165,7 +166,7 @@ class BalanceFigure:
     ``value`` and ``least`` (what no split of the same rows can be below) come from the report, None where it says
     nothing. ``title`` stands on pages, ``form`` prints a number with its unit, ``sentence`` stands in the terminal
     (``exact`` where the value is 0; where it is empty, the figure does not), ``metric`` is the name in MLflow, below
-    ``balance/``.
+    ``balance/``. ``of_target``: whether it is the gap beside which that of random folds is told.
     """
 
     name: str
@@ -176,6 +177,7 @@ class BalanceFigure:
     exact: str = ""
     least: Callable[[BalanceReport], float | None] = unknown
     metric: str = "worst_{name}"
+    of_target: bool = False
 
     def text(self, value: float) -> str:
         """Return a value with its unit."""
@@ -262,6 +264,7 @@ FIGURES: tuple[BalanceFigure, ...] = (
         _class_share,
         form=points,
         sentence="class shares within {} of the whole",
+        of_target=True,
     ),
     BalanceFigure(
         "ks",
@@ -269,6 +272,7 @@ FIGURES: tuple[BalanceFigure, ...] = (
         _largest("ks"),
         form=points,
         sentence="target distributions within {} of the whole",
+        of_target=True,
     ),
     BalanceFigure(
         "wasserstein",

@@ -19,7 +19,7 @@ from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .fields import Columns
-from .figures import OF_NOTHING, Figures
+from .figures import Figures
 from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
 from .plan import is_numeric_target
@@ -349,7 +349,7 @@ def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> lis
     compared: list[Figures] = []
     for rows in places:
         if not rows.size:
-            compared.append(OF_NOTHING)
+            compared.append({})
             continue
         gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
         compared.append(

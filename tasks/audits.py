@@ -16,7 +16,7 @@ from evenfold.manifests.fields import GateLimits
 from .outcomes import SplitAudit, SplitRef
 from .runtime.limits import unlogged
 from .runtime.settings import Settings
-from .splits import stamp
+from .splits import stamp, table_of
 from .steps.running import finished_here
 from .steps.step import step
 
@@ -65,13 +65,14 @@ def audit_split(
 def _found(
     split: SplitRef, named: list[str] | None, exclude: tuple[str, ...], gates: GateLimits | None, limit: str | None
 ) -> Audit:
+    data = table_of(split)
     if exclude or gates or split.gates is not None:
-        held = held_manifest(split.uri, split.data, limit)
+        held = held_manifest(split.uri, data, limit)
         if split.gates is not None:
             held = asked_again(held, split.gates, split.ignore or {})
-        return audit(held, split.data, features=named, exclude=exclude, gates=gates, memory=limit)
-    content = stamp(split.data), split.split_id
-    return _audit(split.uri, split.data, content, None if named is None else tuple(named), limit)
+        return audit(held, data, features=named, exclude=exclude, gates=gates, memory=limit)
+    content = stamp(data), split.split_id
+    return _audit(split.uri, data, content, None if named is None else tuple(named), limit)
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
@@ -88,6 +89,6 @@ def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None,
 
 def _named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:
     """Return the features to audit by name; None where they are all, which out of core is the only audit there is."""
-    if features is None or are_all_columns(features, split.stored().spec, split.data):
+    if features is None or are_all_columns(features, split.stored().spec, table_of(split)):
         return None
     return list(features)

@@ -311,9 +311,11 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     return None
 
 
-def folder_of(manifest: SplitRef | str | Path) -> Path:
-    """Return the folder of a manifest that is given as a reference or as a path."""
-    return Path(manifest.uri if isinstance(manifest, SplitRef) else manifest)
+def table_of(split: SplitRef) -> str:
+    """Return where the table of a split lies; SplitError where it names none, as one that was loaded without."""
+    if not split.data:
+        raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
+    return split.data
 
 
 def _intact(folder: Path) -> bool:

@@ -45,7 +45,7 @@ from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
 from .outcomes import SplitRef
-from .splits import stamp
+from .splits import stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 Block = tuple[int, int]
@@ -141,10 +141,9 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
     if not isinstance(split, SplitRef):
         raise SplitError(f"a {type(split).__name__} is no split; pass what split returns, or load_split(reference).")
-    if not split.data:
-        raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
     # A file that was written again is another table, and another manifest may lie where one was removed.
-    place = split.data, stamp(split.data), split.uri, split.split_id, split.plan_id
+    data = table_of(split)
+    place = data, stamp(data), split.uri, split.split_id, split.plan_id
     recipe = ModelSpec.of(model).model_dump_json()
     given = _RECIPES.get((*place, recipe), recipe)
     with _LOADING.held():  # folds that begin at once would each read the table, and hold it

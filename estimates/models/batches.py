@@ -43,7 +43,7 @@ def fit_in_batches(
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     tested = scores_of(metrics, answers, problem.y, classes=problem.classes, name=name, side="test")
     every = pd.RangeIndex(problem.n).to_numpy()
-    predictions = predictions_of(problem, every, answers, repeat, fold)
+    predictions = predictions_of(problem, every, answers, repeat, fold, name=name)
     seconds = between - started, perf_counter() - between
     return FoldScore(name, repeat, fold, tested, {}, rows, problem.n, *seconds), predictions
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.record import codes_of
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import describe_classes, scores_of
 from evenfold.estimates.results import EvaluationError, FoldScore, ModelError
@@ -210,7 +211,8 @@ def fit_and_score(
     Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every
     class of the problem (0 for a class absent from training), or decision (decision_<class> for three classes or
     more) where the model gives no probabilities, and weight where the problem has weights.
-    Raises EvaluationError where the fit fails or a metric is undefined.
+    Raises EvaluationError where the fit fails or a metric is undefined, and ModelError for a predicted label that is
+    none of the problem's classes.
     """
     started = perf_counter()
     with hearing() as heard:
@@ -222,7 +224,7 @@ def fit_and_score(
         on_test = _scores(metrics, problem, test, answers, name, "test")
     known = Responses(estimator, problem.X.iloc[train])
     on_train = _scores(metrics, problem, train, known, name, "training")
-    predictions = predictions_of(problem, test, answers, repeat, fold)
+    predictions = predictions_of(problem, test, answers, repeat, fold, name=name)
     uses = {}
     if importance and model.importance == "auto":
         path = (repeat, fold)
@@ -247,7 +249,7 @@ def fit_predictions(
 ) -> pd.DataFrame:
     """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does."""
     estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
-    return predictions_of(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold)
+    return predictions_of(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold, name=name)
 
 
 def fitted(
@@ -357,9 +359,12 @@ def _scores(
 
 
 def predictions_of(
-    problem: Problem, test: IntArray, answers: Responses, repeat: int = 0, fold: int = 0
+    problem: Problem, test: IntArray, answers: Responses, repeat: int = 0, fold: int = 0, *, name: str
 ) -> pd.DataFrame:
-    """Return what answers say of the rows ``test``, in the columns of ``fit_and_score``."""
+    """Return what answers say of the rows ``test``, in the columns of ``fit_and_score``.
+
+    Raises ModelError, which begins with ``name``, for a label that is none of the problem's classes.
+    """
     columns: dict[str, object] = {
         "row": np.asarray(test, dtype=np.int64),
         "repeat": np.int32(repeat),
@@ -368,6 +373,10 @@ def predictions_of(
         "prediction": answers.say("predict"),
     }
     if problem.classes:
+        try:
+            codes_of(np.asarray(columns["prediction"]), problem.classes)
+        except ModelError as error:
+            raise ModelError(f"{name}: {error}") from None
         columns |= confidence(problem, answers)
     if problem.weights is not None:
         columns["weight"] = problem.weights[test]

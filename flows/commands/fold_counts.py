@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from evenfold.estimates import ModelSpec, Problem, metric_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
+from evenfold.manifests.tables.read import require_place
 from evenfold.reports import Picture, study_svg
 from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
@@ -59,8 +60,7 @@ def check_output(output: Path) -> None:
     """Raise SplitError for a file that is neither a page nor a picture, or whose folder is none: before any fit."""
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
-    if not output.parent.is_dir():
-        raise SplitError(f"there is no folder {output.parent}; make it, or pass -o with the name of a file elsewhere.")
+    require_place(output)
 
 
 def tell_study(

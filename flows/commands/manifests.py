@@ -194,6 +194,7 @@ def export(
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
     """
     from evenfold.manifests import StoredManifest, export as run_export
+    from evenfold.manifests.tables.read import require_place
     from evenfold.splitters import SplitError
 
     from .show import show_export
@@ -203,6 +204,7 @@ def export(
     if repeat and to not in OF_ONE_REPEAT:
         which = "sklearn, h2o, autogluon, spark and croissant, which hold one"
         raise SplitError(f"--repeat is for {which}; an export to {to} holds all that there are: leave it out.")
+    require_place(output)
     with busy(f"writing {output}"):
         made = run_export(
             StoredManifest(manifest).prove(), to, output, data, repeat=repeat, dialect=dialect,
@@ -227,12 +229,15 @@ def join(
     Example: evenfold join examples/flights.parquet .evenfold/splits/flights/1.0 --fold 2 --role test -o test.parquet
     """
     from evenfold.manifests import StoredManifest, partition, write_join
+    from evenfold.manifests.tables.read import require_place
     from evenfold.splitters import SplitError
 
     from .show import Joined, show_join
 
     if (fold is None) != (role is None):
         raise SplitError("--fold and --role go together; leave both out to write every fold below a folder.")
+    if fold is not None:
+        require_place(output)
     stored = StoredManifest(manifest).prove()
     with busy(f"writing {output}"):
         if fold is None or role is None:

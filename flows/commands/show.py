@@ -206,10 +206,10 @@ def _places(report: BalanceReport, header: Header) -> list[list[str]]:
 
 
 def _worst(report: BalanceReport) -> str:
-    figures = [figure.said(value) for figure, value, _ in report.shown() if figure.sentence]
     gap = target_gap(report) if report.folds and report.n_rows else None
     random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
-    return "; ".join(figures) + random
+    shown = [(figure, value) for figure, value, _ in report.shown() if figure.sentence]
+    return "; ".join(figure.said(value) + (random if figure.of_target else "") for figure, value in shown)
 
 
 def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:

@@ -78,6 +78,7 @@ def compare(
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
     from evenfold.flows.comparison import look_ahead
+    from evenfold.manifests.tables.read import require_place, write_whole
     from evenfold.reports import comparison_page
     from evenfold.tasks.parameters import repeats_of
 
@@ -85,6 +86,8 @@ def compare(
     from .show import consoles, progress
 
     out, err = consoles()
+    if output is not None:
+        require_place(output)
     with busy(f"reading run {run_a} and run {run_b}"):
         fits, names = look_ahead(run_a, run_b, repeats_of(repeats))
         chosen = engine if fits else "plain"
@@ -93,8 +96,6 @@ def compare(
     with progress(err):
         comparisons = flows.compare(run_a, run_b, metrics, level=level, margin=margin, repeats=repeats, engine=chosen)
     if output is not None:
-        from evenfold.manifests import write_whole
-
         write_whole(output, comparison_page(comparisons, names).html())
     if as_json:
         out.print_json(json.dumps([asdict(comparison) for comparison in comparisons]))
@@ -116,11 +117,12 @@ def predict(
     """
     import pyarrow as pa
     from evenfold.flows.later import predict_later
-    from evenfold.manifests import write_whole
+    from evenfold.manifests.tables.read import TABLES, require_place, write_whole
 
     from .console import consoles
 
     out, _ = consoles()
+    require_place(output, TABLES)
     with busy(f"predicting by run {run}"):
         predictions = predict_later(run, data, training_data)
         write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))

@@ -121,7 +121,7 @@ class Beside:
             return
         fit = self.fit()
         if fit.repeats:
-            self.ordered.check()
+            self.ordered.check(self.columns.grouped)
         if fit.new or fit.absent:
             known, wanted = (self.as_they_are(side) for side in (fit.missing, fit.unknown))
             raise SplitError(difference(wanted, known, fit.new, fit.absent))

@@ -135,7 +135,7 @@ def _ordered(manifest: StoredManifest, data: Any, memory: int, folder: Path) -> 
     if not shards:
         raise SplitError("the data have 0 rows; at least 2 are needed.")
     ordered = Ordered(tuple(shards), canonical.types(source.schema), tuple(key_names(spec)))
-    ordered.check()
+    ordered.check(spec.columns.grouped)
     return ordered
 
 

@@ -16,7 +16,6 @@ from evenfold.manifests.engines.groups import Groups
 from evenfold.manifests.engines.ordered import Ordered, ShardWriter, stored
 from evenfold.manifests.engines.stored import StoredManifest
 from evenfold.manifests.figures import (
-    OF_NOTHING,
     AttributeBalance,
     BalanceReport,
     Distributed,
@@ -115,7 +114,7 @@ def _distribution(seen: Counted, name: str | None, places: list[Place]) -> Distr
     if name in seen.numeric:
         distances = seen.distances[name]
         overall: Figures = {"mean": distances.mean, "sd": distances.sd}
-        return overall, [distances.of.get(place, OF_NOTHING) for place in places]
+        return overall, [distances.of.get(place, {}) for place in places]
     levels = seen.values(name)
     tables = [seen.table(name, repeat) for repeat in range(seen.beside.n_repeats)]
     everywhere = np.sum([rows for code, rows in tables[0].items() if code >= LOCKED], axis=0)

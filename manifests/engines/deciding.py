@@ -94,7 +94,7 @@ class StreamedPlan(Plan):
         if not shards:
             raise SplitError("the table has 0 rows; at least 2 are needed.")
         self.ordered = Ordered(tuple(shards), types, tuple(self.key))
-        self.ordered.check()
+        self.ordered.check(self.spec.columns.grouped)
         self.digests = self.ordered.digests()
         self._identify(type_names(_empty(types), self.spec), self.ordered.fingerprint(self.digests))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 from evenfold.manifests.identity import canonical_bytes, digest_json, digest_start
 from evenfold.manifests.spec import SplitSpec
-from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types, whole
+from evenfold.manifests.tables.canonical import ARROW_TYPES, ENORMOUS, canonical_table, column_types, whole
 from evenfold.manifests.tables.keys import repeated, with_keys
 from evenfold.splitters import SplitError
 
@@ -103,16 +103,17 @@ class Ordered:
         """Return whole columns in key order, in memory."""
         return pa.concat_tables(self.scan(names)).combine_chunks()
 
-    def check(self) -> None:
+    def check(self, groups: Collection[str] = ()) -> None:
         """Raise SplitError unless keys are complete, ascending and unique, and no used value is missing or infinite.
 
+        Nor beyond 1e150, as in memory (``require_complete``), but for keys and ``groups``, which are only compared.
         No engine's word is taken for the order: it is looked at here, row by row, also between shards.
         """
         last: pa.Table | None = None
         repeats, first = 0, ""
         faults: dict[tuple[str, str], int] = {}
         for table in self.scan(list(self.types)):
-            self._count_faults(table, faults)
+            self._count_faults(table, faults, {*self.key, *groups})
             if self.key and table.num_rows:
                 keys = table.select(self.key)
                 # With the last key before: a repeat across two shards is one as well.
@@ -138,12 +139,14 @@ class Ordered:
         kind = "key column" if name in self.key else "column"
         return f"{kind} {name!r} is {fault} in {rows:,} of {self.n:,} rows; drop, fill or correct those rows first."
 
-    def _count_faults(self, table: pa.Table, faults: dict[tuple[str, str], int]) -> None:
+    def _count_faults(self, table: pa.Table, faults: dict[tuple[str, str], int], compared: set[str]) -> None:
         for name in table.column_names:
             column = table.column(name)
             counts = {"missing": column.null_count}
             if pa.types.is_floating(column.type):
                 counts["infinite"] = pc.sum(pc.is_inf(column)).as_py() or 0
+                if name not in compared:
+                    counts[f"beyond {ENORMOUS:g}"] = pc.sum(pc.greater(pc.abs(column), ENORMOUS)).as_py() or 0
             for fault, rows in counts.items():
                 if rows:
                     faults[name, fault] = faults.get((name, fault), 0) + rows

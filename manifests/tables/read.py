@@ -82,6 +82,8 @@ def column_names(source: Any) -> list[str]:
 
 def data_files(source: str | Path) -> list[Path]:
     """Return the files that a path, folder or glob stands for, sorted; SplitError where there are none."""
+    if not str(source):  # which would be the working folder
+        raise SplitError("'' names no file; pass a Parquet or CSV file, a folder or a glob of them.")
     path = Path(source)
     if not glob.has_magic(str(source)):
         require_readable([path])  # before anything is told of what lies beside it
@@ -281,6 +283,21 @@ def is_parquet(path: str | Path) -> bool:
     return not is_address(path) and all(ENDINGS.get(_ending(file)) == "Parquet" for file in data_files(path))
 
 
+TABLES = (".parquet", ".csv")
+
+
+def require_place(path: str | Path, suffixes: Sequence[str] = ()) -> None:
+    """Raise SplitError for a file with another suffix, where some are named, or whose folder is none: before any work.
+
+    ``write_whole`` says so as well, when it is done.
+    """
+    file = Path(path)
+    if suffixes and file.suffix not in suffixes:
+        raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to {' or '.join(suffixes)}.")
+    if not file.parent.is_dir():
+        raise SplitError(f"there is no folder {file.parent}; make it, or pass -o with the name of a file elsewhere.")
+
+
 def write_whole(path: str | Path, content: Any) -> Path:
     """Write an array (.npy), an Arrow table or a stream of them (.csv or .parquet), or text to ``path``; return it.
 
@@ -288,8 +305,8 @@ def write_whole(path: str | Path, content: Any) -> Path:
     another suffix, and where the file cannot be written; nothing is left behind then.
     """
     file = Path(path)
-    if isinstance(content, (pa.Table, Iterator)) and file.suffix not in (".csv", ".parquet"):
-        raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to .parquet or .csv.")
+    if isinstance(content, (pa.Table, Iterator)) and file.suffix not in TABLES:
+        raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to {' or '.join(TABLES)}.")
     # In the same folder: only within one file system is a rename at once.
     aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
     try:

@@ -9,7 +9,7 @@ import numpy as np
 from evenfold.estimates.results import in_percent, rounded
 from evenfold.manifests.audits.findings import GATES, Audit
 from evenfold.manifests.engines.stored import StoredManifest
-from evenfold.manifests.figures import BalanceReport, Reach, points
+from evenfold.manifests.figures import NUMBERS, BalanceReport, Reach, points
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
@@ -287,9 +287,7 @@ def _folds(seen: SplitData) -> Table:
 def _folds_table(report: BalanceReport, names: list[str]) -> Table:
     """Return a table of the test rows of each split."""
     folds = report.folds[:MOST_ROWS]
-    figures = [
-        name for name in ("groups", "mean", "sd", "ks", "wasserstein") if folds and getattr(folds[0], name) is not None
-    ]
+    figures = [name for name in NUMBERS if folds and getattr(folds[0], name) is not None]
     classes = (report.classes or [])[:12]
     rows = [
         [

@@ -14,6 +14,7 @@ from typing import Any
 
 from evenfold.estimates import Confusion, Estimate, FoldScore, importance_table
 from evenfold.manifests import BalanceReport, digest_json
+from evenfold.manifests.figures import NUMBERS
 from evenfold.tasks.outcomes import SplitRef
 from pydantic import BaseModel, ConfigDict
 
@@ -130,11 +131,11 @@ def balance_metrics(report: BalanceReport) -> dict[str, float]:
 
 
 def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
-    """Return what each fold holds as metrics whose step is the fold: rows, rows asked, class shares, distances."""
+    """Return what each fold holds as metrics whose step is the fold: rows, those asked, class shares, ``NUMBERS``."""
     if report.n_splits > MOST_FOLDS:
         return {}
     columns = {"rows": "rows", "wanted": "wanted", "rows_train": "train", "wanted_train": "wanted_train"}
-    columns |= {name: name for name in ("groups", "mean", "ks")}
+    columns |= {name: name for name in NUMBERS}
     series: dict[str, dict[int, float]] = {}
     classes = named_apart(report.classes or ()).values()
     for fold in report.folds:

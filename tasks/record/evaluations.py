@@ -30,7 +30,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.scores import frame_of
-from evenfold.tasks.splits import stamp
+from evenfold.tasks.splits import stamp, table_of
 from evenfold.tasks.steps.step import is_refreshing, step
 from evenfold.tasks.steps.telling import materialized, publish
 from evenfold.tasks.studies import kept_study
@@ -69,7 +69,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
 
     A record that is complete, of the same file and the same balance, is not made again. A table that takes more than
     ``memory`` is measured and audited out of core, and its page has no pictures. Raises EvaluationError for the balance
-    of another split.
+    of another split, and SplitError for a split that names no table.
     """
     if report is not None and report.split_id != split.split_id:
         raise EvaluationError(
@@ -78,7 +78,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
             "measured."
         )
     require_client()
-    measured = report or balance_of(split, memory)
+    data, measured = table_of(split), report or balance_of(split, memory)
     limit = Settings.memory_of(memory) or ""
     content = split_content(split, measured)
     run_id = seen_complete(Home.here(), content)
@@ -93,7 +93,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     worst = {name: round(value, 6) for name, value in measured.worst.items()}
     materialized(
         f"evenfold://{split.name}/{split.version}",
-        redacted(split.data) if is_address(split.data) else Path(split.data).absolute().as_uri(),
+        redacted(data) if is_address(data) else Path(data).absolute().as_uri(),
         f"{split.name} {split.version}",
         run.url,
         {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},

@@ -220,7 +220,7 @@ def load_split(reference: str, data: str = "") -> SplitRef:
     Raises SplitError where there is none.
     """
     manifest = read_split(reference)
-    return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data) if data else "", True)
+    return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data), True)
 
 
 def _recorded_run(tracker: Tracker, reference: str) -> Any:

@@ -26,13 +26,13 @@ _NAMING = Lock()  # of processes only a moment is left, between a look at the ti
 TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
 
 
-def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let ``write`` fill a file beside ``path``, then put it in place at once."""
+def write_aside(path: Path, write: Callable[[Path], Any], put: Callable[[Path, Path], Any] = os.replace) -> None:
+    """Let ``write`` fill a file beside ``path``, then ``put`` it in place at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.parent / f".writing-{uuid4().hex}{path.suffix}"
     try:
         write(aside)
-        os.replace(aside, path)
+        put(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
@@ -89,8 +89,8 @@ def sha256(path: Path) -> str:
 
 
 def from_anywhere(data: str) -> str:
-    """Return a path or address that means the same in a worker with another working directory."""
-    return from_everywhere(data) if is_address(data) else os.path.abspath(data)
+    """Return a path or address that means the same in a worker with another working directory; "" is none anywhere."""
+    return from_everywhere(data) if is_address(data) else data and os.path.abspath(data)
 
 
 def data_reference(data: Any, home: Home) -> str:
@@ -98,19 +98,35 @@ def data_reference(data: Any, home: Home) -> str:
 
     A file that is there already is not written again, nor does its time of writing move: what was kept of it counts.
     """
-    if isinstance(data, (str, Path)):
-        return str(data)
-    table = read_table(data).replace_schema_metadata(None)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    return str(data) if isinstance(data, (str, Path)) else _named(data, home)[0]
+
+
+def _named(frame: Any, home: Home) -> tuple[str, int | None]:
+    """Return the path of a frame's file, and if it was written here when its entry was changed.
+
+    Threads wait for one another only while they look whether it is there, and put it there.
+    """
+    sink, written = pa.BufferOutputStream(), list[int | None]()
+    pq.write_table(read_table(frame).replace_schema_metadata(None), sink, compression="zstd")
     content = memoryview(sink.getvalue())
+
+    def put(aside: Path, path: Path) -> None:
+        with _NAMING.held():  # else two that both find it new would each take it for their own
+            try:
+                _claim(path)
+                aside.unlink()
+            except FileNotFoundError:
+                os.replace(aside, path)
+                written.append(_changed(path))
+
     path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
     try:
-        _claim(path)  # somebody else's, who leaves it to us by this
+        with _NAMING.held():
+            _claim(path)  # somebody else's, who leaves it to us by this
     except FileNotFoundError:
         home.make()
-        write_aside(path, lambda aside: aside.write_bytes(content))
-    return str(path)
+        write_aside(path, lambda aside: aside.write_bytes(content), put)
+    return str(path), next(iter(written), None)
 
 
 @contextmanager
@@ -120,16 +136,12 @@ def asking(data: Any, home: Home) -> Iterator[str]:
     Unless somebody else has named the same frame meanwhile: by its content the file is theirs too.
     """
     made = [folder for folder in (home.data, home.path, *home.path.parents) if not folder.exists()]
-    with _NAMING.held():  # else two that both find it new would each take it for their own
-        known = set(home.data.glob("*"))
-        path = data_reference(data, home)
-        own = not isinstance(data, (str, Path)) and Path(path) not in known
-        changed = _changed(path) if own else None
+    path, written = (str(data), None) if isinstance(data, (str, Path)) else _named(data, home)
     try:
         yield path
     except BaseException:
         with _NAMING.held():
-            if own and _changed(path) == changed:
+            if written is not None and _changed(path) == written:
                 Path(path).unlink(missing_ok=True)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
@@ -150,7 +162,7 @@ def _claim(path: Path) -> None:
             return
 
 
-def _changed(path: str) -> int | None:
+def _changed(path: str | Path) -> int | None:
     with suppress(OSError):
         return os.stat(path).st_ctime_ns
     return None

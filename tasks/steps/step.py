@@ -192,10 +192,18 @@ class Step(Task[P, R]):
     if not TYPE_CHECKING:  # their types are those of Prefect's own, which know the parameters
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            """Run the task; see ``prefect.Task.__call__``."""
+            """Run the task; see ``prefect.Task.__call__``.
+
+            Raises EvaluationError where a task that it waits for has failed: Prefect answers None there.
+            """
             halt_where_stopping()
             with self._tagged(args, _without(kwargs)):
-                return super().__call__(*args, **kwargs)
+                answer = super().__call__(*args, **kwargs)
+            if answer is None and "None" not in str(self.fn.__annotations__.get("return")):
+                raise EvaluationError(
+                    f"`{self.fn.__name__}` did not run: a task that it waits for has failed; see its state."
+                )
+            return answer
 
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             """Submit the task; see ``prefect.Task.submit``."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evenfold.estimates.holdouts.ladder import Ladder
 from evenfold.estimates.holdouts.ledger import START, Ledger, level_of_look
-from evenfold.estimates.holdouts.policies import Ladder, Thresholdout
+from evenfold.estimates.holdouts.thresholdout import Thresholdout
 from evenfold.splitters import SplitError
 
 WHO: dict[str, Any] = {"by": "ada", "when": "2026-11-21T09:00:00Z", "reason": "release 3", "model": {"C": 1.0}}

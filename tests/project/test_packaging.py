@@ -8,6 +8,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -46,6 +47,19 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(built: Path) -> None:
     door = {name for name in tracked() if name.startswith("evenfold/")}
     kinds = (".py", ".pyi", ".typed", ".yaml", ".service", ".html", ".j2", ".css")
     assert shipped == {name for name in rooms | door if name.endswith(kinds)}
+
+
+def test_files_and_folders_stay_small() -> None:
+    """Source has up to 400 lines a file, and a room's folders 3 to 14 files: a question opens one of them.
+
+    ``__init__`` and py.typed, which every package has, do not count.
+    """
+    source = [name for name in tracked() if name.endswith((".py", ".pyi"))]
+    lines = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in source}
+    assert {name: n for name, n in lines.items() if n > 400} == {}
+    counted = [Path(name) for name in tracked() if name.split("/")[0] in ROOMS]
+    folders = Counter(path.parent for path in counted if path.stem != "__init__" and path.name != "py.typed")
+    assert {str(folder): n for folder, n in folders.items() if not 3 <= n <= 14} == {}
 
 
 def test_the_source_archive_holds_every_tracked_file(built: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,50 @@ def test_a_refused_flow_leaves_the_frame_of_another(home: Home) -> None:
             assert first == second
         raise ZeroDivisionError
     assert Path(second).exists()
+
+
+def test_a_large_frame_keeps_no_other_flow_waiting(home: Home) -> None:
+    """To write it takes as long as it is large; meanwhile flows of other threads name theirs."""
+    reading, read_on = threading.Event(), threading.Event()
+
+    class Large(pd.DataFrame):
+        def reset_index(self, *args: Any, **how: Any) -> Any:  # as whatever reads it begins
+            reading.set()
+            read_on.wait(60)
+            return pd.DataFrame(self)
+
+    def name(frame: pd.DataFrame) -> str:
+        with asking(frame, home) as path:
+            return path
+
+    with ThreadPoolExecutor(2) as threads:
+        large = threads.submit(name, Large(ROWS.assign(a=0.5)))
+        assert reading.wait(60)
+        try:
+            assert Path(threads.submit(name, ROWS).result(timeout=20)).exists()
+        finally:
+            read_on.set()
+        assert Path(large.result(timeout=60)).exists()
+
+
+def test_of_two_threads_that_name_one_frame_neither_takes_it_from_the_other(home: Home) -> None:
+    """Whichever of them wrote it, and whichever is refused."""
+    for i in range(20):
+        frame, both = ROWS.assign(a=float(i)), threading.Barrier(2)
+
+        def name(refused: bool, frame: pd.DataFrame = frame, both: threading.Barrier = both) -> str:
+            paths: list[str] = []
+            with contextlib.suppress(ZeroDivisionError), asking(frame, home) as path:
+                paths.append(path)
+                both.wait(60)
+                if refused:
+                    raise ZeroDivisionError
+            return paths[0]
+
+        with ThreadPoolExecutor(2) as threads:
+            (path,) = set(threads.map(name, [True, False]))
+        assert Path(path).exists()
+    assert not list(home.data.glob(".writing-*"))
 
 
 def test_a_frame_that_is_named_again_is_no_other_frame(home: Home) -> None:

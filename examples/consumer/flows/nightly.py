@@ -18,7 +18,7 @@ def nightly(source: str, table: str) -> RunRef:
     data = known_at_departure(source, table)
     folds = split(data, key="flight_id", target="arr_delay", group="date")
     scores = fit_fold.map(unmapped(folds), folds.splits(), unmapped("sklearn.linear_model:Ridge"))
-    return record_evaluation(folds, aggregate(folds, scores))
+    return record_evaluation(folds, aggregate(folds, scores.result()))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evaluations import CANCER_ROWS, LOGISTIC, WINE_ROWS
-from evenfold.estimates import Answered, EvaluationError, ModelSpec, Problem, fit_and_score, score_draws
+from evenfold.estimates import Answered, EvaluationError, ModelError, ModelSpec, Problem, fit_and_score, score_draws
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import score, scores_of
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -102,3 +102,23 @@ def test_predictions_may_be_a_column_and_no_table() -> None:
     answers = Responses(Says(np.ones((3, 2))), np.empty((3, 0)))
     with pytest.raises(EvaluationError, match=refused):
         scores_of(["r2"], answers, np.arange(3.0), name="fold 0", side="test")
+
+
+class Unsure(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts a label of its own, and knows the others."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.array(["maybe", *["no"] * (len(X) - 1)], dtype=object)
+
+
+def test_a_label_that_the_target_lacks_is_an_error_of_the_fit_that_predicts_it() -> None:
+    """Not of what all fits come to together, when all of them have been made."""
+    table = pd.DataFrame({"x": np.arange(20.0), "y": ["no", "yes"] * 10})
+    problem = Problem.of(table, ModelSpec(estimator=f"{__name__}:Unsure", metrics=("accuracy",)), "y")
+    said = r"^fold 3: 1 of 5 labels is not among 2 classes \('no', 'yes'\), such as 'maybe'; .* predicts no others\.$"
+    with pytest.raises(ModelError, match=said):
+        fit_and_score(problem.model, problem, np.arange(5, 20), np.arange(5), seed=0, name="fold 3")

@@ -188,6 +188,23 @@ def test_means_of_a_small_target_keep_their_digits(home: Home, tmp_path: Path) -
     assert means.split()[2:] == [f"{fold.mean:.4g}" for fold in balance.folds]
 
 
+def test_the_gap_of_random_folds_stands_beside_the_target_that_it_is_of(home: Home, tmp_path: Path) -> None:
+    """Figures of other columns follow the target's, and have no such bound."""
+    rows = [(i, math.sin(i), "mf"[i % 2], f"s{i % 3}") for i in range(60)]
+    data = pd.DataFrame(rows, columns=["id", "y", "sex", "site"])
+    columns = {"key": "id", "balance_on": ["site"]}
+    specs = [{"columns": columns | {"target": target}, "strategy": "KFold"} for target in ("y", "sex")]
+    specs.append({"columns": columns | {"target": "y", "stratify": ["sex", "site"]}, "strategy": "BalancedKFold"})
+    for place, spec in enumerate(specs):
+        manifest = decide({"name": "beds", **spec}, data)
+        split = SplitRef.of(manifest, write_manifest(manifest, tmp_path / str(place)), "")
+        said = " ".join(shown_by(show_balance, measure(manifest, data), split, False).split())
+        bounded = [part for part in said.split("; ") if "(95 % of random ones: " in part]
+        assert len(bounded) == 1
+        assert bounded[0].startswith("class shares within " if place == 1 else "target distributions within ")
+        assert "attributes within " in said
+
+
 def test_several_methods_keep_their_names() -> None:
     """Out-of-bag and .632 of one metric are two rows that must be told apart."""
     table = first_that_fits(Words(width=140), score_tables([], estimates(("out-of-bag", ".632"))))

@@ -7,6 +7,7 @@ import decimal
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from evenfold.manifests.anywhere.verbs import fits_whole
 from evenfold.manifests.engines.engine import in_order
 from evenfold.manifests.engines.sources import source_of
 from evenfold.splitters import SplitError
+from tables import table
 
 COLUMNS = [
     pa.array([3, None, 1], pa.timestamp("us", "Europe/Berlin")),
@@ -104,3 +106,10 @@ def test_every_frame_in_memory_is_judged_by_its_size(tmp_path: Path) -> None:
         assert not fits_whole(stored, source_of(frame), "1kB")
     for stream in (pl.from_arrow(rows).lazy(), duckdb.from_arrow(rows)):
         assert not fits_whole(stored, source_of(stream), "1GB")
+
+
+def test_keys_and_groups_of_any_finite_number_are_taken_out_of_core(tmp_path: Path) -> None:
+    """They are only compared, as in memory."""
+    rows = table().assign(group=lambda f: np.where(f["id"] % 2, 1e200, f["id"] % 7.0), id=lambda f: f["id"] * 1e160)
+    spec = {"columns": {"key": "id", "group": "group"}, "params": {"n_splits": 2}}
+    assert decide(spec, rows, engine="duckdb", to=tmp_path).split_id == decide(spec, rows).split_id

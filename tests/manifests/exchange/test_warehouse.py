@@ -100,6 +100,21 @@ def test_duckdb_comes_to_the_folds_of_the_manifest(spec: dict[str, Any], tmp_pat
     assert in_duckdb(Path(made.path).read_text(), tmp_path / "rows.parquet") == counts_of(manifest)
 
 
+def test_a_part_of_a_key_that_ends_in_nul_is_no_rule_for_sql() -> None:
+    """It is hashed without, and SQL has its bytes; alone, or with a NUL further inside, they are the same."""
+    frame = pd.DataFrame({"site": [f"a{i}" for i in range(40)], "id": range(40)})
+    ends, inside = (frame.assign(site=frame["site"] + tail).replace("a1" + tail, "a1") for tail in ("\0", "\0b"))
+    both = {"columns": {"key": ["site", "id"]}, "strategy": "HashSplit", "params": {"n_splits": 3}}
+    message = r"^39 keys end a part in NUL, .* export to csv, and join by key\.$"
+    with pytest.raises(SplitError, match=message):
+        warehouse_sql(decide(both, ends), "duckdb")
+    alone = {**both, "columns": {"key": "site"}}
+    for spec, rows_ in ((both, inside), (alone, ends)):
+        manifest = decide(spec, rows_)
+        found = folds_in_duckdb(warehouse_sql(manifest, "duckdb"), rows_)
+        assert found == dict(zip(rows_["id"].iloc[manifest.positions(rows_)], manifest.codes, strict=True))
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_postgresql_comes_to_the_folds_of_the_manifest(spec: dict[str, Any], server: int, tmp_path: Path) -> None:
     """A real server, with the same keys and groups, counts the same rows per fold."""
