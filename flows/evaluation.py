@@ -119,7 +119,7 @@ def run_evaluation(
     spec: Any,
     recipe: ModelSpec,
     *,
-    manifest: str | Path | None,
+    manifest: SplitRef | str | Path | None,
     on: str,
     reason: str,
     interval: Any,

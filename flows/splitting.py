@@ -18,6 +18,7 @@ from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Memory, Merged
 from evenfold.tasks.record.evaluations import balance_of, record_split
+from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.progress import saying
@@ -54,13 +55,14 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
 
 
 def run_extension(
-    manifest: str | Path, data: str, batch: bool, merged: Merged, max_missing: float, memory: Memory = None
+    manifest: SplitRef | str | Path, data: str, batch: bool, merged: Merged, max_missing: float, memory: Memory = None
 ) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
+    folder = manifest_folder(manifest)
     with saying("extending"):
-        notes = notes_on(Path(manifest), from_anywhere(data), memory)
+        notes = notes_on(folder, from_anywhere(data), memory)
         growth = run(
-            extend_manifest, str(manifest), data, batch=batch, merged=merged, max_missing=max_missing, memory=memory
+            extend_manifest, str(folder), data, batch=batch, merged=merged, max_missing=max_missing, memory=memory
         )
         report = measure(growth.split.stored(), memory=memory) if batch else balance_of(growth.split, memory)
     run_id = recorded(Split(growth.split, False, report), memory)
@@ -91,9 +93,10 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
         return Split(ref, made.cached or ref.reused, balance_of(ref, memory))
 
 
-def split_given(manifest: str | Path, data: str) -> Split:
+def split_given(manifest: SplitRef | str | Path, data: str) -> Split:
     """Return the split that a manifest holds already."""
-    ref = SplitRef.of(StoredManifest(Path(manifest)).prove(), manifest, from_anywhere(data), True)
+    folder = manifest_folder(manifest)
+    ref = SplitRef.of(StoredManifest(folder).prove(), folder, from_anywhere(data), True)
     return Split(ref, True, balance_of(ref))
 
 

@@ -74,7 +74,7 @@ def run_tuning(
     recipe: ModelSpec,
     grid: Any,
     *,
-    manifest: str | Path | None,
+    manifest: SplitRef | str | Path | None,
     n_random: int | None,
     metric: str | None,
     one_standard_error: bool,

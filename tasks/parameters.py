@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from evenfold.estimates import ModelSpec
     from evenfold.manifests import SplitSpec
 
+    from .outcomes import SplitRef
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -106,7 +108,9 @@ Data = Annotated[
     Flag(argument="FILE"),
 ]
 Folder = Annotated[
-    str | Path, BeforeValidator(_folder), Field(description="Folder of a manifest, or the name of a split: NAME@1.0.")
+    "str | SkipJsonSchema[Path] | SkipJsonSchema[SplitRef]",
+    BeforeValidator(_folder),
+    Field(description="Folder of a manifest, or the name of a split: NAME@1.0."),
 ]
 ManifestArgument = Annotated[Folder, Flag(argument="MANIFEST")]
 Target = Annotated[str | None, Field(description="Column to predict."), Flag(takes="COLUMN", panel="Data")]
