@@ -28,7 +28,7 @@ from evenfold.tasks.runtime.files import asking, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guarded
 from evenfold.tasks.runtime.runners import task_runner
-from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server
+from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server, one_authority
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
@@ -328,6 +328,7 @@ def _served(home: Home) -> Iterator[None]:
     with contextlib.nullcontext() if kept else temporary_settings(settings):
         # A link to a page that ends with this process is of no use in a record.
         named: Any = {PREFECT_API_URL: kept.api if kept else api_of(home), PREFECT_UI_URL: ""}
+        named |= {} if "PREFECT_API_SSL_CERT_FILE" in chosen else one_authority(home)
         with temporary_settings(settings | named):
             yield
 

@@ -25,7 +25,6 @@ from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
     check_columns,
     clear_spilled,
-    folder_of,
     plan_of,
     specification,
     split as decide,
@@ -59,7 +58,7 @@ def run_extension(
 ) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
     with saying("extending"):
-        notes = notes_on(folder_of(manifest), from_anywhere(data), memory)
+        notes = notes_on(Path(manifest), from_anywhere(data), memory)
         growth = run(
             extend_manifest, str(manifest), data, batch=batch, merged=merged, max_missing=max_missing, memory=memory
         )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 
 def _number(value: Any) -> Any:
@@ -16,8 +16,10 @@ def _number(value: Any) -> Any:
 
 
 def _limit(value: Any) -> Any:
+    if value is False:
+        return "off"  # as YAML reads off
     if isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{value!r} is no limit; write a number, such as 0.1, or 'off' in quotes")
+        raise ValueError(f"{value!r} is no limit; write a number, such as 0.1, or off")
     return value
 
 
@@ -27,8 +29,9 @@ def _length(value: Any) -> Any:
     return value
 
 
-# By the name of a gate: the figure beyond which it fails, or "off", which YAML reads as false where it has no quotes.
-GateLimits = Mapping[str, Annotated[float | Literal["off"], BeforeValidator(_limit)]]
+_LIMITS = {"anyOf": [{"type": "number"}, {"enum": ["off", False]}]}
+# By the name of a gate: the figure beyond which it fails, or "off".
+GateLimits = Mapping[str, Annotated[float | Literal["off"], BeforeValidator(_limit), WithJsonSchema(_LIMITS)]]
 Length = Annotated[float | str, BeforeValidator(_length)]
 Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" for 5: a seed decides folds
 

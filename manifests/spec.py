@@ -6,7 +6,8 @@ import difflib
 import hmac
 import os
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -228,14 +229,29 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
         return _unknown_field(
             str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
         )
-    sentences = [_told(problem) for problem in error.errors()]
+    sentences = _told(error.errors())
     more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
     return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
 
 
-def _told(each: Any) -> str:
+def _told(problems: Sequence[Any]) -> list[str]:
+    """Return a sentence for each place; of a union one, of the type that came furthest, without pydantic's names."""
+    furthest: dict[tuple[Any, ...], Any] = {}
+    for each in problems:
+        place = tuple(takewhile(lambda part: not _is_type(part), each["loc"]))
+        if place not in furthest or len(each["loc"]) > len(furthest[place]["loc"]):
+            furthest[place] = each
+    return [_sentence(each) for each in furthest.values()]
+
+
+def _is_type(part: Any) -> bool:
+    """Return whether a part of a place is what pydantic calls a type of a union, and no field."""
+    return part in ("str", "int", "float", "bool") or "[" in str(part)
+
+
+def _sentence(each: Any) -> str:
     reason = str(each["msg"]).removeprefix("Value error, ")
-    place = ".".join(map(str, each["loc"]))
+    place = ".".join(str(part) for part in each["loc"] if not _is_type(part))
     return (f"{place}: " if place else "") + reason[:1].lower() + reason[1:]
 
 

@@ -28,12 +28,13 @@ from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
 from .parameters import Data, Memory, Merged
+from .references import manifest_folder
 from .results.store import results_of
-from .runtime.files import data_reference, from_anywhere, write_aside
+from .runtime.files import asking, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
-from .splits import folder_of, stamp
+from .splits import stamp
 from .steps.step import step
 
 
@@ -145,7 +146,7 @@ def _extension(
 
 
 def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
-    return f"extend {folder_of(manifest).parent.name}"
+    return f"extend {manifest_folder(manifest).parent.name}"
 
 
 @step(run_name=_extend_title, retries=0)
@@ -160,13 +161,14 @@ def extend(
 ) -> Growth:
     """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
 
+    ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder.
     No assigned row or group changes its fold. Extended by the same data twice it is the same version. What takes more
     than ``memory`` is extended out of core, to the same version. SplitError.
     """
-    home, folder = Home.here(), folder_of(manifest)
-    path, limit = from_anywhere(data_reference(data, home)), Settings.memory_of(memory)
-    with locked(home.locks, f"name/{folder.parent.name}"):
-        grown = _extended(folder, path, batch, merged, max_missing, limit)
+    home, folder = Home.here(), manifest_folder(manifest)
+    with asking(data, home) as named, locked(home.locks, f"name/{folder.parent.name}"):
+        path = from_anywhere(named)
+        grown = _extended(folder, path, batch, merged, max_missing, Settings.memory_of(memory))
         written = grown.manifest.folder
         if not results_of(home).offer_split(written):
             shutil.rmtree(written)

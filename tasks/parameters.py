@@ -74,7 +74,7 @@ def _model(given: Any) -> Any:
 def _folder(given: Any) -> Any:
     from .references import manifest_folder
 
-    return str(manifest_folder(given)) if isinstance(given, (str, Path)) else given
+    return str(manifest_folder(given))
 
 
 def _grid(given: Any) -> Any:

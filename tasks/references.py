@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from evenfold.manifests import read_header
 from evenfold.splitters import SplitError
@@ -17,13 +18,17 @@ VERSION = re.compile(r"\d+\.\d+")
 Listed = dict[str, str | int]  # what a list shows of a thing, by the name of the column
 
 
-def manifest_folder(given: str | Path) -> Path:
-    """Return the folder of a manifest that is given as a folder, or by a name of the home's splits.
+def manifest_folder(given: Any) -> Path:
+    """Return the folder of a manifest that is given as a folder, by a name of the home's splits, or as it was returned.
 
+    What ``split`` returns, the task and the flow, names its folder.
     ``flights`` is the newest version, ``flights@1.0`` (or ``flights/1.0``) that one; at least four digits of a
-    split_id name it as well. Raises SplitError for a name that none has, with the nearest, and for digits that several
-    have. A path that is no manifest is returned as it is: whoever reads it says what is wrong.
+    split_id name it as well. Raises SplitError for a name that none has, with the nearest, for digits that several
+    have, and for what is no split. A path that is no manifest is returned as it is: whoever reads it says what is
+    wrong.
     """
+    if not isinstance(given, (str, Path)):
+        return _returned_folder(given)
     path = Path(given)
     if path.is_absolute() or (path / "manifest.json").exists():
         return path
@@ -41,6 +46,16 @@ def manifest_folder(given: str | Path) -> Path:
     if len(folders) > 1:
         raise SplitError(f"{given!r} begins the ids of {len(folders)} splits; write more of its digits.")
     return folders[0] if folders else _unknown(home, path)
+
+
+def _returned_folder(given: object) -> Path:
+    place = getattr(getattr(given, "split", given), "uri", None)
+    if not isinstance(place, str):
+        raise SplitError(
+            f"a value of type {type(given).__name__} is no split; pass what split returns, or its name, such as "
+            "visits@1.0, or the folder of its manifest."
+        )
+    return Path(place)
 
 
 def _unknown(home: Home, path: Path) -> Path:

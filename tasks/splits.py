@@ -64,7 +64,7 @@ from .parameters import (
     Time,
 )
 from .results.store import results_of
-from .runtime.files import data_reference, from_anywhere, set_aside
+from .runtime.files import asking, data_reference, from_anywhere, set_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
@@ -125,9 +125,10 @@ def name_of(data: Any) -> str:
 def _planned(
     data: Any, spec: Any = None, *, data_engine: DataEngine = "auto", memory: Memory = None, **columns: Any
 ) -> Plan:
-    path = from_anywhere(data_reference(data, Home.here()))
-    asked = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
-    return plan_of(asked, path, data_engine, memory)
+    with asking(data, Home.here()) as named:
+        path = from_anywhere(named)
+        asked = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
+        return plan_of(asked, path, data_engine, memory)
 
 
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
@@ -309,11 +310,6 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
         if known is not None and _intact(known):
             return replace(read_manifest(known), spec=plan.spec, uri=None)
     return None
-
-
-def folder_of(manifest: SplitRef | str | Path) -> Path:
-    """Return the folder of a manifest that is given as a reference or as a path."""
-    return Path(manifest.uri if isinstance(manifest, SplitRef) else manifest)
 
 
 def table_of(split: SplitRef) -> str:

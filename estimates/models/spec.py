@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import accumulate
 from math import isinf
 from pathlib import Path
 from typing import Any, Literal
@@ -246,12 +248,14 @@ class ModelSpec(BaseModel):
         """Return the specification in a mapping, in an estimator's import path alone, or the default one for None.
 
         A path, or text that ends in .yaml, .yml or .json, is that of a file (see ``read``). Raises ModelError that
-        names each field that is wrong.
+        names each field that is wrong, or what to pass in place of an object.
         """
         if isinstance(given, ModelSpec):
             return given
         if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
             return cls.read(given)
+        if not isinstance(given, (str, Mapping, type(None))):
+            raise ModelError(_named_instead(given))
         fields = {"estimator": given} if isinstance(given, str) else dict(given or {})
         try:
             return cls.model_validate(fields)
@@ -329,6 +333,22 @@ def _without_infinities(value: Any) -> Any:
 
 def _transformer_of(model: ModelSpec) -> str | None:
     return None if model.target_transform is None else model.target_transform.transformer
+
+
+def _named_instead(given: Any) -> str:
+    """Return what to pass in place of an estimator, its class or a function that makes it, or of anything else."""
+    made = given if isinstance(given, type) or inspect.isroutine(given) else type(given)
+    passed = hasattr(made, "fit") or inspect.isroutine(made)
+    told = "a model is named, and not passed as an object" if passed else f"a value of type {made.__name__} is no model"
+    path = _import_path(made) if passed else "sklearn.linear_model:Ridge"
+    return f'{told}; pass {{"estimator": "{path}", "params": {{...}}}}.'
+
+
+def _import_path(made: Any) -> str:
+    """Return from where a class or function is imported, the shortest way that is known."""
+    modules = list(accumulate(made.__module__.split("."), "{}.{}".format))
+    found = (name for name in modules if getattr(sys.modules.get(name), made.__name__, None) is made)
+    return f"{next(found, 'package.module')}:{made.__name__}"
 
 
 def _sentence(error: ValidationError) -> str:

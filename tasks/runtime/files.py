@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,6 +25,7 @@ from .shared import Lock
 
 _NAMING = Lock()  # of processes only a moment is left, between a look at the time and the deletion
 TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
+_ONCE: ContextVar[dict[int, tuple[Any, Path]] | None] = ContextVar("evenfold_named_once", default=None)
 
 
 def write_aside(path: Path, write: Callable[[Path], Any], put: Callable[[Path, Path], Any] = os.replace) -> None:
@@ -106,6 +108,10 @@ def _named(frame: Any, home: Home) -> tuple[str, int | None]:
 
     Threads wait for one another only while they look whether it is there, and put it there.
     """
+    once = _ONCE.get()
+    known = once.get(id(frame)) if once else None
+    if known is not None and known[1].parent == home.data and known[1].exists():
+        return str(known[1]), None
     sink, written = pa.BufferOutputStream(), list[int | None]()
     pq.write_table(read_table(frame).replace_schema_metadata(None), sink, compression="zstd")
     content = memoryview(sink.getvalue())
@@ -126,7 +132,20 @@ def _named(frame: Any, home: Home) -> tuple[str, int | None]:
     except FileNotFoundError:
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content), put)
+    if once is not None:
+        once[id(frame)] = frame, path  # with the frame itself, so that its id is no other's
     return str(path), next(iter(written), None)
+
+
+@contextmanager
+def naming_once() -> Iterator[None]:
+    """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file."""
+    once = _ONCE.get()
+    token = _ONCE.set({} if once is None else once)
+    try:
+        yield
+    finally:
+        _ONCE.reset(token)
 
 
 @contextmanager

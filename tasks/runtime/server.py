@@ -26,7 +26,7 @@ import prefect
 from evenfold.estimates import EvaluationError
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
-from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_URL, get_current_settings, temporary_settings
 from prefect.states import Cancelled
 
 from .files import write_aside
@@ -131,6 +131,21 @@ def api_of(home: Home) -> str:
                 ready.touch()
             atexit.register(end_own_server)
         return f"{_OWN[0].address}/api"
+
+
+def one_authority(home: Home) -> dict[Any, str]:
+    """Return the setting by which Prefect's clients read one certificate authority, of a file below the home.
+
+    For a server of this machine, which is asked without TLS: for every client Prefect reads all authorities that there
+    are, a fiftieth of a second each time. Nothing else is trusted by it. Empty where Prefect has not loaded their list.
+    """
+    path, known = home.path / "prefect" / "authority.pem", sys.modules.get("certifi")
+    if known is None:
+        return {}
+    if not path.exists():
+        first, end, _ = Path(known.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+        write_aside(path, lambda aside: aside.write_text(first + end, encoding="utf-8"))
+    return {PREFECT_API_SSL_CERT_FILE: str(path)}
 
 
 def end_own_server() -> None:

@@ -21,7 +21,7 @@ from evenfold.splitters import EvenfoldError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.results.trusted import ResultFolder, check_record
-from evenfold.tasks.runtime.files import write_aside
+from evenfold.tasks.runtime.files import naming_once, write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import FileLocks
 from evenfold.tasks.runtime.progress import log
@@ -197,7 +197,7 @@ class Step(Task[P, R]):
             Raises EvaluationError where a task that it waits for has failed: Prefect answers None there.
             """
             halt_where_stopping()
-            with self._tagged(args, _without(kwargs)):
+            with naming_once(), self._tagged(args, _without(kwargs)):
                 answer = super().__call__(*args, **kwargs)
             if answer is None and "None" not in str(self.fn.__annotations__.get("return")):
                 raise EvaluationError(
@@ -208,12 +208,12 @@ class Step(Task[P, R]):
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             """Submit the task; see ``prefect.Task.submit``."""
             halt_where_stopping()
-            with self._tagged(args, _without(kwargs)):
+            with naming_once(), self._tagged(args, _without(kwargs)):
                 return super().submit(*args, **kwargs)
 
         def map(self, *args: Any, **kwargs: Any) -> Any:
             """Map the task; see ``prefect.Task.map``."""
-            with self._tagged(args, _without(kwargs)):
+            with naming_once(), self._tagged(args, _without(kwargs)):
                 return super().map(*args, **kwargs)
 
     def __reduce__(self) -> Any:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from evenfold.estimates import ModelError, ModelSpec, scaled_logistic_regression
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, record_split, split
-from small import evaluated, runs, small
+from sklearn.linear_model import Ridge
+from small import SPEC, evaluated, runs, small
+
+from evenfold import flows
 
 
 @pytest.fixture
@@ -37,3 +43,81 @@ def test_a_split_that_names_no_table_is_not_of_the_working_folder(folds: SplitRe
         with pytest.raises(SplitError, match=r"rows 1\.0 names no table; say which: load_split\("):
             call()
     assert not runs(home)
+
+
+RIDGE_NAMED = 'pass {"estimator": "sklearn.linear_model:Ridge", "params": {...}}.'
+OBJECTS: dict[str, tuple[Any, str]] = {
+    "an estimator": (Ridge(alpha=2.0), f"a model is named, and not passed as an object; {RIDGE_NAMED}"),
+    "a class": (Ridge, f"a model is named, and not passed as an object; {RIDGE_NAMED}"),
+    "a function": (scaled_logistic_regression, 'pass {"estimator": "evenfold.estimates:scaled_logistic_regression"'),
+    "one that cannot be imported": (type("Own", (Ridge,), {})(), 'pass {"estimator": "package.module:Own"'),
+    "a list": (["ridge"], f"a value of type list is no model; {RIDGE_NAMED}"),
+    "no number": (0, f"a value of type int is no model; {RIDGE_NAMED}"),
+}
+
+
+@pytest.mark.parametrize(("given", "sentence"), OBJECTS.values(), ids=OBJECTS)
+def test_a_model_that_is_passed_as_an_object_is_answered_with_its_name(given: Any, sentence: str) -> None:
+    """As scikit-learn's users will."""
+    with pytest.raises(ModelError, match=re.escape(sentence)):
+        ModelSpec.of(given)
+
+
+def test_tasks_and_flows_answer_a_model_that_is_passed_as_an_object(folds: SplitRef) -> None:
+    """Both with the sentence."""
+    with pytest.raises(ModelError, match=re.escape(RIDGE_NAMED)):
+        fit_fold.fn(folds, 0, Ridge())
+    with pytest.raises(ModelError, match=re.escape(RIDGE_NAMED)):
+        evaluated("rows.parquet", model=Ridge())
+
+
+@pytest.mark.parametrize("name", ["rows@1.0", "rows", "SplitRef", "SplitOutcome", "folder"])
+def test_tasks_and_flows_take_a_split_as_it_is_called_or_as_split_returned_it(name: str, folds: SplitRef) -> None:
+    """The task ``extend`` and the flows alike."""
+    outcome = flows.split("rows.parquet", spec=SPEC | {"name": "rows"}) if name == "SplitOutcome" else None
+    given: Any = {"SplitRef": folds, "SplitOutcome": outcome, "folder": Path(folds.uri)}.get(name, name)
+    version = "2.0" if outcome else "1.0"
+    assert evaluated("rows.parquet", spec=None, manifest=given, n_splits=None).split.version == version
+    assert flows.extend(given, "rows.parquet", engine="plain").split.version == version
+    assert extend.fn(given, "rows.parquet").split.version == version
+
+
+@pytest.mark.parametrize("given", [3, ["rows"], {"uri": "rows"}])
+def test_what_is_no_split_is_refused_in_a_sentence(given: Any, folds: SplitRef) -> None:
+    """And with no words of pydantic's."""
+    calls = (
+        lambda: evaluated("rows.parquet", spec=None, manifest=given),
+        lambda: flows.extend(given, "rows.parquet", engine="plain"),
+        lambda: extend.fn(given, "rows.parquet"),
+    )
+    for call in calls:
+        with pytest.raises(SplitError, match=r"^a value of type \w+ is no split; pass what split returns, or its name"):
+            call()
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "grid: input should be a valid dictionary": {"grid": [1]},
+    "grid.a: input should be an instance of Sequence": {"grid": {"a": 3}},
+    "group: input should be a valid string; features.1: input should be a valid string": {
+        "grid": {},
+        "group": 3,
+        "features": ["a", 3],
+    },
+    "target: input should be a valid string; n_splits: input should be a valid integer, unable to parse string as an "
+    "integer": {"grid": {}, "target": 3, "n_splits": "x"},
+}
+
+
+@pytest.mark.parametrize(("sentence", "given"), REFUSED.items())
+def test_what_a_flow_cannot_take_is_told_without_pydantics_words(
+    sentence: str, given: dict[str, Any], folds: SplitRef
+) -> None:
+    """What may be of one of several types is told once, by its field."""
+    with pytest.raises(SplitError, match=f"^the request does not fit: {sentence}.$"):
+        flows.tune("rows.parquet", **given)
+
+
+def test_a_limit_that_is_no_number_is_told_once(folds: SplitRef) -> None:
+    """Though it may be a word, too."""
+    with pytest.raises(SplitError, match=r"fit: gates\.group_leak: input should be a valid number, unable to [^;]*\.$"):
+        split.fn("rows.parquet", {"gates": {"group_leak": "x"}})

@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import certifi
 import pytest
 from commands import evenfold
 from evenfold.tasks import Home
@@ -28,6 +29,24 @@ for name in ("one", "two"):
     told = subprocess.run(["ps", "-e", "-o", "args"], capture_output=True, text=True).stdout
     home = __import__("os").environ["EVENFOLD_HOME"]
     print(sum("evenfold.tasks.runtime.server" in line and home in line for line in told.splitlines()))
+"""
+CLIENTS = """
+import ssl
+import pandas as pd
+from evenfold.flows import split
+rows = pd.DataFrame({"id": range(20), "y": [0, 1] * 10})
+made, real = [], ssl.create_default_context
+
+def counted(*args, **given):
+    made.append(real(*args, **given))
+    return made[-1]
+
+for name in ("one", "two"):
+    made.clear()
+    ssl.create_default_context = counted
+    split(rows, key="id", target="y", name=name, strategy="KFold")
+    ssl.create_default_context = real
+    print(max(context.cert_store_stats()["x509"] for context in made))
 """
 UP = """
 import sys
@@ -129,3 +148,12 @@ def test_the_pages_of_ui_know_their_server(home: Home, tmp_path: Path) -> None:
     assert (process.returncode, out, err.count("\n")) == (143, "", 1)
     wait_until(lambda: not answers(f"http://127.0.0.1:{port + 1}/api/health"), "the end of Prefect's page", 30)
     wait_until(lambda: not answers(f"http://127.0.0.1:{port}/health"), "the end of MLflow's page", 30)
+
+
+@pytest.mark.usefixtures("prefect_folder")
+def test_to_ask_its_own_server_a_flow_reads_one_authority_unless_the_user_named_some(home: Home) -> None:
+    """It is asked without TLS; the list of all of them takes a fiftieth of a second for every client."""
+    env = environment_of(home)
+    assert told([sys.executable, "-c", CLIENTS], env).split() == ["1", "1"]
+    named = {"PREFECT_API_SSL_CERT_FILE": certifi.where()}
+    assert int(told([sys.executable, "-c", CLIENTS], env | named).split()[1]) > 1

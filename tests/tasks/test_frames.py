@@ -1,0 +1,77 @@
+"""A frame that a task is given becomes a file once, and none where the task is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home, extend, split
+from prefect import flow
+from small import small
+
+READ: list[int] = []
+FOLDS: dict[str, Any] = {"key": "id", "strategy": "KFold", "n_splits": 3}
+
+
+class Counted(pd.DataFrame):
+    """A frame that counts how often it is read to be written as a file."""
+
+    def reset_index(self, *args: Any, **how: Any) -> Any:
+        """Do as pandas does, and count."""
+        READ.append(1)
+        return pd.DataFrame(self).reset_index(*args, **how)
+
+
+@flow
+def called(frame: pd.DataFrame, target: str) -> Any:
+    return split(frame, target=target, **FOLDS)
+
+
+@flow
+def submitted(frame: pd.DataFrame, target: str) -> Any:
+    return split.submit(frame, target=target, **FOLDS).result()
+
+
+@pytest.mark.parametrize("mine", [called, submitted], ids=lambda mine: mine.name)
+def test_a_task_names_a_frame_once(mine: Any, prefect_home: Home) -> None:
+    """Its key, title, tags and result each need the file, which takes as long to write as the frame is large."""
+    frame = Counted(small(60))
+    for _ in "ab":
+        READ.clear()
+        made = mine(frame, "y")
+        assert len(READ) == 1
+    assert [str(file) for file in prefect_home.data.iterdir()] == [made.data]
+
+
+def test_a_frame_that_was_changed_is_another(prefect_home: Home) -> None:
+    """Though it is the same object, within one flow."""
+
+    @flow
+    def mine() -> set[str]:
+        frame = small(60)
+        first = split(frame, target="y", **FOLDS)
+        frame["a"] = 0.0
+        return {first.data, split(frame, target="y", **FOLDS).data}
+
+    assert len(mine()) == 2
+
+
+@pytest.mark.parametrize("mine", [called, submitted], ids=lambda mine: mine.name)
+def test_a_refused_task_leaves_nothing_of_a_frame(mine: Any, prefect_home: Home) -> None:
+    """As a flow that is refused does."""
+    state = mine(small(60), "nope", return_state=True)
+    assert isinstance(state.result(raise_on_failure=False), SplitError)
+    assert not list(prefect_home.data.glob("*"))
+
+
+def test_a_refused_extension_leaves_nothing_of_a_frame(home: Home, tmp_path: Path) -> None:
+    """Its manifest stays as it was, too."""
+    small(60).to_parquet(tmp_path / "rows.parquet")
+    made = split.fn(str(tmp_path / "rows.parquet"), target="y", **FOLDS)
+    with pytest.raises(SplitError, match="id"):
+        extend.fn(made, small(60).drop(columns="id"))
+    assert not list(home.data.glob("*"))
+    assert [folder.name for folder in Path(made.uri).parent.iterdir()] == ["1.0"]
