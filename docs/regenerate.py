@@ -196,6 +196,17 @@ def balance_picture() -> str:
     return picture.file()
 
 
+def intervals() -> str:
+    """Return the table of the interval methods, from their records."""
+    from evenfold.estimates.intervals.registry import METHODS
+
+    usual = "that of `corrected_wald`; `stretches` where rows follow one another in time"
+    rows = [("auto", usual, "", ""), *((each.name, each.of, each.only, each.fits) for each in METHODS.values())]
+    rows.append(("none", "", "", ""))
+    lines = [f"| `{name}` | {of} | {only} | {fits or 'none'} |" for name, of, only, fits in rows]
+    return "\n".join(["| interval | of | only for | further fits |", "|---|---|---|---|", *lines])
+
+
 def _between(text: str, mark: str, content: str) -> str:
     pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)", re.S)
     return pattern.sub(lambda found: f"{found.group(1)}{content}\n{found.group(2)}", text)
@@ -208,3 +219,5 @@ if __name__ == "__main__":
     (ROOT / "docs" / "balance.svg").write_text(balance_picture(), encoding="utf-8")
     readme = ROOT / "README.md"
     readme.write_text(filled(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    estimates = ROOT / "docs" / "estimates.md"
+    estimates.write_text(_between(estimates.read_text(encoding="utf-8"), "intervals", intervals()), encoding="utf-8")

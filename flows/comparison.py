@@ -59,7 +59,7 @@ def compare_runs(
     pair, plan = _AHEAD.pop(key) if key in _AHEAD else _read(*key)
     shared = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
     if not shared:
-        raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one with --metric.")
+        raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     asked = named_metrics(pair.a, metrics) if metrics else shared  # recorded names are complete
     with running(engine):
         a, b, repeat_notes = _repeated(pair, plan, repeats)

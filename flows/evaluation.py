@@ -83,7 +83,7 @@ def check_look(*, on: str = "folds", reason: str = "", **asked: object) -> None:
             )
         return
     if not reason.strip():
-        raise SplitError("a look at the holdout needs a reason, which is recorded; pass --reason.")
+        raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
     defaults = inspect.signature(definitions.evaluate).parameters
     unused = [name for name in FOLDS_ALONE if asked.get(name, defaults[name].default) != defaults[name].default]
     if unused:

@@ -296,7 +296,7 @@ def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merge
 def _stop(found: Audit, gates: bool, what: str) -> None:
     """Raise GateError with the sentences of what failed and how to say yes to it, unless gates are off."""
     if gates:
-        stop_where_failed(found, what, "in the specification, or by --no-gates")
+        stop_where_failed(found, what, "in the specification, or by gates=False (--no-gates)")
 
 
 def _audited(course: Course) -> Audit:
@@ -340,7 +340,7 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
         if course.gates:
             raise GateError(
                 f"the champion's recipe could not be fitted on these folds, so there is no comparison: {error} "
-                "To let the candidate take its place without a comparison, say --no-gates."
+                "To let the candidate take its place without a comparison, say gates=False (--no-gates)."
             ) from error
         return without_champion(course.metric, f"the champion's recipe could not be fitted on these folds: {error}")
     difference = compared(course.split, course.candidate, measured, course.metric)

@@ -42,7 +42,7 @@ def fit_one_by_batches(
     if recipe.features is None:
         raise SplitError("which columns a model of batches reads has to be said; name its features.")
     if target is None:
-        raise SplitError("no target column is named, and a model has to predict one; pass --target.")
+        raise SplitError("no target column is named, and a model predicts one; name it (columns.target, or --target).")
     stored.require_labels()
     repeats = len([column for column in stored.column_names if column.startswith("fold")])
     repeat, fold = divmod(i, stored.n_splits // repeats)

@@ -16,7 +16,10 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
+from evenfold.estimates import EvaluationError
+from evenfold.splitters import SplitError
 from evenfold.tasks.results.spool import put_aside, stores_waited_for, waiting
+from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.orphans import orphans
 from evenfold.tasks.runtime.redaction import redacted
@@ -48,9 +51,10 @@ class Finding:
 def examine(home: Home) -> list[Finding]:
     """Return a finding per check; a check that itself fails is a finding too.
 
-    Nothing is changed, but runs in MLflow that a process of this machine left RUNNING when it was killed are ended.
+    Nothing is changed, but runs in MLflow that a process of this machine left RUNNING when it was killed are ended,
+    and a bucket that this home has not used yet is tried as its first use would.
     """
-    checks: list[Callable[[Home], Iterator[Finding]]] = [_versions, _home, _prefect, _mlflow, _left_over, _waiting]
+    checks = [_versions, _home, _bucket, _prefect, _mlflow, _left_over, _waiting]
     return [finding for check in checks for finding in _safely(check, home)]
 
 
@@ -87,8 +91,9 @@ _WHY = {
 
 
 def _home(home: Home) -> Iterator[Finding]:
-    for name, path in dict.fromkeys([("home", home.path), ("shared results", home.shared)]):
-        if name == "shared results" and path == home.path:
+    shared = "mirror of shared results" if home.bucket else "shared results"
+    for name, path in dict.fromkeys([("home", home.path), (shared, home.shared)]):
+        if name == shared and path == home.path:
             continue
         try:
             path.mkdir(mode=0o700 if path == home.path else 0o777, parents=True, exist_ok=True)
@@ -102,6 +107,18 @@ def _home(home: Home) -> Iterator[Finding]:
         roomy = free >= FEWEST_FREE_BYTES
         fix = "" if roomy else "Free some space: evenfold clean --older-than 30d."
         yield Finding(name, roomy, f"{path} is writable, {free / 1e9:.1f} GB are free", fix)
+
+
+def _bucket(home: Home) -> Iterator[Finding]:
+    if not home.bucket:
+        return
+    try:
+        results_of(home).result("asked-by-the-doctor")
+    except (SplitError, EvaluationError) as error:
+        message, _, fix = str(error).rpartition("; ")
+        yield Finding("shared results", False, message, fix)
+    else:
+        yield Finding("shared results", True, f"{home.bucket} answers")
 
 
 def _prefect(home: Home) -> Iterator[Finding]:

@@ -269,7 +269,7 @@ def check_model(data: str, spec: SplitSpec, model: ModelSpec, *, in_batches: boo
 def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
     columns = spec.columns
     if columns.target is None:
-        raise SplitError("no target column is named, and a model has to predict one; pass --target.")
+        raise SplitError("no target column is named, and a model predicts one; name it (columns.target, or --target).")
     require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
     kept = columns.kept_from_models(model.features)

@@ -19,7 +19,8 @@ def require_answerable(policy: str, metrics: Sequence[str]) -> None:
     if len(metrics) != 1 or loss is None or not loss.share:
         raise SplitError(
             f"the holdout's policy {policy} answers one metric a look, a share of rows such as accuracy, and "
-            f"{', '.join(metrics)} {'is' if len(metrics) == 1 else 'are'} asked for; pass --metric accuracy."
+            f"{', '.join(metrics)} {'is' if len(metrics) == 1 else 'are'} asked for; pass "
+            "metrics='accuracy' (--metric accuracy)."
         )
 
 

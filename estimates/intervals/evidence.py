@@ -177,7 +177,8 @@ class IntervalMethod:
     ``make``: the interval at a level, or why there is none. ``splits``: the further fits that it asks for, each as
     rows to train on and rows to test; their predictions are ``Evidence.refits``. None where it asks for none.
     ``unfit``: why it is not for such evidence and what would be, before anything is fitted; "" where it is.
-    ``follows_time``: whether rows that follow one another in time may depend on one another.
+    ``follows_time``: whether rows that follow one another in time may depend on one another. As phrases for the docs:
+    ``only``, what it is for where that is not all, and ``fits``, how many ``splits`` are.
     """
 
     name: str
@@ -187,3 +188,5 @@ class IntervalMethod:
     splits: Callable[[Evidence], list[Pair]] | None = None
     unfit: Callable[[Evidence], str] = field(default=lambda _: "", repr=False)
     follows_time: bool = False
+    only: str = ""
+    fits: str = ""

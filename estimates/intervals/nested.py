@@ -197,5 +197,7 @@ METHODS = (
         make=nested,
         splits=nested_splits,
         unfit=not_nestable,
+        only="means over rows, without groups",
+        fits="k(k - 1)/2 a repeat",
     ),
 )

@@ -249,6 +249,7 @@ METHODS = (
         of="these fitted models on new rows like these",
         make=of_share,
         unfit=no_share,
+        only="shares of rows",
     ),
     IntervalMethod(
         name="stretches",

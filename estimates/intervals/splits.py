@@ -152,6 +152,7 @@ METHODS = (
         make=conservative_z,
         splits=halves,
         unfit=not_halvable,
+        fits="100",
     ),
     IntervalMethod(
         name="corrected_t",
@@ -159,5 +160,6 @@ METHODS = (
         of="the recipe, trained on other rows like these, on new rows",
         make=of_splits,
         follows_time=True,
+        only="folds that are not stratified",
     ),
 )

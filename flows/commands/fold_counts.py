@@ -22,7 +22,7 @@ def problem_of(data: str, model: ModelSpec, **columns: Any) -> Problem:
     """Return the problem of predicting the target column of a file; ``columns``: those with a role."""
     named = Columns.model_validate({name: value for name, value in columns.items() if value})
     if named.target is None:
-        raise SplitError("no target column is named, and a model has to predict one; pass --target.")
+        raise SplitError("no target column is named, and a model predicts one; pass --target.")
     table = read_table(data)
     require_columns(named.roles(), table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()

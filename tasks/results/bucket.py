@@ -35,15 +35,34 @@ Naming = dict[str, Any]  # an object of a result that names a split by its ``uri
 class Bucket:
     """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached.
 
-    Raises SplitError where the package that speaks its protocol is not installed, or it overwrites what is there.
+    Raises SplitError where the package that speaks its protocol is not installed, or it overwrites what is there. A
+    storage that fsspec does not speak is a subclass with its own ``opened``.
     """
 
     def __init__(self, url: str, here: Path) -> None:
         self.url = url.rstrip("/")
         self.here = here
         self.protocol, _, self.place = self.url.partition("://")
-        self.store = _store(self.protocol)
+        self.store = self.opened()
         self._require_create_only()
+
+    def opened(self) -> Any:
+        """Return the store: of fsspec's calls ``find``, ``cat_file`` and ``pipe_file`` are made.
+
+        ``cat_file`` raises FileNotFoundError for what is not there, and ``pipe_file`` with ``mode="create"``
+        FileExistsError for what is.
+        """
+        try:
+            import fsspec
+
+            return fsspec.filesystem(self.protocol, use_listings_cache=False)
+        except (ImportError, ValueError):
+            package = _EXTRAS.get(self.protocol)
+            raise SplitError(
+                f"EVENFOLD_RESULTS is a bucket ({self.protocol}://) and {package or 'what speaks it'} is not "
+                "installed; pip install "
+                + ("'evenfold[s3]'." if self.protocol == "s3" else f"{package or 'its fsspec package'}.")
+            ) from None
 
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
@@ -177,19 +196,6 @@ class Bucket:
 
 
 _EXTRAS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
-
-
-def _store(protocol: str) -> Any:
-    try:
-        import fsspec
-
-        return fsspec.filesystem(protocol, use_listings_cache=False)
-    except (ImportError, ValueError):
-        package = _EXTRAS.get(protocol)
-        raise SplitError(
-            f"EVENFOLD_RESULTS is a bucket ({protocol}://) and {package or 'what speaks it'} is not installed; "
-            + ("pip install 'evenfold[s3]'." if protocol == "s3" else f"pip install {package or 'its fsspec package'}.")
-        ) from None
 
 
 def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:

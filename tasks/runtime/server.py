@@ -221,7 +221,9 @@ def _started(home: Home, idle_seconds: float) -> tuple[str, subprocess.Popen[byt
             time.sleep(0.05)
         process.kill()
     last = log.read_text(errors="replace").strip().rpartition("\n")[2]
-    raise EvaluationError(f"Prefect's embedded server does not start ({last[:300]}); see {log}, or use --engine plain.")
+    raise EvaluationError(
+        f"Prefect's embedded server does not start ({last[:300]}); see {log}, or say engine='plain' (--engine plain)."
+    )
 
 
 def _run(home: Home, port: int, idle_seconds: float, log: Path) -> subprocess.Popen[bytes]:

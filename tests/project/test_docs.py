@@ -105,6 +105,17 @@ def test_what_a_record_costs_is_told_by_the_results(monkeypatch: pytest.MonkeyPa
         assert versions["after"]["cpu_ms"] <= versions["before"]["cpu_ms"]
 
 
+def test_the_table_of_interval_methods_is_made_of_their_records() -> None:
+    """Each is in docs/estimates.md once, with what it holds, and what asks for further fits says how many."""
+    from evenfold.estimates.intervals.registry import INTERVALS, METHODS
+
+    page = (DOCS / "estimates.md").read_text(encoding="utf-8")
+    table = loaded("regenerate").intervals()
+    assert f"<!-- intervals -->\n{table}\n<!-- /intervals -->" in page, "make readme"
+    assert re.findall(r"^\| `(\w+)` ", table, re.M) == list(INTERVALS)
+    assert [name for name, method in METHODS.items() if bool(method.splits) != bool(method.fits)] == []
+
+
 def test_the_benchmarks_of_the_readme_are_those_of_the_results(tmp_path: Path) -> None:
     """A row that missed its target is always named, the others are counted."""
     module = loaded("regenerate")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,19 @@ def test_the_base_is_no_error_of_pythons() -> None:
     assert EvenfoldError.__bases__ == (Exception,)
     with pytest.raises(EvenfoldError, match="n_splits"):
         KFold(1).assign(range(9))
+
+
+def test_what_an_error_advises_has_a_name_in_python() -> None:
+    """A flag stands in brackets behind it; only what the commands themselves say reaches nobody else."""
+    flag = re.compile(r"\b(?:pass|with|say|use|by) --[a-z-]+")
+    raised = [
+        (str(file.relative_to(ROOT)), text.value)
+        for room in ROOMS
+        for file in sorted((ROOT / room).rglob("*.py"))
+        if "commands" not in file.parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Raise | ast.Call)
+        for text in ast.walk(node)
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and flag.search(text.value)
+    ]
+    assert sorted(set(raised)) == []
