@@ -69,8 +69,9 @@ class _Strategy(TypedDict):
 
 
 class Algorithm(_Strategy, total=False):
-    """The strategy's name and version, for a grown split the version of growing; a header says if it is portable."""
+    """The strategy's name and version, those of locking groups and of growing where done; a header adds if portable."""
 
+    locking: int
     growing: int
     portable: bool
 

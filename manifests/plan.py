@@ -24,7 +24,7 @@ from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Repeated, Rows, SplitError, Stream
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
-from evenfold.splitters.strategies.holdout import check_fraction, locked_rows, rest_of
+from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from evenfold.splitters.targets import is_number
 from numpy.typing import NDArray
 
@@ -97,6 +97,8 @@ class Plan:
     def _identify(self, types: dict[str, str], content: str) -> None:
         self.types = types
         self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
+        if self.spec.holdout and self.splitter.needs.groups and self.splitter.needs.y != "ignored":
+            self.algorithm["locking"] = LOCKING_VERSION  # whole groups are locked by a rule that has changed
         self.fingerprint = content
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
 

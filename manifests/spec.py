@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hmac
 import os
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -22,6 +23,13 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from .fields import Columns, GateLimits, KeyEncoding, Length, LockedPart, Strict, Whole
 
+PLAIN_TYPES = ("str", "int", "float", "bool")
+# What pydantic calls the other types of a union where one is tried; a column may be called "speed [m/s]".
+OTHER_TYPE = re.compile(
+    r"(?:list|dict|tuple|set|literal|nullable|chain|is-instance|lax-or-strict|json-or-python|function-[\w-]+|"
+    r"constrained-\w+)\[.*\]",
+    re.DOTALL,
+)
 MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
 
@@ -236,22 +244,30 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
 
 def _told(problems: Sequence[Any]) -> list[str]:
     """Return a sentence for each place; of a union one, of the type that came furthest, without pydantic's names."""
+    places = [each["loc"] for each in problems]
     furthest: dict[tuple[Any, ...], Any] = {}
     for each in problems:
-        place = tuple(takewhile(lambda part: not _is_type(part), each["loc"]))
+        place = tuple(takewhile(lambda part: part is not None, _fields(each["loc"], places)))
         if place not in furthest or len(each["loc"]) > len(furthest[place]["loc"]):
             furthest[place] = each
-    return [_sentence(each) for each in furthest.values()]
+    return [_sentence(_fields(each["loc"], places), each["msg"]) for each in furthest.values()]
 
 
-def _is_type(part: Any) -> bool:
-    """Return whether a part of a place is what pydantic calls a type of a union, and no field."""
-    return part in ("str", "int", "float", "bool") or "[" in str(part)
+def _fields(loc: tuple[Any, ...], places: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Return a place with None for what is no field, but what pydantic calls a type of a union."""
+    fields: list[Any] = []
+    for number, part in enumerate(loc):
+        # A field may be called float; of a union other types were tried at the same place.
+        tried = {place[number] for place in places if len(place) > number and place[:number] == loc[:number]}
+        several = sum(name in PLAIN_TYPES or bool(OTHER_TYPE.fullmatch(str(name))) for name in tried) > 1
+        is_type = OTHER_TYPE.fullmatch(str(part)) or (part in PLAIN_TYPES and several)
+        fields.append(None if is_type else part)
+    return fields
 
 
-def _sentence(each: Any) -> str:
-    reason = str(each["msg"]).removeprefix("Value error, ")
-    place = ".".join(str(part) for part in each["loc"] if not _is_type(part))
+def _sentence(fields: Sequence[Any], message: str) -> str:
+    reason = message.removeprefix("Value error, ")
+    place = ".".join(str(part) for part in fields if part is not None)
     return (f"{place}: " if place else "") + reason[:1].lower() + reason[1:]
 
 

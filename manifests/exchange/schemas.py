@@ -21,6 +21,7 @@ class Algorithm(Strict):
 
     name: str
     version: int | str
+    locking: int | None = Field(default=None, description="Version of what locked whole groups before the strategy.")
     growing: int | None = Field(default=None, description="Version of what placed the rows that joined later.")
     portable: bool = Field(description="Whether every machine and every library version decides the same.")
 

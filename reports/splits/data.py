@@ -194,7 +194,8 @@ def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
         head += [f"mean {seen.target.name}", "sd", "KS"]
         ranks = [np.searchsorted(seen.rows, part) for part in rows]
         measured = compared_with_all(seen.target.values[seen.rows], ranks)
-        cells = [[*cell, fold["mean"], fold["sd"], fold["ks"]] for cell, fold in zip(cells, measured, strict=True)]
+        for cell, fold in zip(cells, measured, strict=True):  # a part that has lost its rows has no figures
+            cell += [fold.get(figure) for figure in ("mean", "sd", "ks")]
     else:
         head += [f"{name}" for name in seen.target.names[:MOST_LINES]]
         for cell, part in zip(cells, rows, strict=True):

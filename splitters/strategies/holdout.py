@@ -19,6 +19,8 @@ from evenfold.splitters.rows import Needs, Rows
 
 from .forward_chaining import nearest_begins
 
+LOCKING_VERSION = 2  # raised whenever other groups would be locked
+
 
 def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     """Return the positions, ascending, of about ``fraction`` of the rows: as even a part as the strategy's own folds.
@@ -113,7 +115,7 @@ class Holdout(Splitter):
     @refines(Splitter.version)
     def version(self) -> str | int:
         """The version of locking and that of the strategy."""
-        return f"2/{self.inner().version}"
+        return f"{LOCKING_VERSION}/{self.inner().version}"
 
     @refines(Splitter.portable)
     def portable(self) -> bool:

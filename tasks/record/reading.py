@@ -241,8 +241,8 @@ def _recorded_run(tracker: Tracker, reference: str) -> Any:
     found = {run.data.tags.get("evenfold.split_id"): run.data.tags.get("evenfold.spec", "") for run in fit}
     if HEX.fullmatch(reference) and len(found) > 1:
         raise SplitError(
-            f"{reference[:16]} names {len(found)} splits ({listed(sorted(found.values()))}), whose parts stand in "
-            "other orders; name one of them so, or by its split_id."
+            f"{reference[:16]} names {len(found)} splits ({listed(sorted(found.values()))}), decided with parts in "
+            "other orders or by other code; name one of them so, or by its split_id."
         )
     return max(fit, key=lambda run: _order(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
 

@@ -11,6 +11,7 @@ import pytest
 from evenfold.manifests import Manifest, decide, diff, extend
 from evenfold.manifests.membership import LOCKED, Draws, Labels, Pairs
 from evenfold.splitters import KFold, SplitError
+from evenfold.splitters.strategies.holdout import LOCKING_VERSION
 
 FRAME = pd.DataFrame({"id": range(60), "y": np.arange(60) % 3, "t": range(60)})
 REPEATED = {
@@ -139,3 +140,20 @@ def test_labels_know_their_folds_from_the_codes() -> None:
     parts = decided({"strategy": "FractionalStratifiedSplit", "params": {"parts": {"train": 0.8, "validation": 0.2}}})
     assert isinstance(parts.membership, Labels)
     assert list(parts.membership.tested) == [0]
+
+
+def test_the_rule_by_which_groups_are_locked_is_part_of_what_was_asked() -> None:
+    """Of strategies that see groups and a target to balance: of all others it locks what it always did."""
+    rows = pd.DataFrame({"id": range(60), "g": np.arange(60) // 2, "y": np.arange(60) % 7})
+    outside = {"strategy": "FromSklearn", "params": {"splitter": "sklearn.model_selection:GroupKFold"}}
+    columns = {"key": "id", "group": "g", "target": "y"}
+    locked = decide({"name": "rows", "columns": columns, "holdout": 0.2, **outside}, rows)
+    assert locked.algorithm["locking"] == LOCKING_VERSION
+    assert "locking" not in decide({"name": "rows", "columns": columns, **outside}, rows).algorithm
+    by_row = {
+        "name": "rows",
+        "columns": {"key": "id", "target": "y"},
+        "holdout": 0.2,
+        "strategy": "SortedStratifiedKFold",
+    }
+    assert "locking" not in decide(by_row, rows).algorithm

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import Audit, BalanceReport, audit, decide, extend, measure
 from evenfold.reports import Verdict, report_html, verdict_of
-from evenfold.reports.splits.data import Evenness, cumulative, evenness, group_sizes, see
+from evenfold.reports.splits.data import Evenness, cumulative, evenness, group_sizes, part_figures, see
 from evenfold.reports.splits.gaps import target_gap
 from evenfold.reports.splits.pictures import split_pictures
 from pages import Page, require_silent
@@ -345,3 +345,16 @@ def test_groups_that_became_one_are_not_judged() -> None:
     merged = data.assign(ward=data["ward"].replace({f"ward {g}": "ward 0" for g in range(11)}))
     assert measure(manifest, merged).reach is None
     assert measure(manifest).reach is None
+
+
+def test_a_part_that_has_lost_its_rows_has_no_figures() -> None:
+    """Its row in the table of parts is there, and every other part's is as before."""
+    data = frame()
+    split = decide(spec("HashSplit", "amount", parts={"train": 0.7, "test": 0.2, "check": 0.1}), data)
+    left = data[split.codes != split.membership.parts["check"]]
+    grown = extend(split, left, max_missing=1.0).manifest
+    balance = measure(grown, left)
+    parts = part_figures(see(grown, balance, left))[1]
+    assert [len(row) for row in parts] == [6] * 3
+    assert parts[2] == ["check", 0, 0.0, None, None, None]
+    assert "check" in report_html(grown, balance, left)

@@ -117,6 +117,14 @@ def test_what_a_flow_cannot_take_is_told_without_pydantics_words(
         flows.tune("rows.parquet", **given)
 
 
+def test_a_column_with_its_unit_in_brackets_is_named(folds: SplitRef) -> None:
+    """As is one that is called like a type: neither is one of pydantic's words."""
+    units = {"speed [m/s]": "flot", "temp [C]": "txt", "float": "x"}
+    told = r"fit: types\.speed \[m/s\]: [^;]*; types\.temp \[C\]: [^;]*; types\.float: [^;]*\.$"
+    with pytest.raises(SplitError, match=told):
+        split.fn("rows.parquet", {"types": units})
+
+
 def test_a_limit_that_is_no_number_is_told_once(folds: SplitRef) -> None:
     """Though it may be a word, too."""
     with pytest.raises(SplitError, match=r"fit: gates\.group_leak: input should be a valid number, unable to [^;]*\.$"):

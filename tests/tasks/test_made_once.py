@@ -129,7 +129,7 @@ def test_a_plan_of_parts_in_two_orders_names_neither(home: Home, tmp_path: Path)
         record_split.fn(made, measure(made.stored(), made.data))
         assert read_split(made.split_id).split_id == made.split_id
     with pytest.raises(
-        SplitError, match=r"names 2 splits \(rows@1.0 and rows@2.0\), whose parts stand in other orders"
+        SplitError, match=r"names 2 splits \(rows@1.0 and rows@2.0\), decided with parts in other orders or"
     ):
         read_split(both[0].plan_id)
 
