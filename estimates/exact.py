@@ -19,16 +19,16 @@ from scipy import stats
 
 
 def answered(part: pd.DataFrame, classes: tuple[Any, ...]) -> Answered:
-    """Return some predictions as the metrics read them."""
+    """Return some predictions as the metrics read them, a mean of classes as one of those that they hold."""
     weights = part["weight"].to_numpy() if "weight" in part else None
-    return Answered(replay(part, classes), part["y"].to_numpy(), classes, weights)
+    return Answered(replay(part, classes), part["y"].to_numpy(), classes, weights, held=True)
 
 
 def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
     """Return the metric of some predictions, a mean of classes of those that they hold; ModelError where undefined."""
     rows, loss = answered(part, classes), metric_of(metric).loss
     try:
-        return score(metric, rows.answers, rows.y, rows.weights, held=True)
+        return score(metric, rows.answers, rows.y, rows.weights, held=rows.held)
     except ValueError as error:  # scikit-learn has no log loss of rows that lack a class, and each row has its own
         mean = np.nan if loss is None or not classes else rows.mean(loss.of(rows))
         if loss is None or not np.isfinite(mean):

@@ -90,7 +90,8 @@ def score_later(
     on_test, undefined = _scores(later, problem)
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
     estimates = [
-        estimate_of_one_model("later rows", metric, score, predictions, problem, level=level) for metric in on_test
+        estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
+        for metric in on_test
     ]
     made = LaterScore(
         run=later.recipe.run_id,

@@ -267,14 +267,15 @@ def aggregate_look(
 
 def estimate_of_one_model(
     method: str, metric: str, score: FoldScore, predictions: pd.DataFrame, problem: Problem,
-    interval: str = "auto", level: float = 0.95,
+    interval: str = "auto", level: float = 0.95, *, held: bool = False,
 ) -> Estimate:  # fmt: skip
     """Return what one fitted model scores on rows that it was not trained on, called ``method``, with its interval.
 
-    Where there is no interval, the estimate's note says why.
+    ``held``: whether a mean of classes in ``score`` is one of those that the rows hold. Where there is no interval, the
+    estimate's note says why.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
-    made = interval_for(Evidence(metric_of(metric), problem, [score], predictions), interval, level)
+    made = interval_for(Evidence(metric_of(metric), problem, [score], predictions, held=held), interval, level)
     why = f"There is no interval: {made.reason}" if isinstance(made, Declined) and made.reason else None
     return Estimate(
         metric,

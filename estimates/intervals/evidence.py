@@ -35,7 +35,7 @@ class Evidence:
     ``predictions``: of all tested rows (row, repeat, fold, y, prediction, …). ``scores``: of the splits.
     ``stratified``: whether the splits are alike by design (stratified on the target). ``ordered``: whether the rows
     follow one another in time and are split in that order. ``refits``: the predictions of the further fits that a
-    method asks for (``IntervalMethod.splits``), in that order.
+    method asks for (``IntervalMethod.splits``), in that order. ``held``: as of ``Answered``.
     """
 
     metric: Metric
@@ -46,6 +46,7 @@ class Evidence:
     ordered: bool = False
     refits: Sequence[pd.DataFrame] = ()
     seed: int = 0
+    held: bool = False
 
     def with_refits(self, refits: Sequence[pd.DataFrame]) -> Evidence:
         """Return the same evidence and the predictions of further fits."""
@@ -60,13 +61,14 @@ class Evidence:
     def answered(self, part: pd.DataFrame) -> Answered:
         """Return some predictions as the metrics read them."""
         weights = part["weight"].to_numpy() if "weight" in part else None
-        return Answered(replay(part, self.problem.classes), part["y"].to_numpy(), self.problem.classes, weights)
+        classes = self.problem.classes
+        return Answered(replay(part, classes), part["y"].to_numpy(), classes, weights, self.held)
 
     def score(self, part: pd.DataFrame) -> float:
         """Return the metric of some predictions; NaN where it is undefined."""
         rows = self.answered(part)
         try:
-            return score(self.metric.name, rows.answers, rows.y, rows.weights)
+            return score(self.metric.name, rows.answers, rows.y, rows.weights, held=rows.held)
         except Exception:  # a scorer raises what it likes where it is undefined
             return float("nan")
 

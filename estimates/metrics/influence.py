@@ -104,26 +104,27 @@ def _of_cells(name: str, rows: Answered) -> Influence:
     if base in OF_ONE_CLASS and k == 2:  # the class is named, for among the codes another one may be the usual
         label = label or str(positive_class(rows.classes, None))
     coded = f"{base}{OF}{[str(known) for known in rows.classes].index(label)}" if label else name
-    value = score_of_cells(coded, present, mass, codes)
+    value = score_of_cells(coded, present, mass, codes, rows.held)
     slopes = np.empty(present.size)
     for cell in range(present.size):
         ends = []
         for side in (1 + STEP, 1 - STEP):
             moved = mass.copy()
             moved[cell] *= side
-            ends.append(score_of_cells(coded, present, moved, codes))
+            ends.append(score_of_cells(coded, present, moved, codes, rows.held))
         slopes[cell] = (ends[0] - ends[1]) / (2 * STEP * mass[cell])
     # A score does not change when all masses grow alike, so these sum to 0 as influences must (Euler).
     return value, slopes[of_row] * rows.mass * rows.n
 
 
-def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int]) -> float:
+def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int], held: bool = False) -> float:
     """Return the scorer's value of a confusion matrix: ``cells`` are truth x k + prediction, of the k ``codes``.
 
-    A mean of classes is one of those that have rows.
+    ``held``: a mean of classes is one of those that have rows.
     """
-    k = len(codes)
-    scorer = among_rows(name, scorer_of(name, codes), cells[mass > 0] // k)
+    scorer, k = scorer_of(name, codes), len(codes)
+    if held:
+        scorer = among_rows(name, scorer, cells[mass > 0] // k)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a class that is never predicted is the scorer's own convention
         return float(scorer._score_func(cells // k, cells % k, sample_weight=mass, **scorer._kwargs))

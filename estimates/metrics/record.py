@@ -30,13 +30,15 @@ class Answered:
     """n rows with a model's answers: what every part of a metric is a function of.
 
     ``answers``: a fitted estimator that knows its rows (``Responses``, ``Replay``). ``classes``: the problem's labels,
-    sorted, empty for numbers; the estimator may know fewer. ``weights``: one per row, or None.
+    sorted, empty for numbers; the estimator may know fewer. ``weights``: one per row, or None. ``held``: whether a mean
+    of classes is one of those that the rows hold; else it is one of those that are predicted, too.
     """
 
     answers: Any
     y: NDArray[Any]
     classes: tuple[Any, ...] = ()
     weights: Floats | None = None
+    held: bool = False
 
     @property
     def n(self) -> int:

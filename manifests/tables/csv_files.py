@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from evenfold.splitters.errors import SplitError
 
-from .canonical import ARROW_TYPES
+from .canonical import ARROW_TYPES, canonical_table
 
 SEPARATORS = (",", ";", "\t", "|")
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -23,6 +24,9 @@ UNPACKED_BYTES = 8_000_000  # of a compressed file, to see how tightly it is pac
 OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: an inch mark in one is no quote
 QUOTED = re.compile(OPENED + '"')
 CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
+QUOTE = '"'
+FIELD = re.compile(rb'(?:"(?:[^"]|"")*"|[^",\n]*)[,\n]')  # of what we write
+WRITTEN_ROWS = 100_000  # at a time
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
@@ -38,11 +42,6 @@ def _compression(file: Path) -> str | None:
     return COMPRESSED.get(file.suffix.lower())
 
 
-def _sample(file: Path) -> str:
-    with pa.input_stream(str(file), compression=_compression(file)) as stream:
-        return str(stream.read(SAMPLE_BYTES).decode("utf-8-sig", errors="replace"))
-
-
 def dialect_of(file: Path) -> Dialect:
     """Return how a CSV file is written, from its first 64 kB; the same bytes always give the same answer.
 
@@ -50,7 +49,8 @@ def dialect_of(file: Path) -> Dialect:
     several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
     none like 180.65; where the comma separates there is none.
     """
-    text = _sample(file)
+    with pa.input_stream(str(file), compression=_compression(file)) as stream:
+        text = stream.read(SAMPLE_BYTES).decode("utf-8-sig", errors="replace")
     sampled = len(text) >= SAMPLE_BYTES // 4
     bare = QUOTED.sub("", text)
     lines = [line for line in (CUT.sub("", bare) if sampled else bare).splitlines()[:SAMPLE_LINES] if line]
@@ -97,31 +97,48 @@ def csv_names(file: Path) -> list[str]:
         return list(pa.csv.open_csv(stream, parse_options=options).schema.names)
 
 
-def quoted_names(file: Path) -> set[str]:
-    """Return the columns of which every value in a CSV file's first 64 kB is in quotes, but for one that is missing."""
-    names, mark = csv_names(file), re.escape(dialect_of(file).separator)
-    field = rf'(?:"((?:[^"]|"")*)"|([^"{mark}\r\n][^{mark}\r\n]*)|)({mark}|\r?\n)'
-    quoted, bare, column, first = set[int](), set[int](), 0, True
-    for found in re.finditer(field, CUT.sub("", _sample(file))):
-        if not first:
-            bare |= {column} if found[2] is not None else set()
-            quoted |= {column} if found[1] is not None else set()
-        ends = found[3] in ("\n", "\r\n")
-        column, first = (0, False) if ends else (column + 1, first)
-    return {name for i, name in enumerate(names) if i in quoted - bare}
+def csv_bytes(parts: Iterable[pa.Table]) -> Iterator[bytes]:
+    """Yield a CSV file of tables with the same columns, piece by piece: texts in quotes, other values bare.
+
+    Names that need no quotes have none: writers that put every text in quotes put names in quotes too, and days, and
+    ``""`` for nothing, so that a file of ours is told by its first line.
+    """
+    for i, part in enumerate(parts):
+        if not i:
+            yield _first_line(part.column_names)
+        for batch in part.to_batches(max_chunksize=WRITTEN_ROWS):
+            sink = pa.BufferOutputStream()
+            pa.csv.write_csv(batch, sink, pa.csv.WriteOptions(include_header=False))
+            yield sink.getvalue().to_pybytes()
 
 
-def texts_in_quotes(file: Path, names: Sequence[str]) -> pa.Table:
-    """Return columns of a CSV file as text: ``""`` is a text of no letters, and only nothing at all is missing."""
-    convert = pa.csv.ConvertOptions(
-        include_columns=names,
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
+def _first_line(names: Sequence[str]) -> bytes:
+    def bare(name: str) -> bool:
+        return name.isidentifier() and not name.startswith("ID")  # Excel takes a file that begins so for SYLK
+
+    return (",".join(name if bare(name) else f'"{name.replace(QUOTE, QUOTE * 2)}"' for name in names) + "\n").encode()
+
+
+def as_written(file: Path, names: Sequence[str]) -> pa.Table | None:
+    """Return the table that ``csv_bytes`` made ``file`` of, where it gives that file again to the byte; else None.
+
+    Text is text there whatever it looks like, ``""`` too, and nothing is missing. O(n): the table is written again.
+    Raises what Arrow does where the file cannot be read as such a table.
+    """
+    header = _first_line(names)
     with _lines_of(file) as stream:
-        return pa.csv.read_csv(stream, parse_options=_parse(dialect_of(file)), convert_options=convert)
+        start = stream.read(SAMPLE_BYTES)
+    if not start.startswith(header):
+        return None
+    fields = islice(FIELD.finditer(start, len(header)), len(names))
+    texts = [name for name, field in zip(names, fields, strict=True) if field[0].startswith(b'"')]
+    convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), null_values=[])
+    with _lines_of(file) as stream:
+        read = pa.csv.read_csv(stream, parse_options=_parse(Dialect()), convert_options=convert)
+    table = canonical_table(read, names, {})
+    with _lines_of(file) as stream:
+        same = all(stream.read(len(part)) == part for part in csv_bytes([table])) and not stream.read(1)
+    return table if same else None
 
 
 def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:

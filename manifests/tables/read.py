@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import glob
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from narwhals.exceptions import NarwhalsError
 
 from .addresses import is_address, is_aside, opened
 from .canonical import INDEX, one_schema, require_columns
-from .csv_files import csv_names, quoted_names, read_csv, texts_in_quotes
+from .csv_files import csv_bytes, csv_names, read_csv
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
@@ -44,25 +44,6 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
     if table.num_rows == 0:
         raise SplitError(f"{source if path else 'the ' + type(source).__name__} has 0 rows; at least 2 are needed.")
-    return table
-
-
-def read_written(source: Any, names: Collection[str], number: str) -> pa.Table | None:
-    """Return CSV files whose quotes say which of the columns ``names`` are text, whatever it looks like; else None.
-
-    They do where the column ``number`` has none, as in what we write; then ``""`` is no missing value there.
-    """
-    if not isinstance(source, (str, Path)) or is_address(source) or is_parquet(source):
-        return None
-    files = data_files(source)
-    quoted = [quoted_names(file) for file in files if _kind(file) == "CSV" and file.stat().st_size]
-    texts = sorted(set(names).intersection(*quoted)) if quoted else []
-    if not texts or any(number in each for each in quoted):
-        return None
-    table = read_table(source, types=dict.fromkeys(texts, "text"))
-    exact = pa.concat_tables([texts_in_quotes(file, texts) for file in files])
-    for name in texts:
-        table = table.set_column(table.column_names.index(name), name, exact.column(name))
     return table
 
 
@@ -326,10 +307,11 @@ def _write(file: Path, content: Any) -> None:
         file.write_text(content, encoding="utf-8")
     elif isinstance(content, np.ndarray):
         np.save(file, content, allow_pickle=False)
+    elif file.suffix == ".csv":
+        with file.open("wb") as stream:
+            stream.writelines(csv_bytes(content if isinstance(content, Iterator) else [content]))
     elif isinstance(content, Iterator):
         _write_stream(file, content)
-    elif file.suffix == ".csv":
-        pa.csv.write_csv(content, file)
     else:
         pq.write_table(content.replace_schema_metadata(None), file, compression="zstd")
 
@@ -340,10 +322,5 @@ def _write_stream(file: Path, parts: Iterator[pa.Table]) -> None:
         for part in parts:
             if writer is None:
                 schema = part.schema.remove_metadata()
-                opened = (
-                    pa.csv.CSVWriter(str(file), schema)
-                    if file.suffix == ".csv"
-                    else pq.ParquetWriter(file, schema, compression="zstd")
-                )
-                writer = stack.enter_context(opened)
+                writer = stack.enter_context(pq.ParquetWriter(file, schema, compression="zstd"))
             writer.write_table(part.replace_schema_metadata(None))

@@ -213,14 +213,14 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
 
 
 @step(run_name=lambda reference, **_: f"load {reference}")
-def load_split(reference: str, data: str = "") -> SplitRef:
+def load_split(reference: str, data: str | None = None) -> SplitRef:
     """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
 
     ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
     Raises SplitError where there is none.
     """
     manifest = read_split(reference)
-    return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data), True)
+    return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data or ""), True)
 
 
 def _recorded_run(tracker: Tracker, reference: str) -> Any:

@@ -137,14 +137,18 @@ def one_authority(home: Home) -> dict[Any, str]:
     """Return the setting by which Prefect's clients read one certificate authority, of a file below the home.
 
     For a server of this machine, which is asked without TLS: for every client Prefect reads all authorities that there
-    are, a fiftieth of a second each time. Nothing else is trusted by it. Empty where Prefect has not loaded their list.
+    are, a fiftieth of a second each time. Nothing else is trusted by it. Empty where Prefect has not loaded their list,
+    or it cannot be read.
     """
     path, known = home.path / "prefect" / "authority.pem", sys.modules.get("certifi")
     if known is None:
         return {}
     if not path.exists():
-        first, end, _ = Path(known.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
-        write_aside(path, lambda aside: aside.write_text(first + end, encoding="utf-8"))
+        try:
+            first, end, _ = Path(known.where()).read_bytes().partition(b"-----END CERTIFICATE-----")
+            write_aside(path, lambda aside: aside.write_bytes(first + end + b"\n"))
+        except OSError:
+            return {}
     return {PREFECT_API_SSL_CERT_FILE: str(path)}
 
 

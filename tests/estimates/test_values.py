@@ -36,7 +36,7 @@ from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import rounded
 from scipy import stats
 from sklearn.datasets import load_diabetes
-from sklearn.metrics import r2_score
+from sklearn.metrics import f1_score, r2_score
 
 CLASSES = ("a", "b", "c")
 
@@ -156,6 +156,22 @@ def test_groups_that_all_score_alike_are_no_proof_of_certainty(metric: str, how:
     else:
         assert isinstance(made, Declined)
     assert "every group or stretch of time has the same score" in made.reason
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_the_interval_of_a_mean_of_classes_is_of_the_classes_of_its_score(held: bool) -> None:
+    """Of all that are predicted, as of a look or a level, or of those that have rows, as of later ones."""
+    random = np.random.default_rng(0)
+    y, said = random.integers(0, 2, 100), random.integers(0, 3, 100)
+    named = np.array(CLASSES)
+    frame = pd.DataFrame(
+        {"row": np.arange(100), "repeat": 0, "fold": 0, "y": named[y], "prediction": named[np.where(y, y, said)]}
+    )
+    evidence = Evidence(METRICS["f1_macro"], problem_of(named[y], CLASSES), predictions=frame, held=held)
+    told = f1_score(frame["y"], frame["prediction"], average="macro", labels=["a", "b"] if held else None)
+    assert evidence.score(frame) == pytest.approx(told)
+    assert evidence.influence is not None
+    assert evidence.influence[0] == pytest.approx(told)
 
 
 def test_a_locked_part_of_one_value_has_an_r2_by_convention_and_no_interval() -> None:

@@ -71,6 +71,24 @@ def test_each_level_has_the_pooled_score_of_its_rows(tmp_path: Path, numeric: bo
     assert "By sex" in page
 
 
+def test_the_interval_of_a_level_without_one_class_is_one_of_its_score() -> None:
+    """Its score counts the absent class as 0 where it is predicted; an interval of the others hides the gap."""
+    random, n = np.random.default_rng(0), 300
+    site = np.arange(n) // 150
+    y = random.integers(0, 3 - (site == 0))
+    said = np.where(random.random(n) < 0.8, y, random.integers(0, 3, n))
+    of = pd.DataFrame({"x": random.normal(size=n), "y": np.array(list("abc"))[y]})
+    problem = Problem.of(of, ModelSpec(estimator="sklearn.tree:DecisionTreeClassifier", metrics=("f1_macro",)), "y")
+    predictions = pd.DataFrame({"row": np.arange(n), "repeat": 0, "fold": np.arange(n) % 5, "y": of["y"]})
+    predictions["prediction"] = np.array(list("abc"))[said]
+    folds = [FoldScore(f"fold {k}", 0, k, {"f1_macro": 0.5}, {}, 240, 60, 0.0, 0.0) for k in range(5)]
+    made = level_scores(predictions, folds, problem, {"site": (site, ["u", "v"])})
+    assert made[0].interval is not None
+    assert made[0].value is not None
+    assert made[0].interval.low < made[0].value < made[0].interval.high  # and not one that was widened to its end
+    assert widest_gap(made, "f1_macro") is not None
+
+
 def test_a_level_that_no_score_is_defined_of_says_so(tmp_path: Path) -> None:
     frame = rows()
     frame.loc[frame["sex"] == "f", "y"] = 1

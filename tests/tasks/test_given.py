@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from evenfold.estimates import ModelError, ModelSpec, scaled_logistic_regression
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, record_split, split
+from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, load_split, record_split, split
 from sklearn.linear_model import Ridge
 from small import SPEC, evaluated, runs, small
 
@@ -43,6 +43,12 @@ def test_a_split_that_names_no_table_is_not_of_the_working_folder(folds: SplitRe
         with pytest.raises(SplitError, match=r"rows 1\.0 names no table; say which: load_split\("):
             call()
     assert not runs(home)
+
+
+def test_a_split_is_loaded_without_a_table_by_none_and_by_an_empty_text(folds: SplitRef) -> None:
+    record_split.fn(folds)
+    for nothing in (None, ""):
+        assert load_split.fn("rows", data=nothing).data == ""
 
 
 RIDGE_NAMED = 'pass {"estimator": "sklearn.linear_model:Ridge", "params": {...}}.'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -15,7 +16,7 @@ import pytest
 from commands import evenfold
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.orphans import mark_of
-from evenfold.tasks.runtime.server import Used, keep_server, kept_server, stop_server
+from evenfold.tasks.runtime.server import Used, keep_server, kept_server, one_authority, stop_server
 from servers import ROOT, answers, environment, free_port, wait_until
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
@@ -48,6 +49,7 @@ for name in ("one", "two"):
     ssl.create_default_context = real
     print(max(context.cert_store_stats()["x509"] for context in made))
 """
+REAL = certifi.where()
 UP = """
 import sys
 from evenfold.flows.cli import main
@@ -157,3 +159,15 @@ def test_to_ask_its_own_server_a_flow_reads_one_authority_unless_the_user_named_
     assert told([sys.executable, "-c", CLIENTS], env).split() == ["1", "1"]
     named = {"PREFECT_API_SSL_CERT_FILE": certifi.where()}
     assert int(told([sys.executable, "-c", CLIENTS], env | named).split()[1]) > 1
+
+
+def test_a_list_of_authorities_need_not_be_utf_8_nor_be_there(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Companies append their own, with comments in any encoding: no flow ends for it."""
+    bundle = tmp_path / "authorities.pem"
+    monkeypatch.setattr(certifi, "where", lambda: str(bundle))
+    assert one_authority(home) == {}
+    bundle.write_bytes("# Behörde für alle\n".encode("latin-1") + Path(REAL).read_bytes())
+    (file,) = one_authority(home).values()
+    assert ssl.create_default_context(cafile=file).cert_store_stats()["x509"] == 1
