@@ -195,7 +195,7 @@ def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
         ranks = [np.searchsorted(seen.rows, part) for part in rows]
         measured = compared_with_all(seen.target.values[seen.rows], ranks)
         for cell, fold in zip(cells, measured, strict=True):  # a part that has lost its rows has no figures
-            cell += [fold.get(figure) for figure in ("mean", "sd", "ks")]
+            cell += [fold.get("mean"), fold.get("sd"), fold.get("ks")]
     else:
         head += [f"{name}" for name in seen.target.names[:MOST_LINES]]
         for cell, part in zip(cells, rows, strict=True):
