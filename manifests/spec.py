@@ -23,13 +23,11 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from .fields import Columns, GateLimits, KeyEncoding, Length, LockedPart, Strict, Whole
 
-PLAIN_TYPES = ("str", "int", "float", "bool")
-# What pydantic calls the other types of a union where one is tried; a column may be called "speed [m/s]".
-OTHER_TYPE = re.compile(
-    r"(?:list|dict|tuple|set|literal|nullable|chain|is-instance|lax-or-strict|json-or-python|function-[\w-]+|"
-    r"constrained-\w+)\[.*\]",
-    re.DOTALL,
+# What pydantic calls the types of a union; columns may be called "speed [m/s]", or float.
+_TAGGED = (
+    "list|dict|tuple|set|literal|nullable|chain|is-instance|lax-or-strict|json-or-python|function-.+?|constrained-.+?"
 )
+TYPE = re.compile(rf"str|int|float|bool|(?:{_TAGGED})\[.*\]", re.DOTALL)
 MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
 
@@ -257,17 +255,15 @@ def _fields(loc: tuple[Any, ...], places: Sequence[tuple[Any, ...]]) -> list[Any
     """Return a place with None for what is no field, but what pydantic calls a type of a union."""
     fields: list[Any] = []
     for number, part in enumerate(loc):
-        # A field may be called float; of a union other types were tried at the same place.
+        # Of a union other types were tried at the same place.
         tried = {place[number] for place in places if len(place) > number and place[:number] == loc[:number]}
-        several = sum(name in PLAIN_TYPES or bool(OTHER_TYPE.fullmatch(str(name))) for name in tried) > 1
-        is_type = OTHER_TYPE.fullmatch(str(part)) or (part in PLAIN_TYPES and several)
-        fields.append(None if is_type else part)
+        several = sum(bool(TYPE.fullmatch(str(name))) for name in tried) > 1
+        fields.append(None if TYPE.fullmatch(str(part)) and (several or "[" in str(part)) else part)
     return fields
 
 
 def _sentence(fields: Sequence[Any], message: str) -> str:
-    reason = message.removeprefix("Value error, ")
-    place = ".".join(str(part) for part in fields if part is not None)
+    reason, place = message.removeprefix("Value error, "), ".".join(str(part) for part in fields if part is not None)
     return (f"{place}: " if place else "") + reason[:1].lower() + reason[1:]
 
 
