@@ -21,7 +21,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.results.spool import put_aside, stores_waited_for, waiting
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.orphans import orphans
+from evenfold.tasks.runtime.orphans import GRACE_SECONDS, orphans
 from evenfold.tasks.runtime.redaction import redacted
 from filelock import FileLock, Timeout
 
@@ -301,7 +301,11 @@ def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding
 
 
 def _left_over(home: Home) -> Iterator[Finding]:
-    left = orphans()
+    left, until = orphans(), time.monotonic() + 2 * GRACE_SECONDS
+    while left and time.monotonic() < until:  # a guard may be ending them
+        time.sleep(0.2)
+        still = orphans()
+        left = [each for each in left if each in still]
     processes = ", ".join(f"{pid} ({command[:80]})" for pid, command in left)
     fix = f"kill {' '.join(str(pid) for pid, _ in left)}" if left else ""
     yield Finding("orphans", not left, f"processes whose flow has ended: {processes}" if left else "none", fix)

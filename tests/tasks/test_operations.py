@@ -142,6 +142,15 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert str(tmp_path / "file" / "home") in found["home"].message
 
 
+def test_a_process_that_is_just_ending_is_no_orphan(home: Home) -> None:
+    """A guard needs a moment to end what a flow has left, and would be doing so while the doctor looks."""
+    ending = subprocess.Popen(["sleep", "2"], env={**os.environ, orphaned.MARK: "4194303-1"})
+    reaper = threading.Thread(target=ending.wait)  # what has ended is a zombie until somebody asks
+    reaper.start()
+    assert str(ending.pid) not in told(home)["orphans"].message
+    reaper.join()
+
+
 def test_an_orphan_is_found_and_named_with_the_command_that_ends_it(home: Home) -> None:
     """A process that carries the mark of a flow that is no more; one of a flow that lives is left alone."""
     sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
