@@ -150,11 +150,8 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
     ]
     if not on_test:
         raise EvaluationError(f"{'; '.join(undefined)}; score by another metric (--metric), or more rows.")
-    means, n_held = (
-        [metric_of(metric).title for metric in on_test if is_mean_of_classes(metric)],
-        np.unique(weighing).size,
-    )
-    if means and n_held < len(problem.classes):
+    means = [metric_of(metric).title for metric in on_test if is_mean_of_classes(metric)]
+    if means and np.unique(weighing).size < len(problem.classes):
         undefined += [f"{'; '.join(means)}: of the {held} of {len(problem.classes)} that {later.name} holds"]
     return on_test, [f"{sentence}." for sentence in undefined]
 

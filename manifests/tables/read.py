@@ -273,10 +273,15 @@ def require_place(path: str | Path, suffixes: Sequence[str] = ()) -> None:
     ``write_whole`` says so as well, when it is done.
     """
     file = Path(path)
-    if suffixes and file.suffix not in suffixes:
-        raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to {' or '.join(suffixes)}.")
+    if suffixes:
+        _require_suffix(file, suffixes)
     if not file.parent.is_dir():
         raise SplitError(f"there is no folder {file.parent}; make it, or pass -o with the name of a file elsewhere.")
+
+
+def _require_suffix(file: Path, suffixes: Sequence[str]) -> None:
+    if file.suffix not in suffixes:
+        raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to {' or '.join(suffixes)}.")
 
 
 def write_whole(path: str | Path, content: Any) -> Path:
@@ -286,8 +291,8 @@ def write_whole(path: str | Path, content: Any) -> Path:
     another suffix, and where the file cannot be written; nothing is left behind then.
     """
     file = Path(path)
-    if isinstance(content, (pa.Table, Iterator)) and file.suffix not in TABLES:
-        raise SplitError(f"{file.name} ends in {file.suffix or 'no suffix'!r}; write to {' or '.join(TABLES)}.")
+    if isinstance(content, (pa.Table, Iterator)):
+        _require_suffix(file, TABLES)
     # In the same folder: only within one file system is a rename at once.
     aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
     try:

@@ -100,8 +100,7 @@ def evaluation_page(
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
     used = importance_table(scores)
     sections += importance_section(used, problem.model.metrics[0])
-    sections += _by_level(levels)
-    sections += _confusion(problem, predictions)
+    sections += [*_by_level(levels), *_confusion(problem, predictions)]
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     sections += calibration_section(problem, predictions, level)
     if study is not None:
