@@ -25,6 +25,7 @@ from evenfold.estimates.metrics.scoring import describe_classes, is_mean_of_clas
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
+from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
@@ -35,7 +36,7 @@ from evenfold.tasks.fits import fit_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.record.tracker import load_final
-from evenfold.tasks.runtime.files import data_reference, from_anywhere, sha256
+from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.splits import stamp
