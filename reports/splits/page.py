@@ -280,7 +280,7 @@ def _folds_title(seen: SplitData) -> str:
 def _folds_table(report: BalanceReport, names: list[str]) -> Table:
     """Return a table of the test rows of each split."""
     folds = report.folds[:MOST_ROWS]
-    figures = [name for name in NUMBERS if folds and getattr(folds[0], name) is not None]
+    figures = [name for name in NUMBERS if any(getattr(fold, name) is not None for fold in folds)]
     classes = (report.classes or [])[:12]
     rows = [
         [
