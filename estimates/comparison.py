@@ -127,7 +127,7 @@ def compare(
     of_models = _interval(difference, of_rows, level, "these fitted models", method)
     if training.alone:
         interval = of_models
-    p, verdict = None if se is None else _p(difference, *se), _verdict(interval, margin)
+    p, verdict = None if se is None else p_of(difference, *se), _verdict(interval, margin)
     exact = exact_test(metric, a, b, labels, groups) if len(a) == n_rows else None
     if exact is not None:
         notes = (*notes, exact.words(names))
@@ -219,7 +219,8 @@ def _interval(difference: float, spread: Spread | None, level: float, of: str, m
     return Interval(difference - half, difference + half, level, method, of=of)
 
 
-def _p(difference: float, se: float, df: float) -> float:
+def p_of(difference: float, se: float, df: float) -> float:
+    """Return how often a difference at least so far from 0 comes about where there is none, by Student's t."""
     if se == 0:
         return 1.0 if difference == 0 else 0.0
     return float(2 * stats.t.sf(abs(difference) / se, df))

@@ -18,7 +18,7 @@ from scipy import stats
 from scipy.optimize import bisect
 from scipy.special import ndtr
 
-from .comparison import compare
+from .comparison import compare, p_of
 
 # The chance, over any twelve months of one name, that a recipe that is no better is promoted.
 YEARLY = 0.10
@@ -224,7 +224,7 @@ def decide(
     nominal = error if bound is None else float(stats.norm.sf(bound))
     ends = compared.interval(nominal)
     low, high = ends if ends is not None else (None, None)
-    p = None if compared.se is None else _p(compared)
+    p = None if compared.se is None else p_of(compared.difference, compared.se, compared.df)
     decided = partial(
         Decision, metric=metric, difference=compared.difference, low=low, high=high, p=p, words=compared.words,
         rule=RULE.format(budget=YEARLY, least=0.0 - margin), level=1 - 2 * nominal, spent=error, margin=margin,
@@ -240,12 +240,6 @@ def decide(
         why += "" if margin == 0 else f"{margin:g}"
     refitted = "; the champion's recipe is refitted on newer rows" if newer else ""
     return decided("champion", newer, f"{why}{refitted}")
-
-
-def _p(compared: Difference) -> float:
-    if not compared.se:
-        return 1.0 if compared.difference == 0 else 0.0
-    return float(2 * stats.t.sf(abs(compared.difference) / compared.se, compared.df))
 
 
 def compare_predictions(

@@ -26,6 +26,7 @@ from evenfold.tasks.record.reading import (
     metrics_of,
     read_evaluation,
     read_recipe,
+    version_in,
 )
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.runtime.home import prepared_home
@@ -203,7 +204,7 @@ class _Pair:
     def _recipes(self, wanted: int) -> tuple[Recipe, ...]:
         """Return what both runs trained, where their folds can be repeated; SplitError says why they cannot."""
         if self.versions:
-            older, newer = sorted((self.a, self.b), key=lambda each: _order(each.tags["evenfold.spec"]))
+            older, newer = sorted((self.a, self.b), key=lambda each: version_in(each.tags["evenfold.spec"]))
             raise SplitError(
                 f"the runs rest on two versions of a split; evaluate {older.name} again on the newer one "
                 f"(--manifest {newer.tags['evenfold.spec']}), and compare the two."
@@ -229,10 +230,6 @@ _AHEAD: dict[tuple[str, str, Repeats], tuple[_Pair, _Plan]] = {}
 
 def _n_fits(run: Recorded) -> int:
     return int(run.predictions.groupby(["repeat", "fold"]).ngroups)
-
-
-def _order(spec: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in spec.rpartition("@")[2].split("."))
 
 
 def _unchanged(run: Recorded, recipe: Recipe) -> Work:

@@ -25,6 +25,7 @@ from evenfold.estimates.metrics.scoring import describe_classes, is_mean_of_clas
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import read_table, require_columns
+from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
@@ -35,7 +36,7 @@ from evenfold.tasks.fits import fit_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.record.tracker import load_final
-from evenfold.tasks.runtime.files import data_reference, from_anywhere, sha256
+from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.splits import stamp
@@ -93,6 +94,7 @@ def score_later(
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
         for metric in on_test
     ]
+    few = f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
     made = LaterScore(
         run=later.recipe.run_id,
         model=problem.model,
@@ -103,7 +105,7 @@ def score_later(
         estimates=estimates,
         promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=[*untold, *undefined, *([_few(later)] if problem.n < FEW else [])],
+        notes=[*untold, *undefined, *([few] if problem.n < FEW else [])],
     )
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
@@ -115,10 +117,6 @@ def score_later(
 
 
 FEW = 30
-
-
-def _few(later: _Later) -> str:
-    return f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:

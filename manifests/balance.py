@@ -25,7 +25,8 @@ from .state import shares_of
 def _reach(beside: Joined, rows: NDArray[np.int64]) -> Reach | None:
     """Return how even a grouped split is and could be; None for other strategies, and where a group lies in two folds.
 
-    O(n) and the bound's search: up to a few seconds where groups are few enough for a proof.
+    None also where under two rows are left. O(n) and the bound's search: up to a few seconds where groups are few
+    enough for a proof.
     """
     splitter, columns, membership = beside.manifest.splitter, beside.manifest.spec.columns, beside.manifest.in_use
     if not isinstance(splitter, GroupPacker) or columns.group is None:
@@ -36,7 +37,7 @@ def _reach(beside: Joined, rows: NDArray[np.int64]) -> Reach | None:
     used = dict.fromkeys(name for name in [*shared, columns.group] if name)
     table = pa.table({name: beside.column(name) for name in used}).take(rows[kept])
     groups = to_numpy(table.column(columns.group))
-    if _torn(groups, codes[kept]):
+    if kept.size < 2 or _torn(groups, codes[kept]):
         return None
     y = balanced_columns(table, columns)
     packed = Rows.of(np.empty((table.num_rows, 0)), y, groups, needs=splitter.needs, asked_by=type(splitter).__name__)
@@ -161,7 +162,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[_Place]) -> Bal
             shares = held[np.unique(groups[manifest.in_use.column() >= 0])] / report.n_measured
             picks = (float(shares.min()), float(shares.max()))
         tested = groups[manifest.in_use.column() >= 0]
-        largest = int(np.bincount(tested).max()) if manifest.splitter.needs.groups else None
+        largest = int(np.bincount(tested).max(initial=0)) if manifest.splitter.needs.groups else None
     strata = {name: worst_share(*_distribution(beside, name, rows, in_use, places)) for name in columns.stratify}
     attributes = {name: _attribute(beside, name, rows, in_use, places) for name in columns.balance_on}
     update = {"picks": picks, "largest_group": largest, "strata": strata, "attributes": attributes}

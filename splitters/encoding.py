@@ -94,11 +94,13 @@ def require_present(array: NDArray[Any], name: str, mend: str = "drop or fill th
     if missing is not None and missing.any():
         rows = np.flatnonzero(missing)
         raise SplitError(
-            f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows (first at {_first(rows)}); {mend}"
+            f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows "
+            f"(first at {first_rows(rows)}); {mend}"
         )
 
 
-def _first(rows: IntArray) -> str:
+def first_rows(rows: IntArray) -> str:
+    """Return ``row 3`` or ``rows 3, 7, 9`` for the first three positions."""
     return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
 
 

@@ -114,7 +114,7 @@ def require_trusted(path: str, role: Role) -> None:
 
 def _resolved(path: str, role: Role, closed: bool) -> Any:
     module, name = _parts(path, role, UntrustedNameError if closed else SplitError)
-    listed = f"{module}:{name}" in _listed_functions()
+    listed = f"{module}:{name}" in OWN_FUNCTIONS | set(_allowed())
     if closed and not listed:
         _require_listed(path, module)
     imported = _imported(path, module, name)
@@ -152,10 +152,6 @@ def _is_identifier(word: str) -> bool:
 def _allowed() -> tuple[str, ...]:
     entries = os.environ.get("EVENFOLD_ALLOWED_MODULES", "sklearn").split(",")
     return tuple(entry.strip() for entry in entries if entry.strip())
-
-
-def _listed_functions() -> frozenset[str]:
-    return OWN_FUNCTIONS | {entry for entry in _allowed() if ":" in entry}
 
 
 def _listed_modules() -> frozenset[str]:

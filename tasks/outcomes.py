@@ -10,10 +10,9 @@ from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, Model
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
 from evenfold.manifests.fields import GateLimits
+from evenfold.manifests.store.header import sha256
 from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict
-
-from .runtime.files import sha256
 
 if TYPE_CHECKING:
     from evenfold.reports import Page

@@ -100,11 +100,6 @@ def feature_table(table: pd.DataFrame, kinds: dict[str, Kind]) -> pd.DataFrame:
     return pd.DataFrame(ready, index=pd.RangeIndex(len(table)))
 
 
-def first_rows(rows: NDArray[np.int64]) -> str:
-    """Return ``row 3`` or ``rows 3, 7, 9`` for the first three positions."""
-    return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
-
-
 def plain_numbers(column: pd.Series) -> NDArray[Any]:
     """Return a column of numbers as a NumPy array: integers and booleans where none is missing, else float64."""
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":

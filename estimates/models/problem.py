@@ -13,6 +13,7 @@ from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import of_positive, positive_class
 from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
+from evenfold.splitters.encoding import first_rows
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 from sklearn.base import is_classifier, is_regressor
@@ -20,7 +21,6 @@ from sklearn.base import is_classifier, is_regressor
 from .columns import (
     choose_features,
     feature_table,
-    first_rows,
     kind_of,
     plain_numbers,
     plain_or_objects,

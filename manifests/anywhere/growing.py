@@ -16,15 +16,14 @@ from evenfold.manifests.engines.groups import is_numeric
 from evenfold.manifests.engines.ordered import Canonical, Ordered
 from evenfold.manifests.engines.sources import source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
-from evenfold.manifests.growth.assign import GROWING_VERSION, Arrival, Growth, Merged, grow
-from evenfold.manifests.growth.extend import NOTHING_NEW, Extension, child_version, require_growable, require_present
-from evenfold.manifests.identity import plan_id
+from evenfold.manifests.growth.assign import Arrival, Growth, Merged, grow
+from evenfold.manifests.growth.extend import NOTHING_NEW, Extension, outgrown, require_growable, require_present
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import UNKNOWN, Labels, fold_columns
 from evenfold.manifests.plan import balanced_columns, used_columns
 from evenfold.manifests.state import State
 from evenfold.manifests.store.load import outline
-from evenfold.manifests.store.rows import digested
+from evenfold.manifests.store.rows import assigned_codes, digested
 from evenfold.manifests.store.tables import write_parquet
 from evenfold.manifests.store.write import appear, described, entry_of, linked, write_header
 from evenfold.manifests.tables.keys import key_names, positions_in
@@ -108,7 +107,7 @@ def extended(
         changes = _changes(ordered, None if batch else gone, back, growth)
         if not arrival.new.size and changes is None:
             return Extension(manifest, 0, 0, 0, 0, 0, growth.notes or (NOTHING_NEW,))
-        child = _child(known, manifest.split_id, ordered.fingerprint(ordered.digests()), growth)
+        child = outgrown(known, growth, manifest.split_id, ordered.fingerprint(ordered.digests()))
         tables = _tables(child, arrival, growth, changes)
         counted: list[int] = []
         final = manifest.folder.parent / child.version
@@ -144,9 +143,10 @@ def _passed(rows: Beside, known: Manifest, batch: bool, fit: Fit) -> tuple[Passe
     key, group = list(rows.ordered.key), known.spec.columns.group if known.group_table is not None else None
     state, counts = known.state or State(), [Cells(rows.memory) for _ in range(rows.n_repeats)]
     nothing = rows.ordered.schema.empty_table()
-    held, back, codes, strata = [nothing], [nothing.select(key)], [_no_codes(rows)], [np.zeros(0, dtype=np.int64)]
-    torn, n_torn, n_held = [np.zeros(0, dtype=np.int64)], 0, 0
-    folds = None if known.group_table is None else _folds(known.group_table)
+    none, no_codes = np.zeros(0, dtype=np.int64), np.zeros((0, rows.n_repeats), dtype=np.int64)
+    held, back, codes, strata = [nothing], [nothing.select(key)], [no_codes], [none]
+    torn, n_torn, n_held = [none], 0, 0
+    folds = None if known.group_table is None else assigned_codes(known.group_table)
     for part, stratum, after in _stratified(rows, known, state, fit):
         state, here = after, part.codes[:, 0] == UNKNOWN
         if batch and not here.all():
@@ -202,15 +202,6 @@ def _stratified(rows: Beside, known: Manifest, state: State, fit: Fit) -> Iterat
         yield _Part(codes, status, table), strata, state
 
 
-def _folds(groups: pa.Table) -> IntArray:
-    columns = [groups.column(name).to_numpy() for name in fold_columns(groups.column_names)]
-    return np.column_stack(columns).astype(np.int64)
-
-
-def _no_codes(rows: Beside) -> IntArray:
-    return np.zeros((0, rows.n_repeats), dtype=np.int64)
-
-
 def _refuse_known(part: _Part, known: NDArray[np.bool_], key: list[str]) -> None:
     first = part.table.select(key).filter(pa.array(known)).slice(0, 1)
     named = ", ".join(str(value) for value in first.to_pylist()[0].values())
@@ -237,22 +228,6 @@ def _changes(ordered: Ordered, gone: pa.Table | None, back: pa.Table, growth: Gr
         if keys is not None
     ]
     return pa.concat_tables(known).combine_chunks() if any(part.num_rows for part in known) else None
-
-
-def _child(known: Manifest, parent: str, fingerprint: str, growth: Growth) -> Manifest:
-    """Return the outline of the next version."""
-    algorithm = known.algorithm | {"growing": GROWING_VERSION}
-    return replace(
-        known,
-        group_table=growth.groups if growth.groups is not None else known.group_table,
-        state=growth.state or known.state,
-        version=child_version(known),
-        parent_split_id=parent,
-        fingerprint=fingerprint,
-        algorithm=algorithm,
-        plan_id=plan_id(known.spec.decision(known.types), fingerprint, algorithm, parent),
-        uri=None,
-    )
 
 
 def _tables(child: Manifest, arrival: Passed, growth: Growth, changes: pa.Table | None) -> dict[str, pa.Table]:

@@ -139,16 +139,18 @@ def _attribute(beside: Beside, name: str, places: list[Place]) -> AttributeBalan
 
 def _largest_group(seen: Counted) -> int:
     codes, levels, rows = seen.by_code[0, str(seen.beside.columns.group)].triples
-    return int(np.bincount(levels[codes >= 0], weights=rows[codes >= 0]).max())
+    return int(np.bincount(levels[codes >= 0], weights=rows[codes >= 0]).max(initial=0))
 
 
 def _reach(seen: Counted) -> Reach | None:
-    """Return how even a grouped split is and could be; None for others, and where a group lies in two folds."""
+    """Return how even a grouped split is and could be; None where ``measure`` in memory says nothing of it."""
     beside = seen.beside
     splitter, columns, labels = beside.splitter, beside.spec.columns, beside.labels
     if not isinstance(splitter, GroupPacker) or columns.group is None:
         return None
     tested = list(labels.parts.values()) or np.arange(labels.n_splits).tolist()
+    if sum(seen.rows[0].get(code, 0) for code in tested) < 2:
+        return None
     codes, levels, _ = seen.by_code[0, columns.group].triples
     each_in_one = np.unique(levels).size == levels.size and set(seen.rows[0]) <= {*tested, LOCKED}
     ordered = beside.ordered if each_in_one else _rows_of(beside, tested)

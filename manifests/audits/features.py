@@ -233,7 +233,7 @@ class Target:
 
     def _of(self, numbers: NDArray[np.float64], use: NDArray[np.bool_]) -> float:
         if self.classes is None:
-            return abs(_correlation(ranks_of(numbers[use]), ranks_of(self.ranks[use])))
+            return abs(correlation(ranks_of(numbers[use]), ranks_of(self.ranks[use])))
         return mean_auc(numbers[use], self.classes[use])
 
     def _of_levels(self, feature: pa.ChunkedArray, use: NDArray[np.bool_]) -> float:
@@ -249,7 +249,7 @@ class Target:
         # The higher the own rank, the lower is what the others of the level are left with. So only what goes up with
         # the target counts: of sets with one case each, the others' mean tells the case, turned round.
         if self.classes is None:
-            return max(_correlation(ranks_of(others), ranks_of(ranks)), 0.0)
+            return max(correlation(ranks_of(others), ranks_of(ranks)), 0.0)
         return mean_auc(others, self.classes[use][several], levels)
 
 
@@ -268,7 +268,8 @@ def ranks_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return (below + up_to).astype(np.float64) / 2.0
 
 
-def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return how closely two columns follow one straight line, -1 to 1; 0 where one of them is constant."""
     a, b = a - a.mean(), b - b.mean()
     scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
     return float((a * b).sum()) / scale if scale else 0.0

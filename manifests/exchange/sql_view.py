@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Draws, Labels, fold_column
+from evenfold.manifests.tables.addresses import quoted
 from evenfold.splitters import SplitError
 
 ROW = "file_row_number"  # DuckDB's own name of a row's place in its file
@@ -29,7 +30,7 @@ def openml_view(manifest: Manifest, name: str = "openml_splits") -> str:
     folder = Path(manifest.uri).absolute()
     tables = [_assigned(manifest, folder), *_in_use(manifest, folder)]
     sides = _label_sides(membership) if isinstance(membership, Labels) else _pair_sides(folder)
-    return f"CREATE OR REPLACE VIEW {_name(name)} AS\nWITH " + ",\n".join(tables) + f"\n{sides};\n"
+    return f"CREATE OR REPLACE VIEW {quoted(name)} AS\nWITH " + ",\n".join(tables) + f"\n{sides};\n"
 
 
 def _assigned(manifest: Manifest, folder: Path) -> str:
@@ -53,7 +54,7 @@ def _in_use(manifest: Manifest, folder: Path) -> list[str]:
     if not generations:
         return ["in_use AS (SELECT * FROM assigned)"]
     names = _key(manifest)
-    if _name(ROW) in map(str.lower, names):
+    if quoted(ROW) in map(str.lower, names):
         raise SplitError(
             f"the key column {ROW!r} cannot be read beside changes of rows, for DuckDB gives that name to a row's "
             "place in its file; export to openml, or use as_cv."
@@ -88,11 +89,7 @@ def _pair_sides(folder: Path) -> str:
 
 
 def _key(manifest: Manifest) -> list[str]:
-    return [] if manifest.keys is None else [_name(name) for name in manifest.keys.column_names]
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return [] if manifest.keys is None else [quoted(name) for name in manifest.keys.column_names]
 
 
 def _text(path: Path) -> str:

@@ -148,25 +148,30 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     order, keys = _merged_order(manifest.keys, arrival.keys.take(arrival.new))
     born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
-    parent = manifest.split_id
-    data = content_of(arrival.table, arrival.waiting)
     codes = manifest.membership.codes
-    algorithm = manifest.algorithm | {"growing": GROWING_VERSION}
     return replace(
-        manifest,
+        outgrown(manifest, growth, manifest.split_id, content_of(arrival.table, arrival.waiting)),
         # Old rows keep their codes and only change places: all else that is per row goes through the same order.
         membership=manifest.membership.with_rows(np.vstack([codes, growth.codes.astype(codes.dtype)])[order], keys),
         keys=keys,
         born=np.concatenate([born, joined])[order],
         changes=manifest.changes if changes is None else (*manifest.changes, changes),
+        waiting=arrival.waiting,
+    )
+
+
+def outgrown(manifest: Manifest, growth: Growth, parent: str, fingerprint: str) -> Manifest:
+    """Return the next version of the manifest ``parent`` but for its rows: what is decided, grown from what."""
+    algorithm = manifest.algorithm | {"growing": GROWING_VERSION}
+    return replace(
+        manifest,
         group_table=growth.groups if growth.groups is not None else manifest.group_table,
         state=growth.state or manifest.state,
         version=child_version(manifest),
         parent_split_id=parent,
-        waiting=arrival.waiting,
-        fingerprint=data,
+        fingerprint=fingerprint,
         algorithm=algorithm,
-        plan_id=plan_id(manifest.spec.decision(manifest.types), data, algorithm, parent),
+        plan_id=plan_id(manifest.spec.decision(manifest.types), fingerprint, algorithm, parent),
         uri=None,
     )
 

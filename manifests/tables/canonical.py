@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.encoding import Coded, require_present
+from evenfold.splitters.encoding import Coded, first_rows, require_present
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
@@ -253,18 +253,14 @@ def require_complete(
     of = f"of {len(column):,} rows (first at"
     if infinite.size:
         raise SplitError(
-            f"column {name!r} is infinite in {infinite.size:,} {of} {_rows_listed(infinite)}); drop or correct those "
+            f"column {name!r} is infinite in {infinite.size:,} {of} {first_rows(infinite)}); drop or correct those "
             "rows first."
         )
     if enormous.size and name not in groups:
         raise SplitError(
-            f"column {name!r} holds numbers beyond {ENORMOUS:g} in {enormous.size:,} {of} {_rows_listed(enormous)}), "
+            f"column {name!r} holds numbers beyond {ENORMOUS:g} in {enormous.size:,} {of} {first_rows(enormous)}), "
             "and squares of those cannot be added up; divide the column, or correct those rows first."
         )
-
-
-def _rows_listed(rows: NDArray[Any]) -> str:
-    return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
 
 
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
@@ -297,7 +293,7 @@ def missing_key(column: pa.ChunkedArray, name: str) -> str:
     rows = np.flatnonzero(column.is_null().to_numpy())
     return (
         f"key column {name!r} is missing in {rows.size:,} of {len(column):,} rows "
-        f"(first at {_rows_listed(rows)}); every row needs a key."
+        f"(first at {first_rows(rows)}); every row needs a key."
     )
 
 

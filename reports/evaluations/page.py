@@ -381,7 +381,7 @@ def _notes(estimates: Sequence[Estimate]) -> list[Block]:
 
 def _splits(scores: Sequence[FoldScore]) -> Table:
     shown = scores[:MOST_ROWS]
-    metrics = list(shown[0].test) if shown else []
+    metrics = list(dict.fromkeys(metric for score in shown for metric in score.test))
     readings = [metric_of(metric) for metric in metrics]
 
     def cells(values: dict[str, float]) -> list[Any]:

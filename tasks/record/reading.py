@@ -244,10 +244,11 @@ def _recorded_run(tracker: Tracker, reference: str) -> Any:
             f"{reference[:16]} names {len(found)} splits ({listed(sorted(found.values()))}), decided with parts in "
             "other orders or by other code; name one of them so, or by its split_id."
         )
-    return max(fit, key=lambda run: _order(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
+    return max(fit, key=lambda run: version_in(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
 
 
-def _order(spec: str) -> tuple[int, ...]:
+def version_in(spec: str) -> tuple[int, ...]:
+    """Return the version that a recorded split's NAME@VERSION ends with, so that 1.10 comes after 1.9."""
     return tuple(int(part) for part in spec.rpartition("@")[2].split("."))
 
 

@@ -21,10 +21,10 @@ from uuid import uuid4
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import read_header
-from evenfold.manifests.store.header import other_identity
+from evenfold.manifests.store.header import other_identity, sha256
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
-from evenfold.tasks.runtime.files import rename_unless_there, sha256, write_aside
+from evenfold.tasks.runtime.files import rename_unless_there, write_aside
 from prefect.serializers import JSONSerializer
 
 from .trusted import ForgedResultError, check_result

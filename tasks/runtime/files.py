@@ -84,12 +84,6 @@ def set_aside(folder: Path) -> None:
     folder.rename(place / folder.name)
 
 
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def from_anywhere(data: str) -> str:
     """Return a path or address that means the same in a worker with another working directory; "" is none anywhere."""
     return from_everywhere(data) if is_address(data) else data and os.path.abspath(data)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sqlite3
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,15 @@ def test_a_page_of_some_of_the_splits_says_how_many_are_missing() -> None:
     assert (partial.findings[0].message, partial.verdict.word) == (said, "Look at this")
     assert said in partial.html()
     assert (whole.findings[0].message != said, whole.verdict.word) == (True, "Good")
+
+
+def test_a_metric_that_the_first_fold_lacks_has_its_column() -> None:
+    """The table of folds has the metrics that any fold has."""
+    problem, scores, predictions = judged()
+    estimates = aggregate(scores, predictions, problem, problem.model)
+    without = [replace(scores[0], test={}, apparent={}), *scores[1:]]
+    page = evaluation_page(problem, without, estimates, predictions).html()
+    assert "in training</th>" in page
 
 
 def test_a_confusion_matrix_counts_what_it_says() -> None:

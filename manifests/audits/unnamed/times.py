@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import ByTime, Found, NotAsked, Outcome
 from evenfold.manifests.joined import JoinedLabels
 
@@ -71,7 +72,7 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample) -> tuple[float, fl
     if np.count_nonzero(apart) < LEAST_ROWS:
         return 0.0, 1.0
     pairs = [(outcome[:-1][apart], outcome[1:][apart]) for outcome in ordered.T]
-    return max(_correlation(a, b) for a, b in pairs), 1.0 / float(np.sqrt(np.count_nonzero(apart)))
+    return max(correlation(a, b) for a, b in pairs), 1.0 / float(np.sqrt(np.count_nonzero(apart)))
 
 
 def _in_different_folds(sample: Sample, order: Codes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -79,9 +80,3 @@ def _in_different_folds(sample: Sample, order: Codes) -> np.ndarray[tuple[int], 
         return np.ones(max(order.size - 1, 0), dtype=np.bool_)  # of draws some split parts any two rows
     codes = sample.joined.codes[sample.rows[order], 0]
     return np.asarray(codes[1:] != codes[:-1])
-
-
-def _correlation(a: Array, b: Array) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
-    return float((a * b).sum()) / scale if scale else 0.0

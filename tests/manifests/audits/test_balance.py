@@ -304,6 +304,15 @@ def test_a_number_of_each_fold_that_is_defined_is_shown_by_itself() -> None:
         assert f">{name}</th>" in page, name
 
 
+def test_a_number_that_the_first_fold_lacks_has_its_column() -> None:
+    """The first fold of one row has no sd, and the page shows those of the others."""
+    from evenfold.reports import report_html
+
+    manifest, frame = of_folds([0, 1, 1, 2, 2], target=[0.0, 1.0, 2.5, 10.0, 4.0])
+    page = report_html(manifest, measure(manifest, frame))
+    assert ">sd</th>" in page
+
+
 def test_data_are_read_once_and_joined_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measuring, auditing and the page take what was read and joined before; a figure costs no second pass."""
     from evenfold.manifests import audit

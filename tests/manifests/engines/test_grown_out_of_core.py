@@ -40,6 +40,7 @@ GROWING = [
     for splitter in CASES
     if splitter.kind == "labels" and splitter.grows and spec_of(splitter) is not None and splitter.needs.groups != "any"
 ]
+TWO_PARTS = {"params": {"parts": {"train": 0.6, "test": 0.4}}}
 KEYS: list[list[str]] = [["id"], ["name"], ["when"], ["name", "when"], ["day", "id"]]
 
 
@@ -157,6 +158,26 @@ def test_other_rules_hold_out_of_core_too(rule: str, merged: Any, tmp_path: Path
     found, said = grown(there, shuffled(last), merged=merged)
     assert said == told
     assert_same(found, wanted)
+
+
+@pytest.mark.parametrize("target", ["label", "number"])
+@pytest.mark.parametrize(
+    ("strategy", "more"),
+    [("BalancedGroupSplit", TWO_PARTS), ("BalancedGroupKFold", {"holdout": 0.3}), ("KFold", {"holdout": 0.3})],
+)
+def test_a_split_of_which_nothing_is_tested_any_more_is_measured(
+    strategy: str, more: dict[str, Any], target: str, tmp_path: Path
+) -> None:
+    """Where the last tested rows are deleted: it says so by sizes, and has no figure of rows that are not there."""
+    group = {} if strategy == "KFold" else {"group": "group"}
+    spec = {"columns": {"key": "id", "target": target, **group}, "types": TYPES, "strategy": strategy, **more}
+    manifest, rows = decide(spec, table()), table()
+    left = rows[~rows["id"].isin(manifest.keys["id"].to_numpy()[manifest.membership.column() >= 0])]
+    report = measure(extend(manifest, left, max_missing=1.0).manifest, left)
+    assert {(fold.rows, fold.mean) for fold in report.folds} == {(0, None)}
+    assert report.n_rows == len(left) == sum(part.rows for part in report.parts)
+    there = extend(stored(manifest, tmp_path), shuffled(left), max_missing=1.0).manifest
+    assert_alike(measure(there, shuffled(left)).model_dump(), report.model_dump())
 
 
 def test_nothing_new_and_too_much_missing_are_said_alike(tmp_path: Path) -> None:
