@@ -245,7 +245,7 @@ def _require_plain(name: str, value: Any, depth: int) -> None:
 # What a stored model may hold besides classes: what we put into pipelines ourselves, and scores, which only compute.
 _OWN_PARTS = frozenset({"_oversampled", "_undersampled", "Recalibrated", "Smeared"})
 _CHECKS = frozenset({"sklearn.utils.validation.check_array"})  # boosted trees that encode categories keep it
-_TYPES = frozenset({"numpy.dtype"})  # what fills missing values keeps the type of a column; it is read as an array's
+_PLAIN = frozenset({"functools.partial", "numpy.dtype"})  # what fills missing values keeps the type of a column
 _SCORES = tuple(f"sklearn.{of}" for of in ("metrics", "feature_selection._univariate_", "feature_selection._mutual_"))
 _NO_PARTS = frozenset({"tests", "conftest", "datasets", "externals", "experimental", "_testing"})
 
@@ -261,7 +261,7 @@ def is_trusted_part(name: str, estimator: str = "") -> bool:
     words = module.split(".")
     if not module or not all(map(_is_identifier, [*words, thing])) or _NO_PARTS & {*words}:
         return False
-    if name == "functools.partial" or name in _TYPES or (words[:2] == ["evenfold", "estimates"] and thing in _OWN_PARTS):
+    if name in _PLAIN or (words[:2] == ["evenfold", "estimates"] and thing in _OWN_PARTS):
         return True
     packages = {"sklearn", "imblearn", *(entry.partition(".")[0] for entry in _listed_modules())}
     own = estimator.replace(":", ".").partition(".")[0]
