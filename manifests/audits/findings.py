@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
+from evenfold.manifests.strict import Strict
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
-from pydantic import BaseModel, ConfigDict
 
 from .rules import CODES, RULES
 
@@ -74,15 +74,13 @@ Outcome = Found | NotAsked | None
 Check = Callable[[], Outcome]
 
 
-class Finding(BaseModel):
+class Finding(Strict):
     """One thing that an audit found, or could not look at (``ran`` is false).
 
     ``figure`` is what the gate limits, None where the check could not run. A check that could not run has not passed:
     where going beyond its limit fails the audit, so does this. ``note``: worth knowing, and no limit is set.
     ``code`` is the check's number; ``reason`` is why it is ignored, empty where it is not.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     check: str
     severity: Literal["error", "warning", "note"]
@@ -96,7 +94,7 @@ class Finding(BaseModel):
     code: str = ""
 
 
-class Audit(Displayed, BaseModel):
+class Audit(Displayed, Strict):
     """What is wrong with a split of these data, in sentences with numbers; errors first.
 
     Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
@@ -104,8 +102,6 @@ class Audit(Displayed, BaseModel):
     failed: empty where none did. ``features`` are compared row by row; what learns from samples looks at text and times
     (``beside``) as well.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     version: str
