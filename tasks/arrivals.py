@@ -27,7 +27,7 @@ from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
-from .parameters import Data, Memory, Merged
+from .parameters import Data, Memory, Merged, OfSplit
 from .references import manifest_folder
 from .results.store import results_of
 from .runtime.files import asking, from_anywhere, write_aside
@@ -145,13 +145,13 @@ def _extension(
     return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
 
 
-def _extend_title(manifest: SplitRef | str | Path, **_: Any) -> str:
+def _extend_title(manifest: SplitRef | OfSplit | str | Path, **_: Any) -> str:
     return f"extend {manifest_folder(manifest).parent.name}"
 
 
 @step(run_name=_extend_title, retries=0)
 def extend(
-    manifest: SplitRef | str | Path,
+    manifest: SplitRef | OfSplit | str | Path,
     data: Data,
     *,
     batch: bool = False,
