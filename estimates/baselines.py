@@ -13,7 +13,6 @@ import pandas as pd
 from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.intervals.rows import LEAST_STRETCHES, cancels, scatter, standard_error
 from evenfold.estimates.intervals.splits import corrected_resampled_t
-from evenfold.estimates.metrics.record import Codes, Floats
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters.deployed import shown
@@ -118,14 +117,11 @@ def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
     # As for the score itself: neighbours in time depend on one another, so a stretch is one observation.
     if ours.ordered:
         units = np.unique(ours.batches, return_inverse=True)[1].reshape(-1)
-    if _count(units, moves) < (LEAST_STRETCHES if ours.ordered else 2) or cancels(moves, units, mine[0]):
+    n_units = moves.size if units is None else int(units.max()) + 1
+    if n_units < (LEAST_STRETCHES if ours.ordered else 2) or cancels(moves, units, mine[0]):
         return None
     se, df = standard_error(moves, units, tails=True)
     return se * sqrt(1 + ours.train_ratio if len(ours.scores) > 1 else 1.0), df
-
-
-def _count(units: Codes | None, moves: Floats) -> int:
-    return moves.size if units is None else int(units.max()) + 1
 
 
 def baseline_of_draws(

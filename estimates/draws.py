@@ -200,7 +200,8 @@ class RowTotals:
         if rows.shape != losses.shape:
             raise ModelError(f"a resample has {rows.size:,} rows and {losses.size:,} losses; pass one loss per row.")
         if rows.size and (rows.min() < 0 or rows.max() >= n):
-            raise ModelError(f"a resample names row {_outside(rows, n)}, and there are {n:,} rows, from 0.")
+            outside = rows[(rows < 0) | (rows >= n)]
+            raise ModelError(f"a resample names row {outside[0]}, and there are {n:,} rows, from 0.")
         if not np.all(np.isfinite(losses)):
             raise ModelError("a resample has losses that are not finite; choose a metric that is defined on every row.")
         self.sums += np.bincount(rows, weights=losses, minlength=n)
@@ -209,7 +210,3 @@ class RowTotals:
     def merge(self, other: RowTotals) -> RowTotals:
         """Return the totals of both."""
         return RowTotals(self.sums + other.sums, self.counts + other.counts)
-
-
-def _outside(rows: NDArray[np.int64], n: int) -> int:
-    return int(rows[(rows < 0) | (rows >= n)][0])

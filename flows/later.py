@@ -94,6 +94,7 @@ def score_later(
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
         for metric in on_test
     ]
+    few = f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
     made = LaterScore(
         run=later.recipe.run_id,
         model=problem.model,
@@ -104,7 +105,7 @@ def score_later(
         estimates=estimates,
         promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=[*untold, *undefined, *([_few(later)] if problem.n < FEW else [])],
+        notes=[*untold, *undefined, *([few] if problem.n < FEW else [])],
     )
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
@@ -116,10 +117,6 @@ def score_later(
 
 
 FEW = 30
-
-
-def _few(later: _Later) -> str:
-    return f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:

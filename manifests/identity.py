@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import TYPE_NAMES, column_types
+from evenfold.manifests.tables.canonical import TYPE_NAMES, column_types, whole
 from evenfold.splitters.kernels.canonical import canonical_json as canonical_json, digest_json as digest_json
 from numpy.typing import NDArray
 
@@ -121,8 +121,7 @@ def digest_table(table: pa.Table) -> str:
 
 
 def _digest_any(column: pa.ChunkedArray) -> str:
-    array = column.combine_chunks()
-    array = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
+    array = whole(column)
     if pa.types.is_integer(array.type):
         array = array.cast(pa.int64())
     if pa.types.is_binary(array.type) or pa.types.is_fixed_size_binary(array.type):

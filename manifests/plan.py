@@ -76,7 +76,10 @@ class Plan:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name, self.spec.columns.target, self.spec.columns.grouped)
         self.spec = with_key_types(self.spec, column_types(canonical))
-        self.table = _in_key_order(with_keys(canonical, self.spec, {}), self.key)
+        self.table = with_keys(canonical, self.spec, {})
+        order = key_order(self.table, self.key) if self.key else None
+        if order is not None:
+            self.table = self.table.take(order)
         types = type_names(self.table, self.spec)
         self.waiting = waiting_keys(waiting, self.spec, types, self.table.select(self.key))
         self._identify(types, content_of(self.table, self.waiting))
@@ -287,11 +290,6 @@ def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, l
     if used:
         return table, used, dict(spec.types)
     return pa.table({"row": np.arange(table.num_rows)}), ["row"], {}
-
-
-def _in_key_order(table: pa.Table, key: list[str]) -> pa.Table:
-    order = key_order(table, key) if key else None
-    return table if order is None else table.take(order)
 
 
 def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.tables.canonical import whole
 from evenfold.splitters import LabelSplitter, Rows, Splitter
 from evenfold.splitters.base import shares_of_parts
 from evenfold.splitters.encoding import encode
@@ -195,8 +196,7 @@ MOST_COUNTED_CLASSES = 100
 
 def groups_of(column: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
     """Return a code per row by first appearance, and the groups that the codes stand for."""
-    combined = column.column(0).combine_chunks()
-    encoded = (combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)).dictionary_encode()
+    encoded = whole(column.column(0)).dictionary_encode()
     codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
     return codes, pa.table({column.column_names[0]: encoded.dictionary})
 

@@ -59,11 +59,7 @@ def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
     return None
 
 
-def _name_of(known: str, data: str, **_: Any) -> str:
-    return f"look at {Path(data).name}"
-
-
-@step(run_name=_name_of, retries=0)
+@step(run_name=lambda data, **_: f"look at {Path(data).name}", retries=0)
 def check_table(
     known: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: GateLimits | None = None
 ) -> Audit:
@@ -145,11 +141,7 @@ def _extension(
     return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
 
 
-def _extend_title(manifest: SplitRef | OfSplit | str | Path, **_: Any) -> str:
-    return f"extend {manifest_folder(manifest).parent.name}"
-
-
-@step(run_name=_extend_title, retries=0)
+@step(run_name=lambda manifest, **_: f"extend {manifest_folder(manifest).parent.name}", retries=0)
 def extend(
     manifest: SplitRef | OfSplit | str | Path,
     data: Data,

@@ -73,14 +73,10 @@ def _of_defined(scores: Floats, undefined: int, level: float, what: str) -> Inte
     return Interval(low, high, level, f"percentile bootstrap of {what}", (note,))
 
 
-def _codes(groups: ArrayLike) -> NDArray[np.int64]:
-    return np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-
 def _units(n: int, groups: ArrayLike | None) -> Sequence[NDArray[np.int64]] | NDArray[np.int64]:
     if groups is None:
         return np.arange(n)
-    codes = _codes(groups)
+    codes = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 

@@ -140,7 +140,7 @@ def score_tables(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> 
         head: [_score(estimate, estimate.value) for estimate in estimates],
         f"{levels.pop() if len(levels) == 1 else ''} interval".strip(): [_interval(estimate) for estimate in estimates],
         _heading(scores): [_folds(estimate, scores) for estimate in estimates],
-        "training rows": [_training(estimate) for estimate in estimates],
+        "training rows": ["" if each.apparent is None else _score(each, each.apparent) for each in estimates],
         "baseline": [_score(estimate, estimate.baseline.value) if estimate.baseline else "" for estimate in estimates],
     }
     shown = {name: cells for name, cells in columns.items() if name == "" or any(cells)}
@@ -155,20 +155,15 @@ def _title(estimate: Estimate, methods: list[str]) -> str:
     return f"{title}, {estimate.method}" if len(methods) > 1 else title
 
 
-def _half(estimate: Estimate) -> float | None:
-    return (estimate.interval.high - estimate.interval.low) / 2 if estimate.interval else None
-
-
 def _score(estimate: Estimate, score: float) -> str:
-    return written(metric_of(estimate.metric).shown(score), _half(estimate))
+    return written(metric_of(estimate.metric).shown(score), estimate.resolution)
 
 
 def _interval(estimate: Estimate) -> str:
     if estimate.interval is None:
         return ""
-    return " to ".join(
-        written(end, _half(estimate)) for end in read_ends(metric_of(estimate.metric), estimate.interval)
-    )
+    ends = read_ends(metric_of(estimate.metric), estimate.interval)
+    return " to ".join(written(end, estimate.resolution) for end in ends)
 
 
 def _heading(scores: Sequence[FoldScore]) -> str:
@@ -187,10 +182,6 @@ def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
         return " ".join(_score(estimate, value) for value in values)
     ends = sorted((min(values), max(values)), key=metric_of(estimate.metric).shown)
     return " to ".join(_score(estimate, end) for end in ends)
-
-
-def _training(estimate: Estimate) -> str:
-    return "" if estimate.apparent is None else _score(estimate, estimate.apparent)
 
 
 def remarks(estimates: Sequence[Estimate], target: str | None = None) -> list[str]:

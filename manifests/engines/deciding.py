@@ -96,7 +96,8 @@ class StreamedPlan(Plan):
         self.ordered = Ordered(tuple(shards), types, tuple(self.key))
         self.ordered.check(self.spec.columns.grouped)
         self.digests = self.ordered.digests()
-        self._identify(type_names(_empty(types), self.spec), self.ordered.fingerprint(self.digests))
+        empty = pa.table({name: pa.array([], ARROW_TYPES[kind]) for name, kind in types.items()})
+        self._identify(type_names(empty, self.spec), self.ordered.fingerprint(self.digests))
 
     room: ExitStack  # closes where the rows are spilled
 
@@ -304,10 +305,6 @@ def require_any_engine(splitter: Any, name: str) -> None:
 
 def _nothing(schema: pa.Schema) -> pa.Table:
     return pa.table({field.name: pa.array([], field.type) for field in schema})
-
-
-def _empty(types: dict[str, str]) -> pa.Table:
-    return pa.table({name: pa.array([], ARROW_TYPES[kind]) for name, kind in types.items()})
 
 
 def _numbered(source: Source) -> Source:

@@ -52,7 +52,8 @@ class Spark:
         schema = ", ".join(f"`{name}` {SPARK_TYPES[arrow]}" for name, arrow in stored.items())
         made = Made(canonical, of_files=not _is_frame(source))
         frame = self._parts(source, list(canonical.used)).mapInArrow(made, schema)
-        ranges = max(1, -(-self._rows(source) // ordered.SHARD_ROWS))
+        rows = source.native.count() if source.n_rows is None else source.n_rows
+        ranges = max(1, -(-rows // ordered.SHARD_ROWS))
         written = folder / "ordered"
         in_order = frame.repartitionByRange(ranges, *key).sortWithinPartitions(*key)
         in_order.write.option("compression", "lz4").parquet(written.absolute().as_uri())
@@ -68,20 +69,14 @@ class Spark:
         if _is_frame(source):
             return source.native.select(*(f"`{name}`" for name in used))
         # Files are read by Arrow, not by Spark, whose types know neither nanoseconds nor unsigned numbers.
-        groups = [(file, group) for file in self._files(source) for group in range(_groups(file))]
+        sizes = {file: pa.parquet.read_metadata(file).num_row_groups for file in self._files(source)}
+        groups = [(file, group) for file, size in sizes.items() for group in range(size)]
         return self._session.createDataFrame(groups, "file string, part int").repartition(max(1, len(groups)))
-
-    def _rows(self, source: Source) -> int:
-        return source.native.count() if source.n_rows is None else source.n_rows
 
     def _files(self, source: Source) -> list[str]:
         if isinstance(source.native, str) and is_parquet(source.native):
             return [str(file) for file in data_files(source.native)]
         raise SplitError("Spark reads Parquet files, and its own data frames; pass one of them.")
-
-
-def _groups(file: str) -> int:
-    return int(pa.parquet.read_metadata(file).num_row_groups)
 
 
 def _is_frame(source: Source) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, fold_columns
+from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN
 from evenfold.manifests.plan import balanced_columns, used_columns
 from evenfold.manifests.state import State, bins_of, cell_counts, group_rows, groups_of, shares_of
+from evenfold.manifests.store.rows import assigned_codes
 from evenfold.manifests.tables.canonical import (
     amount,
     canonical_table,
@@ -323,14 +324,13 @@ class _Groups:
         self.known = table
         self.column = dealing.arrival.table.select([dealing.manifest.spec.columns.group]).rename_columns(["group"])
         self.place = positions_in(table.select(["group"]), self.column)
-        self.fold_columns = fold_columns(table.column_names)
         self.table: pa.Table = table
 
     def codes(self) -> NDArray[np.int64]:
         """Return the code of each new row (rows by repeats), and let ``table`` grow by the new groups."""
         fresh = np.flatnonzero(self.place < 0)
         codes, groups = groups_of(self.column.take(fresh))
-        folds, generation = self._known_folds(), self.dealing.manifest.generation + 1
+        folds, generation = assigned_codes(self.known), self.dealing.manifest.generation + 1
         packed = self.dealing.packed(fresh, codes, groups.column(0))
         all_folds = np.vstack([folds, packed])
         self.table = pa.concat_tables([self.known, group_rows(groups, packed, self.known, generation)]).combine_chunks()
@@ -339,9 +339,6 @@ class _Groups:
         # Of the known rows as well: merged() compares it with the codes that these have.
         self._fold_of_row = all_folds[place]
         return self._fold_of_row[self.arrival.new]
-
-    def _known_folds(self) -> NDArray[np.int64]:
-        return np.column_stack([self.known.column(name).to_numpy().astype(np.int64) for name in self.fold_columns])
 
     def merged(self, policy: Merged) -> tuple[pa.Table | None, tuple[str, ...]]:
         """Return the keys of rows to quarantine, and what is to be said: groups whose rows lie in several folds."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evenfold.estimates.comparison import Comparison
-from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.estimates.results import Estimate, FoldScore
@@ -34,10 +33,6 @@ from .words import look_words, once, optimism, written
 SAME, UNTOLD = "no difference", "cannot be told"
 
 
-def _shown(reading: Metric, score: float, half: float | None = None) -> str:
-    return written(reading.shown(score), half)
-
-
 # ---------------------------------------------------------------- two models
 
 
@@ -49,8 +44,9 @@ def comparison_page(
     tiles, rows = [], []
     for comparison in comparisons:
         reading, better = metric_of(comparison.metric), _better(comparison, names)
-        move = written(abs(comparison.difference), _half(comparison))
-        scores = " and ".join(_shown(reading, score, _half(comparison)) for score in (comparison.a, comparison.b))
+        half = _half(comparison)
+        move = written(abs(comparison.difference), half)
+        scores = " and ".join(written(reading.shown(score), half) for score in (comparison.a, comparison.b))
         tiles.append(Tile(better, f"{reading.title}: {scores}", f"apart by {move}"))
         interval, test = comparison.interval, comparison.test
         rows.append([

@@ -60,6 +60,7 @@ def report_html(
 def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | None = None) -> Page:
     """Return what the page of a split says."""
     manifest = seen.manifest
+    tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), _audit_tile(audit)]
     pictures = split_pictures(seen)
     sections = [Section(name, picture.title, [picture, *_beside(seen, name)]) for name, picture in pictures.items()]
     if seen.parts:
@@ -71,7 +72,7 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         # Draws are random, and what comes later differs: only dealt folds are held against random ones.
         verdict=verdict_of(seen.balance if isinstance(manifest.membership, Labels) else None, audit),
         lead=_lead(seen),
-        tiles=_tiles(seen, audit),
+        tiles=[tile for tile in tiles if tile is not None],
         findings=remarks_of(audit),
         sections=sections,
         details=[*_details(seen, audit), *_evaluations(origin)],
@@ -157,11 +158,6 @@ def _left_out(manifest: Manifest) -> str:
     are = "is left out: its" if rows == 1 else "are left out: their"
     names = listed(manifest.spec.columns.entities)
     return f" {counted(rows, 'row')} {are} {names} are in different folds." if rows else ""
-
-
-def _tiles(seen: SplitData, audit: Audit | None) -> list[Tile]:
-    tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), _audit_tile(audit)]
-    return [tile for tile in tiles if tile is not None]
 
 
 def _size_tile(seen: SplitData) -> Tile | None:
@@ -262,8 +258,9 @@ def _attributes(balance: BalanceReport) -> Iterator[Table]:
 
 def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     manifest = seen.manifest
+    folds = _folds_table(seen.balance, split_names(manifest))
     blocks: list[tuple[str, str, Sequence[Block]]] = [
-        *([] if seen.parts else [("folds", _folds_title(seen), [_folds(seen)])]),
+        *([] if seen.parts else [("folds", _folds_title(seen), [folds])]),
         ("balance", "How even, in figures", _figures_of(seen.balance)),
         ("codes", "Rows of each fold or part", [_sizes(manifest)]),
         *([("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
@@ -278,10 +275,6 @@ def _folds_title(seen: SplitData) -> str:
     spread = f"{rows[0]:,} to {counted(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
     spread = f"{counted(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
     return f"Every {unit_of(seen)} ({seen.manifest.n_splits:,}: {spread})"
-
-
-def _folds(seen: SplitData) -> Table:
-    return _folds_table(seen.balance, split_names(seen.manifest))
 
 
 def _folds_table(report: BalanceReport, names: list[str]) -> Table:

@@ -61,16 +61,13 @@ def lower_bound(aim: Aim, known: float, stream: Stream) -> float:
     """
     if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:
         return known
-    simple = max(_rounding_bound(aim), *(_holding_bound(aim, entry) for entry in _largest(aim)))
+    largest = np.argsort(-aim.sizes, kind="stable")[:3].tolist()
+    simple = max(_rounding_bound(aim), *(_holding_bound(aim, entry) for entry in largest))
     if aim.sizes.size > MOST_ENTRIES or simple >= known:
         return simple
     good = min(known, best_of_starts(aim, stream, DEFAULT_EFFORT).cost)
     searched = best_packing(aim, good).bound
     return max(simple, searched if searched >= good * CLOSE else covering_bound(aim, good))
-
-
-def _largest(aim: Aim) -> list[int]:
-    return [int(entry) for entry in np.argsort(-aim.sizes, kind="stable")[:3]]
 
 
 def _rounding_bound(aim: Aim) -> float:

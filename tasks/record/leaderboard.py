@@ -67,7 +67,8 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     runs = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{asked}", most)
     ranked = [_judgement(run, asked, home) for run in runs if _value(run, HEADLINE + asked) is not None]
     if not ranked:
-        raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {asked!r}; say {_or(known)}.")
+        others = " or ".join(known)
+        raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {asked!r}; say {others}.")
     return Leaderboard(
         split=f"{manifest.name} {manifest.version}",
         split_id=manifest.split_id,
@@ -132,7 +133,3 @@ def _page_of(tracker: Tracker, run_id: str) -> str:
     if tracker.home.tracks_here:
         return f"../../../{run_id}/artifacts/report.html"
     return run_page(tracker.experiment_id, run_id, "artifacts/report.html", server_of(tracker.home))
-
-
-def _or(names: list[str]) -> str:
-    return " or ".join(names)

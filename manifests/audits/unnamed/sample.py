@@ -238,14 +238,10 @@ def column_of(name: str, column: pa.ChunkedArray) -> Column:
 
 
 def _floats(column: pa.ChunkedArray) -> Array:
-    values = to_numpy(
-        pc.cast(column, pa.float64(), safe=False) if not pa.types.is_boolean(column.type) else _bits(column)
-    )
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    values = to_numpy(pc.cast(column, pa.float64(), safe=False))
     return np.clip(np.where(np.isfinite(values), values, np.nan), -LARGEST, LARGEST)
-
-
-def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.int8()).cast(pa.float64())
 
 
 def target_of(name: str, column: pa.ChunkedArray) -> Target:
