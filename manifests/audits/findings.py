@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evenfold.manifests.strict import Strict
 from evenfold.splitters.display import Displayed
-from evenfold.splitters.errors import SplitError
+from evenfold.splitters.errors import SplitError, meant
 
 from .rules import CODES, RULES
 
@@ -184,8 +183,8 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
     checks = {code: check for check, code in CODES.items()}
     for name, reason in ignore.items():
         if name not in checks and name not in CODES:
-            nearest = difflib.get_close_matches(name, [*checks, *CODES], n=2, cutoff=0.4)
-            raise SplitError(f"there is no check {name!r}; did you mean {' or '.join(nearest) or 'EF101'}?")
+            hint = meant(name, [*checks, *CODES]) or "did you mean EF101?"
+            raise SplitError(f"there is no check {name!r}; {hint}")
         if not isinstance(reason, str) or len(reason.split()) < 3:
             raise SplitError(f"{name} is ignored with the reason {reason!r}; say why in three words or more.")
     return {checks.get(name, name): reason for name, reason in ignore.items()}
@@ -198,8 +197,7 @@ def _changed(gate: Gate, limit: Any) -> Gate | None:
 def _require_gate(name: str) -> None:
     known = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
     if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose of {', '.join(known)}."
+        hint = meant(name, known) or f"choose of {', '.join(known)}."
         raise SplitError(f"there is no gate {name!r}; {hint}")
 
 
