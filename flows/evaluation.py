@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec, Problem
@@ -17,8 +16,9 @@ from evenfold.reports.page import listed
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
-from evenfold.tasks.fits import fit_final, fit_holdout, split_title
+from evenfold.tasks.fits import fit_final, fit_holdout
 from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
+from evenfold.tasks.parameters import Folder
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import answer_look, record_look, record_look_scores
 from evenfold.tasks.runtime.files import from_anywhere
@@ -119,7 +119,7 @@ def run_evaluation(
     spec: Any,
     recipe: ModelSpec,
     *,
-    manifest: SplitRef | str | Path | None,
+    manifest: Folder | None,
     on: str,
     reason: str,
     interval: Any,
@@ -231,7 +231,7 @@ def _models(split: SplitRef, recipe: ModelSpec, log_models: str) -> dict[str, Fi
     models = {} if log_models == "none" else {"all rows": run(fit_final, split, recipe)}
     if log_models == "all":
         manifest = split.manifest()
-        models |= {split_title(manifest, i): run(fit_final, split, recipe, i) for i in split.splits()}
+        models |= {manifest.membership.split_title(i): run(fit_final, split, recipe, i) for i in split.splits()}
     return models
 
 

@@ -16,7 +16,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
-from evenfold.tasks.parameters import DataEngine, Memory, Merged
+from evenfold.tasks.parameters import DataEngine, Folder, Memory, Merged
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
@@ -55,7 +55,7 @@ def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memo
 
 
 def run_extension(
-    manifest: SplitRef | str | Path, data: str, batch: bool, merged: Merged, max_missing: float, memory: Memory = None
+    manifest: Folder, data: str, batch: bool, merged: Merged, max_missing: float, memory: Memory = None
 ) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
     folder = manifest_folder(manifest)
@@ -93,7 +93,7 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
         return Split(ref, made.cached or ref.reused, balance_of(ref, memory))
 
 
-def split_given(manifest: SplitRef | str | Path, data: str) -> Split:
+def split_given(manifest: Folder, data: str) -> Split:
     """Return the split that a manifest holds already."""
     folder = manifest_folder(manifest)
     ref = SplitRef.of(StoredManifest(folder).prove(), folder, from_anywhere(data), True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from math import nan
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from evenfold.estimates import (
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_inner, require_inner
 from evenfold.tasks.outcomes import Evaluated, InnerResult, NestedChoice, SplitRef, Tried
+from evenfold.tasks.parameters import Folder
 from evenfold.tasks.record.looks import record_tuning
 from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
@@ -74,7 +74,7 @@ def run_tuning(
     recipe: ModelSpec,
     grid: Any,
     *,
-    manifest: SplitRef | str | Path | None,
+    manifest: Folder | None,
     n_random: int | None,
     metric: str | None,
     one_standard_error: bool,

@@ -27,7 +27,7 @@ from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
 from .outcomes import Growth, SplitRef
-from .parameters import Data, Memory, Merged
+from .parameters import Data, Memory, Merged, OfSplit
 from .references import manifest_folder
 from .results.store import results_of
 from .runtime.files import asking, from_anywhere, write_aside
@@ -143,7 +143,7 @@ def _extension(
 
 @step(run_name=lambda manifest, **_: f"extend {manifest_folder(manifest).parent.name}", retries=0)
 def extend(
-    manifest: SplitRef | str | Path,
+    manifest: SplitRef | OfSplit | str | Path,
     data: Data,
     *,
     batch: bool = False,

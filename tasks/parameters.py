@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
@@ -101,6 +101,16 @@ def _grid(given: Any) -> Any:
 
 SeveralNames = str | Sequence[str]
 
+
+@runtime_checkable
+class OfSplit(Protocol):
+    """What the flows return: each says which split it is about."""
+
+    @property
+    def split(self) -> SplitRef:
+        """The split."""
+
+
 Data = Annotated[
     Any,
     Field(description="Parquet or CSV file, a folder or a glob of them; in Python also a frame."),
@@ -108,7 +118,7 @@ Data = Annotated[
     Flag(argument="FILE"),
 ]
 Folder = Annotated[
-    "str | SkipJsonSchema[Path] | SkipJsonSchema[SplitRef]",
+    "str | SkipJsonSchema[Path] | SkipJsonSchema[SplitRef] | SkipJsonSchema[OfSplit]",
     BeforeValidator(_folder),
     Field(description="Folder of a manifest, or the name of a split: NAME@1.0."),
 ]

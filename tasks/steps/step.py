@@ -30,7 +30,6 @@ from evenfold.tasks.runtime.stopping import at_work_on, halt_where_stopping
 from prefect import Task, tags, unmapped
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
-from prefect.results import ResultRecordMetadata
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
 from prefect.tasks import TaskRunNameCallbackWithParameters
@@ -116,7 +115,7 @@ def keep(key: str, value: Outcome) -> None:
     """Keep a result here under its key, as Prefect's tasks do."""
     path = Home.here().results / key
     # A store of Prefect's would write the same after it had looked up four times what links the folders are.
-    about = ResultRecordMetadata(serializer=JSONSerializer(), storage_key=str(path.resolve()))
+    about = {"serializer": JSONSerializer(), "storage_key": str(path.resolve())}
     record: Any = prefect.results.ResultRecord(result=value, metadata=about)  # type: ignore[attr-defined]
     write_aside(path, lambda aside: aside.write_bytes(record.serialize()))
 

@@ -71,3 +71,20 @@ def test_every_flow_that_fits_a_model_takes_it(passengers: Path) -> None:
     assert retrain(passengers, model=LOGISTIC, **asked).registered is not None
     for flow in (evaluate, tune, retrain):
         assert "impute" in flow.parameters.properties
+
+
+def test_a_deployed_retraining_loads_the_model_that_fills_missing_numbers(
+    home: Home, passengers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it loads is read as anybody's file; next week the champion is scored on the rows that it has not seen."""
+    monkeypatch.setenv("EVENFOLD_CLOSED", "1")
+    monkeypatch.setenv("EVENFOLD_DATA_ROOTS", str(passengers.parent))
+    spec = {"name": "sailings", "columns": {"key": "id", "target": "survived"}, "strategy": "KFold"}
+    model = {"estimator": LOGISTIC, "impute": "median"}
+    table = pd.read_csv(passengers)
+    table[:150].to_csv(passengers, index=False)
+    assert retrain(str(passengers), spec, model, engine="plain").registered is not None
+    table.to_csv(passengers, index=False)
+    stored = retrain(str(passengers), spec, model, engine="plain").stored_champion
+    assert (stored.rows, stored.why) == (50, "")
+    assert stored.score is not None
