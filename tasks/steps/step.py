@@ -115,7 +115,7 @@ def keep(key: str, value: Outcome) -> None:
     """Keep a result here under its key, as Prefect's tasks do."""
     path = Home.here().results / key
     # A store of Prefect's would write the same after it had looked up four times what links the folders are.
-    about = {"serializer": JSONSerializer(), "storage_key": str(path.resolve())}
+    about: Any = {"serializer": JSONSerializer(), "storage_key": str(path.resolve())}
     record: Any = prefect.results.ResultRecord(result=value, metadata=about)  # type: ignore[attr-defined]
     write_aside(path, lambda aside: aside.write_bytes(record.serialize()))
 
