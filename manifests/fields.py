@@ -112,7 +112,7 @@ class Columns(Strict):
     @property
     def shared_out(self) -> list[str]:
         """The columns of which every fold is to have its share: those to stratify by, else the target, if any."""
-        return [name for name in self.stratify or [self.target] if name]
+        return [name for name in (*self.stratify, None if self.stratify else self.target) if name]
 
     def roles(self) -> list[str]:
         """Return every named column, each once."""
