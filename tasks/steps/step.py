@@ -283,7 +283,7 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
     @wraps(fn)
     def perform(*args: P.args, **kwargs: P.kwargs) -> R:
         started = time.monotonic()
-        with at_work_on(_task_run()):
+        with at_work_on(_task_run()), naming_once():
             value = fn(*args, **kwargs)
         key = _key_of_run(fn)
         if key is not None and isinstance(value, Outcome):
