@@ -12,15 +12,14 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.intervals.rows import LEAST_STRETCHES, cancels, scatter, standard_error
-from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.intervals.splits import around, corrected_resampled_t
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
-from scipy import stats
 
 from .draws import score_answers
-from .results import Baseline, Estimate, Interval, in_percent, rounded
+from .results import Baseline, Estimate, in_percent, rounded
 
 MEAN, LAST, MOST_FREQUENT = "the mean", "the last value", "the most frequent class"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
@@ -76,8 +75,10 @@ def best_baseline(
     if not defined:
         return None
     score, name = max(defined)
+    if level is None:
+        return Baseline(name, score, value - score)
     other = replace(evidence, predictions=predictions[name])
-    interval = None if level is None else _interval(evidence, other, value - score, level)
+    interval = around(value - score, _spread(evidence, other), level, "paired rows, corrected for training")
     return Baseline(name, score, value - score, interval)
 
 
@@ -90,14 +91,6 @@ def _value(evidence: Evidence) -> float:
         assert evidence.predictions is not None
         folds = evidence.predictions.groupby(["repeat", "fold"])
         return float(np.nanmean([evidence.score(part) for _, part in folds]))
-
-
-def _interval(ours: Evidence, other: Evidence, difference: float, level: float) -> Interval | None:
-    spread = _spread(ours, other)
-    if spread is None:
-        return None
-    half = float(stats.t.ppf(0.5 + level / 2, spread[1])) * spread[0]
-    return Interval(difference - half, difference + half, level, "paired rows, corrected for training")
 
 
 def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Declined, per_row
 from evenfold.estimates.intervals.rows import cancels, moves, scatter, standard_error, too_few
-from evenfold.estimates.intervals.splits import CorrectedT, corrected_resampled_t
+from evenfold.estimates.intervals.splits import CorrectedT, Spread, around, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
@@ -123,8 +123,8 @@ def compare(
     training = _training(a, tested, n_train)
     se = _of_recipes(of_rows, training, test)
     method = "paired stretches of time" if ordered else "paired rows"
-    interval = _interval(difference, se, level, "these recipes on new data", f"{method}, corrected for training")
-    of_models = _interval(difference, of_rows, level, "these fitted models", method)
+    interval = around(difference, se, level, f"{method}, corrected for training", "these recipes on new data")
+    of_models = around(difference, of_rows, level, method, "these fitted models")
     if training.alone:
         interval = of_models
     p, verdict = None if se is None else p_of(difference, *se), _verdict(interval, margin)
@@ -201,7 +201,6 @@ def _training(a: pd.DataFrame, tested: pd.Series[int], n_train: float | None) ->
 
 
 SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far another sample would be off."
-Spread = tuple[float, float]  # a standard error and its degrees of freedom
 
 
 def _of_recipes(of_rows: Spread | None, training: _Training, test: CorrectedT | None) -> Spread | None:
@@ -210,13 +209,6 @@ def _of_recipes(of_rows: Spread | None, training: _Training, test: CorrectedT | 
         return None if test is None else (test.se, test.df)
     se, df = of_rows[0] * sqrt(training.inflation), of_rows[1]
     return (test.se, test.df) if training.repeats > 1 and test is not None and test.se > se else (se, df)
-
-
-def _interval(difference: float, spread: Spread | None, level: float, of: str, method: str) -> Interval | None:
-    if spread is None:
-        return None
-    half = float(stats.t.ppf(0.5 + level / 2, spread[1])) * spread[0]
-    return Interval(difference - half, difference + half, level, method, of=of)
 
 
 def p_of(difference: float, se: float, df: float) -> float:

@@ -16,7 +16,7 @@ from evenfold.reports.page import listed
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
-from evenfold.tasks.fits import fit_final, fit_holdout, split_title
+from evenfold.tasks.fits import fit_final, fit_holdout
 from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
 from evenfold.tasks.parameters import Folder
 from evenfold.tasks.record.evaluations import record_evaluation
@@ -231,7 +231,7 @@ def _models(split: SplitRef, recipe: ModelSpec, log_models: str) -> dict[str, Fi
     models = {} if log_models == "none" else {"all rows": run(fit_final, split, recipe)}
     if log_models == "all":
         manifest = split.manifest()
-        models |= {split_title(manifest, i): run(fit_final, split, recipe, i) for i in split.splits()}
+        models |= {manifest.membership.split_title(i): run(fit_final, split, recipe, i) for i in split.splits()}
     return models
 
 

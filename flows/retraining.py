@@ -88,7 +88,7 @@ def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
         f"## The candidate\n\n{estimate_table(estimates)}",
         f"## The stored champion\n\n{_stored_champion(outcome)}",
         f"## The new model\n\n{_told(outcome.checked)}" if outcome.checked else "",
-        f"## The rule\n\n{decision.rule}",
+        f"## The rule\n\n{decision.rule}" if decision.rule else "",
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
+from evenfold.manifests.strict import Strict
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
 
 def _number(value: Any) -> Any:
@@ -34,12 +35,6 @@ _LIMITS = {"anyOf": [{"type": "number"}, {"enum": ["off", False]}]}
 GateLimits = Mapping[str, Annotated[float | Literal["off"], BeforeValidator(_limit), WithJsonSchema(_LIMITS)]]
 Length = Annotated[float | str, BeforeValidator(_length)]
 Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" for 5: a seed decides folds
-
-
-class Strict(BaseModel):
-    """Frozen, and without fields that it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Columns(Strict):

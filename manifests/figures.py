@@ -6,19 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict, get_origin, get_type_hints
 
+from evenfold.manifests.strict import Strict
 from evenfold.splitters.display import Displayed
-from pydantic import BaseModel, ConfigDict
 
 
-class Reach(BaseModel):
+class Reach(Strict):
     """The cost of a grouped split, and a cost that no assignment of the same whole groups is below.
 
     ``cost`` = ``size_term`` + ``class_term`` + ``missing``, as the strategy weighs them: sizes, class shares, and how
     many times a fold lacks a class that enough groups have. ``gap`` = cost - lower_bound, and ``optimal`` only where
     that is proved to be nothing. Of a grown split the bound is that of all groups dealt out anew.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cost: float
     size_term: float
@@ -46,15 +44,13 @@ Distributed = tuple[Figures, list[Figures]]  # over all rows in use, and over th
 NUMBERS: tuple[str, ...] = tuple(name for name, kind in get_type_hints(Figures).items() if get_origin(kind) is not list)
 
 
-class RowsBalance(BaseModel):
+class RowsBalance(Strict):
     """A set of rows: how many, and how their target is distributed.
 
     ``wanted``: the rows that it was to have, where rows were shared out; they need not be whole. ``ks`` is the largest
     difference between its cumulative distribution and that of all rows (0..1); ``wasserstein`` the area between the
     two, in units of the target. ``shares`` are of each class, in its order. One row has no ``sd``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rows: int
     wanted: float | None = None
@@ -80,14 +76,12 @@ class PartBalance(RowsBalance):
     name: str
 
 
-class AttributeBalance(BaseModel):
+class AttributeBalance(Strict):
     """How the levels of a column that decides nothing are shared out.
 
     ``shares`` are of the ``levels`` over all rows in use; ``places`` those of each fold and part, in the order of
     ``BalanceReport.measured``; ``worst`` is the largest difference between the two.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     levels: list[str]
     shares: list[float]
@@ -95,7 +89,7 @@ class AttributeBalance(BaseModel):
     worst: float
 
 
-class BalanceReport(Displayed, BaseModel):
+class BalanceReport(Displayed, Strict):
     """How even a manifest is: every fold and part, and the worst of each figure as one number.
 
     All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
@@ -107,8 +101,6 @@ class BalanceReport(Displayed, BaseModel):
     whole groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often
     tested group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     split_id: str
     target: str | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hmac
 import os
 import re
@@ -18,10 +17,12 @@ from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strateg
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.documents import read_document, require_bounded
+from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from .fields import Columns, GateLimits, KeyEncoding, Length, LockedPart, Strict, Whole
+from .fields import Columns, GateLimits, KeyEncoding, Length, LockedPart, Whole
+from .strict import Strict
 
 # What pydantic calls the types of a union; columns may be called "speed [m/s]", or float.
 _TAGGED = (
@@ -276,8 +277,7 @@ def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel
         return f"there is no field {name!r} in {where}; it belongs in columns."
     if model is SplitSpec and any(name in strategy._get_param_names() for strategy in all_strategies().values()):
         return f"there is no field {name!r} in {where}; write params: {{{name}: {shown(repr(given))}}}."
-    nearest = difflib.get_close_matches(name, model.model_fields, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(model.model_fields)}."
+    hint = meant(name, model.model_fields, most=1, cutoff=0.6, show=repr) or f"it has {', '.join(model.model_fields)}."
     return f"there is no field {name!r} in {where}; {hint}"
 
 
@@ -304,10 +304,7 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
     known = set(strategy._get_param_names())
     for name in params:
         if name not in known:
-            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = (
-                f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(sorted(known - {'random_state'}))}."
-            )
+            hint = meant(name, known, most=1) or f"it has {', '.join(sorted(known - {'random_state'}))}."
             raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
     missing = sorted(known - {"random_state"} - params.keys() - _defaults(strategy).keys())
     if missing:

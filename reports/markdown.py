@@ -35,12 +35,11 @@ def linked(links: Mapping[str, str]) -> str:
     return " · ".join(f"[{text}]({address})" if address else text for text, address in links.items())
 
 
-def split_report(split: Mapping[str, Any], report: BalanceReport, estimates: Sequence[Estimate] = ()) -> str:
-    """Return the split's identity, how even it is, and the estimates that rest on it."""
+def split_report(split: Mapping[str, Any], report: BalanceReport) -> str:
+    """Return the split's identity, and how even it is."""
     head = f"# {split['name']} {split['version']}: {split['strategy']}, {report.n_rows:,} rows\n"
     names = f"`split_id {split['split_id']}`\n\n`plan_id {split['plan_id']}`\n\n{split['uri']}"
-    parts = [head, *([estimate_table(estimates)] if estimates else []), figures_table(report)]
-    return "\n\n".join([*parts, balance_table(report, MOST_FOLDS), names])
+    return "\n\n".join([head, figures_table(report), balance_table(report, MOST_FOLDS), names])
 
 
 def figures_table(report: BalanceReport) -> str:

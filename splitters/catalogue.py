@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from .base import Splitter
-from .errors import SplitError
+from .errors import SplitError, meant
 from .importing import Role, refusal, resolve
 
 
@@ -63,7 +62,6 @@ def strategy_named(name: str) -> type[Splitter]:
         return own
     known = all_strategies()
     if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose {', '.join(known)}."
+        hint = meant(name, known) or f"choose {', '.join(known)}."
         raise SplitError(f"there is no strategy {name!r}; {hint}")
     return known[name]

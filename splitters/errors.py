@@ -1,4 +1,9 @@
-"""What every error of the package is, and the one that every strategy raises."""
+"""What every error of the package is, the one that every strategy raises, and what a misspelt name may mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 
 
 class EvenfoldError(Exception):
@@ -12,3 +17,11 @@ class EvenfoldError(Exception):
 
 class SplitError(EvenfoldError, ValueError):
     """Rows cannot be split as asked: what is wrong, in numbers, then what would work."""
+
+
+def meant(
+    name: str, known: Iterable[str], *, most: int = 2, cutoff: float = 0.4, show: Callable[[str], str] = str
+) -> str:
+    """Return ``did you mean a or b?`` of the known names that are like ``name``; nothing where none is."""
+    close = get_close_matches(name, known, n=most, cutoff=cutoff)
+    return f"did you mean {' or '.join(map(show, close))}?" if close else ""

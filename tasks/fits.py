@@ -18,7 +18,6 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.models.importance import MOST_FOLDS
-from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError, Splitter
 from numpy.typing import NDArray
 
@@ -46,11 +45,6 @@ from .work import (
 )
 
 
-def split_title(manifest: Manifest, i: int) -> str:
-    """Return what people call split ``i``."""
-    return manifest.membership.split_title(i)
-
-
 def _tags(split: SplitRef, *_: Any, **__: Any) -> list[str]:
     return [f"split:{split.name}", f"strategy:{split.strategy} v{split.algorithm_version}"]
 
@@ -60,7 +54,7 @@ def _fold_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
 
 
 def _fold_title(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
-    return f"fit {split_title(work_of(split, model).manifest, i)}"
+    return f"fit {work_of(split, model).manifest.membership.split_title(i)}"
 
 
 @step(key_of=_fold_key, run_name=_fold_title, run_tags=_tags)
@@ -72,13 +66,13 @@ def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLi
     """
     work = work_of(split, model)
     key = _unchanged(fit_fold, key_of_split(work, i))
-    return within(time_limit, split_title(work.manifest, i), _fit_fold, split, i, model, key)
+    return within(time_limit, work.manifest.membership.split_title(i), _fit_fold, split, i, model, key)
 
 
 def _fit_fold(split: SplitRef, i: int, model: Any, key: str) -> FoldResult:
     work = work_of(split, model)
     if work.by_batches:
-        memory, title = Settings.here().memory, split_title(work.manifest, i)
+        memory, title = Settings.here().memory, work.manifest.membership.split_title(i)
         score, predictions, *_ = fit_one_by_batches(split, i, work.problem.model, memory, title)
     else:
         score, predictions = _scored(work, i)
@@ -102,8 +96,8 @@ def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
     with limited(fair_threads()):
         return fit_and_score(
             work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
-            name=split_title(work.manifest, i), repeat=repeat, fold=fold, inner=work.inner, validation=work.validation,
-            importance=i < MOST_FOLDS,
+            name=work.manifest.membership.split_title(i), repeat=repeat, fold=fold, inner=work.inner,
+            validation=work.validation, importance=i < MOST_FOLDS,
         )  # fmt: skip
 
 
@@ -271,7 +265,7 @@ def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeL
     """
     work = work_of(split, model)
     key = _unchanged(fit_inner, key_of_inner(work, i))
-    return within(time_limit, f"inside {split_title(work.manifest, i)}", _fit_inner, split, i, model, key)
+    return within(time_limit, f"inside {work.manifest.membership.split_title(i)}", _fit_inner, split, i, model, key)
 
 
 def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
@@ -283,7 +277,7 @@ def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
         frames = [
             fit_predictions(
                 problem.model, problem, train[inside], train[out], seed=seed, fold=fold, inner=work.inner,
-                name=f"inner fold {fold} of {split_title(work.manifest, i)}",
+                name=f"inner fold {fold} of {work.manifest.membership.split_title(i)}",
             )
             for fold, (inside, out) in enumerate(pairs)
         ]  # fmt: skip
@@ -362,7 +356,7 @@ def _final_key(split: SplitRef, model: Any = None, i: int | None = None, **_: An
 
 
 def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:
-    name = "all rows" if i is None else split_title(work_of(split, model).manifest, i)
+    name = "all rows" if i is None else work_of(split, model).manifest.membership.split_title(i)
     return f"fit the model of {name}"
 
 

@@ -27,8 +27,8 @@ class Outcome(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True, defer_build=True)
 
     def intact(self) -> bool:
-        """Return whether everything that it names still lies there, undamaged."""
-        return True
+        """Return whether every file that it names still lies there, undamaged."""
+        return all(value.intact() for _, value in self if isinstance(value, KeptFile))
 
 
 class SplitRef(Outcome):
@@ -144,19 +144,11 @@ class FoldResult(Fit):
     predictions: KeptFile
     peak_memory_mb: float = 0.0
 
-    def intact(self) -> bool:
-        """Return whether the predictions still lie there, undamaged."""
-        return self.predictions.intact()
-
 
 class Refit(Fit):
     """A further model that an interval asks for: its predictions in a file."""
 
     predictions: KeptFile
-
-    def intact(self) -> bool:
-        """Return whether the predictions still lie there, undamaged."""
-        return self.predictions.intact()
 
 
 class InnerResult(Fit):
@@ -165,20 +157,12 @@ class InnerResult(Fit):
     predictions: KeptFile
     n_fits: int
 
-    def intact(self) -> bool:
-        """Return whether the predictions still lie there, undamaged."""
-        return self.predictions.intact()
-
 
 class FoldsResult(Fit):
     """The models of a block of splits: their scores, and their predictions in one file."""
 
     scores: list[FoldScore]
     predictions: KeptFile
-
-    def intact(self) -> bool:
-        """Return whether the predictions still lie there, undamaged."""
-        return self.predictions.intact()
 
 
 class DrawsResult(Fit):
@@ -189,10 +173,6 @@ class DrawsResult(Fit):
     scores: KeptFile
     losses: KeptFile
 
-    def intact(self) -> bool:
-        """Return whether both files still lie there, undamaged."""
-        return self.scores.intact() and self.losses.intact()
-
 
 class FinalModel(Outcome):
     """A fitted model in a skops file, and how many rows it learned from; ``learnt``: its key without metrics."""
@@ -201,10 +181,6 @@ class FinalModel(Outcome):
     file: KeptFile
     n_train: int
     learnt: str = ""
-
-    def intact(self) -> bool:
-        """Return whether the model still lies there, undamaged."""
-        return self.file.intact()
 
 
 class Evaluated(Outcome):

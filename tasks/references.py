@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import Any
 
 from evenfold.manifests import read_header
 from evenfold.splitters import SplitError
+from evenfold.splitters.errors import meant
 from evenfold.tasks.runtime.home import Home
 
 SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
@@ -61,9 +61,8 @@ def _returned_folder(given: object) -> Path:
 def _unknown(home: Home, path: Path) -> Path:
     """Return the path as it is; raises SplitError where it looks like the name of a split, with the nearest."""
     names = [folder.name for folder in home.splits.glob("*") if folder.is_dir()]
-    close = difflib.get_close_matches(str(path), names, n=2, cutoff=0.6)
-    if close:
-        raise SplitError(f"there is no split {str(path)!r}; did you mean {' or '.join(close)}?")
+    if hint := meant(str(path), names, cutoff=0.6):
+        raise SplitError(f"there is no split {str(path)!r}; {hint}")
     return path
 
 

@@ -22,6 +22,16 @@ STRATIFIED = (
 )
 ALIKE = "every split has the same score, so their spread says nothing of how far the value is from the truth."
 
+Spread = tuple[float, float]  # a standard error and its degrees of freedom
+
+
+def around(value: float, spread: Spread | None, level: float, method: str, of: str = "") -> Interval | None:
+    """Return Student's t interval around a value; None where nothing says how far it is off."""
+    if spread is None:
+        return None
+    half = float(stats.t.ppf(0.5 + level / 2, spread[1])) * spread[0]
+    return Interval(value - half, value + half, level, method, of=of)
+
 
 @dataclass(frozen=True)
 class CorrectedT:

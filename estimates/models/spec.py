@@ -6,7 +6,6 @@ import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import accumulate
 from math import isinf
 from pathlib import Path
@@ -20,6 +19,7 @@ from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import reason_of, require_readable
 from evenfold.splitters.documents import read_document, require_bounded
+from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, refusal, require_trusted, resolve
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -77,9 +77,8 @@ def nearest(name: str, among: Iterable[str]) -> str:
     """Return ``; did you mean 'a' or 'b'?`` with the closest of ``among``, or their list where none is close."""
     names = [str(name) for name in among]
     by_lower = {known.lower(): known for known in reversed(names)}
-    close = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
-    if close:
-        return f"; did you mean {' or '.join(repr(name) for name in close)}?"
+    if hint := meant(name.lower(), by_lower, most=3, cutoff=0.6, show=lambda match: repr(by_lower[match])):
+        return f"; {hint}"
     shown = ", ".join(names[:12])
     return f"; choose one of {shown}{' …' if len(names) > 12 else ''}." if names else "."
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import re
@@ -213,11 +212,10 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names; raises SplitError for one that none has, with the nearest."""
         if self.get_command(ctx, args[0]) is None:
-            from evenfold.splitters import SplitError
+            from evenfold.splitters.errors import SplitError, meant
 
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2, cutoff=0.5)
-            meant = f"did you mean {' or '.join(near)}?" if near else "evenfold --help lists those that there are."
-            raise SplitError(f"there is no command {args[0]!r}; {meant}")
+            hint = meant(args[0], self.list_commands(ctx), cutoff=0.5) or "evenfold --help lists those that there are."
+            raise SplitError(f"there is no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from evenfold.manifests.state import State
 from evenfold.manifests.store.load import outline
 from evenfold.manifests.store.rows import assigned_codes, digested
 from evenfold.manifests.store.tables import write_parquet
-from evenfold.manifests.store.write import appear, described, entry_of, linked, write_header
+from evenfold.manifests.store.write import appear, described, linked, write_described
 from evenfold.manifests.tables.keys import key_names, positions_in
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
@@ -253,8 +252,4 @@ def _fill(
     rows = digested(aside, [*(entry["path"] for entry in files), *tables], key_names(child.spec))
     quarantined.append(rows.statuses.get(QUARANTINED, 0))
     description = described(child, rows)
-    metadata = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
-    for name, table in tables.items():
-        write_parquet(table.replace_schema_metadata(metadata), aside / name)
-        files.append(entry_of(aside / name, table))
-    write_header(aside, {**description, "files": files})
+    write_described(aside, description, files, tables.items())

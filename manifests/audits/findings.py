@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
+from evenfold.manifests.strict import Strict
 from evenfold.splitters.display import Displayed
-from evenfold.splitters.errors import SplitError
-from pydantic import BaseModel, ConfigDict
+from evenfold.splitters.errors import SplitError, meant
 
 from .rules import CODES, RULES
 
@@ -74,15 +73,13 @@ Outcome = Found | NotAsked | None
 Check = Callable[[], Outcome]
 
 
-class Finding(BaseModel):
+class Finding(Strict):
     """One thing that an audit found, or could not look at (``ran`` is false).
 
     ``figure`` is what the gate limits, None where the check could not run. A check that could not run has not passed:
     where going beyond its limit fails the audit, so does this. ``note``: worth knowing, and no limit is set.
     ``code`` is the check's number; ``reason`` is why it is ignored, empty where it is not.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     check: str
     severity: Literal["error", "warning", "note"]
@@ -96,7 +93,7 @@ class Finding(BaseModel):
     code: str = ""
 
 
-class Audit(Displayed, BaseModel):
+class Audit(Displayed, Strict):
     """What is wrong with a split of these data, in sentences with numbers; errors first.
 
     Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
@@ -104,8 +101,6 @@ class Audit(Displayed, BaseModel):
     failed: empty where none did. ``features`` are compared row by row; what learns from samples looks at text and times
     (``beside``) as well.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     version: str
@@ -188,8 +183,8 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
     checks = {code: check for check, code in CODES.items()}
     for name, reason in ignore.items():
         if name not in checks and name not in CODES:
-            nearest = difflib.get_close_matches(name, [*checks, *CODES], n=2, cutoff=0.4)
-            raise SplitError(f"there is no check {name!r}; did you mean {' or '.join(nearest) or 'EF101'}?")
+            hint = meant(name, [*checks, *CODES]) or "did you mean EF101?"
+            raise SplitError(f"there is no check {name!r}; {hint}")
         if not isinstance(reason, str) or len(reason.split()) < 3:
             raise SplitError(f"{name} is ignored with the reason {reason!r}; say why in three words or more.")
     return {checks.get(name, name): reason for name, reason in ignore.items()}
@@ -202,8 +197,7 @@ def _changed(gate: Gate, limit: Any) -> Gate | None:
 def _require_gate(name: str) -> None:
     known = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
     if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(nearest)}?" if nearest else f"choose of {', '.join(known)}."
+        hint = meant(name, known) or f"choose of {', '.join(known)}."
         raise SplitError(f"there is no gate {name!r}; {hint}")
 
 

@@ -195,7 +195,7 @@ RULES = (
     ),
     Rule(
         "EF404", "other_generation", 0, False,
-        "1 where a small model tells the newest generation from the older rows",
+        "1 where a small model tells the newest generation from the older rows, by more than their times",
         "Frozen folds stay comparable, but what they measure ages.",
         "The rows of November come from a new shop system.", "Report the scores of old and new rows apart.",
     ),

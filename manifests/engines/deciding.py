@@ -217,16 +217,10 @@ class StreamedPlan(Plan):
         if self.spec.holdout is None:
             return None
         check_fraction(self.spec.holdout.fraction, rows)
-        if self.locks_part:
-            raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
+        self._require_no_second_lock()
         kept = np.ones(rows.n_groups, dtype=np.bool_)
         kept[locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))] = False
         return kept
-
-    @property
-    def locks_part(self) -> bool:
-        """Whether the strategy itself keeps a part for the end."""
-        return isinstance(self.splitter, LabelSplitter) and LOCKED in self.splitter.part_codes().values()
 
     def _state(self, groups: Groups, labels: Labels, strata: Classes | Edges | None) -> State | None:
         """Return the first state, as ``first_state`` does of rows in memory."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,17 +20,17 @@ from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.store.header import ROWS, Described, Header, ListedFile, read_header, sha256
 from evenfold.manifests.store.load import prove_stored, read_manifest
-from evenfold.manifests.store.rows import BORN, STATUS, codes_in_use, files_of, rows_in_order
-from evenfold.manifests.store.tables import parquet_options, write_parquet
+from evenfold.manifests.store.rows import BORN, STATUS, codes_in_use, count_in, files_of, rows_in_order
+from evenfold.manifests.store.tables import parquet_options
 from evenfold.manifests.store.write import (
     BLOCK_ROWS,
     appear,
     clear_abandoned,
+    copy_of,
     counts_of,
     describe,
-    entry_of,
     owned,
-    write_header,
+    write_described,
 )
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError, Splitter
@@ -212,15 +211,11 @@ def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> None:
         "counts": counts_of(written.counts),
         "generations": [{"n": 0, "rows": ordered.n}],
     }
-    metadata = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
-    files = [written.close(metadata)]
+    files = [written.close(copy_of(description))]
     tables = manifest.membership.files()
     if manifest.group_table is not None:
         tables = {"groups-0000.parquet": manifest.group_table} | tables
-    for name, table in tables.items():
-        write_parquet(table.replace_schema_metadata(metadata), aside / name)
-        files.append(entry_of(aside / name, table))
-    write_header(aside, {**description, "files": files})
+    write_described(aside, description, files, tables.items())
 
 
 class _Assignments:
@@ -240,8 +235,7 @@ class _Assignments:
         columns = [table.column(name).to_numpy() for name in fold_columns(table.column_names)]
         self.codes.update(np.ascontiguousarray(np.column_stack(columns), dtype="<i4").data)
         # Counts are of the first repeat: the others have the same rows.
-        for code, rows in zip(*np.unique(columns[0], return_counts=True), strict=True):
-            self.counts[int(code)] = self.counts.get(int(code), 0) + int(rows)
+        count_in(self.counts, columns[0])
         while table.num_rows:
             part = table.slice(0, BLOCK_ROWS - self._rows)
             self._held.append(part)

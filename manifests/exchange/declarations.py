@@ -6,22 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenfold.manifests.spec import SplitSpec, read_spec
+from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
-from pydantic import BaseModel, ConfigDict
 
 # Fields of data-foundry's task that say nothing of the split.
 APART = ("problem_type", "objective_metric_name", "group_labels", "group_time_on", "type_adapter_id")
 
 
-class Declaration(BaseModel):
+class Declaration(Strict):
     """Which columns group, order and stratify the rows; ``lost`` says in sentences what a specification says beyond.
 
     ``structure()`` is what AutoGluon's ``fit(validation_structure=...)`` takes, and what data-foundry's task metadata
     are completed from.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     group_on: str | None = None
     time_on: str | None = None

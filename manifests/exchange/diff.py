@@ -13,19 +13,17 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Labels
 from evenfold.manifests.plan import is_numeric_target
+from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.splitters import Pair
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 Ranks = NDArray[np.int64]
 
 
-class RowsMoved(BaseModel):
+class RowsMoved(Strict):
     """Rows that went the same way: from one fold (None: not in a) to another (None: not in b), and their classes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     of: str | None
     to: str | None
@@ -137,17 +135,15 @@ def _classes(manifest: Manifest, data: Any) -> tuple[Ranks, list[Any]] | None:
     return np.where(joined.row_of >= 0, codes[joined.row_of], -1), levels
 
 
-class Change(BaseModel):
+class Change(Strict):
     """One field of the specification, or of what decided with it, that differs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
     a: Any
     b: Any
 
 
-class Difference(BaseModel):
+class Difference(Strict):
     """What differs from manifest a to manifest b.
 
     ``moved``, ``added`` and ``removed`` count rows by fold, and by class where data were given; rows are matched by
@@ -155,8 +151,6 @@ class Difference(BaseModel):
     differs, and ``n_moved`` the rows that differ in any. ``compared`` is false where rows or sides cannot be matched;
     ``sentences`` then say why.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     a: str
     b: str

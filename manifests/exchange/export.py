@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import Draws, Role, fold_column, require_role
+from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import key_values
 from evenfold.manifests.tables.read import read_table, write_whole
 from evenfold.splitters import SplitError
-from pydantic import BaseModel, ConfigDict
 
 from .forms import Dialect, Format
 from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
@@ -25,10 +25,8 @@ from .samples import for_croissant, for_split_graph
 from .warehouse import normalizes, warehouse_sql
 
 
-class Exported(BaseModel):
+class Exported(Strict):
     """A file that was written for another tool: how many rows it has, and how it is read there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
     to: Format

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from evenfold.manifests.audits.findings import Audit
-from evenfold.manifests.fields import Strict
 from evenfold.manifests.spec import SplitSpec
 from evenfold.manifests.store.header import SCHEMA
+from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import ColumnType
 from pydantic import BaseModel, Field
 

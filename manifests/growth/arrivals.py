@@ -105,9 +105,10 @@ def check_arrival(
     """Return what is wrong with ``data``, the whole current table, as the next one after those that ``known`` is of.
 
     ``known`` is the newest manifest *before* it is extended, ``snapshot`` of the table that was last learnt from, None
-    where none is kept. ``columns``: those that matter, a model's features; all by default. ``quarantined``: how many
-    rows extending puts out of use. ``gates`` goes over the limits of the specification, which go over those of
-    ``ARRIVAL_GATES``: a number beyond which the table is stopped, or "off". ``failed`` names what stops it.
+    where none is kept. ``columns``: those that matter besides the target, a model's features; all by default.
+    ``quarantined``: how many rows extending puts out of use. ``gates`` goes over the limits of the specification, which
+    go over those of ``ARRIVAL_GATES``: a number beyond which the table is stopped, or "off". ``failed`` names what
+    stops it.
 
     Promises: no finding quotes a value of the data. O(n log n).
     """
@@ -139,6 +140,17 @@ class _Arrived:
         """The known rows' target as it was, in key order, where it was kept."""
         kept = self.snapshot is not None and self.snapshot.split_id == self.manifest.split_id
         return self.snapshot.target if kept and self.snapshot is not None else None
+
+    def missed(self) -> list[str]:
+        """Return the columns of the last table that matter."""
+        before = self.snapshot.types if self.snapshot is not None else ()
+        target = self.manifest.spec.columns.target
+        return [name for name in before if self.columns is None or name in self.columns or name == target]
+
+    def compared(self) -> list[str]:
+        """Return the columns that matter and are read as the data have them; keys and groups are read as declared."""
+        named = self.manifest.spec.columns
+        return [name for name in self.missed() if name == named.target or name not in named.roles()]
 
     def learnt(self) -> NDArray[np.bool_]:
         """Which known rows were learnt from; what only a table brought that was stopped later on is not missed."""
@@ -195,11 +207,13 @@ def new_rows(arrived: _Arrived) -> Outcome:
         return NotAsked(f"{amount(int(sizes.size), 'generation')} joined so far, and {FEWEST_GENERATIONS} are needed")
     usual = float(np.median(sizes))
     factor = max(n / usual, usual / n)
-    more = "more" if n > usual else "fewer"
-    sentence = (
-        f"{amount(n, 'new row')}, {factor:.3g} times {more} than usual ({usual:,.0f}, the median of {sizes.size})"
-    )
+    sentence = f"{amount(n, 'new row')}, {_beside(n, usual)} ({usual:,.0f}, the median of {sizes.size})"
     return Found(factor, f"{sentence}.", {"rows": n, "usual": usual})
+
+
+def _beside(found: float, usual: float) -> str:
+    factor = f"{max(found / usual, usual / found):.3g}"
+    return "as many as usual" if factor == "1" else f"{factor} times {'more' if found > usual else 'fewer'} than usual"
 
 
 def _rows_a_day(arrived: _Arrived) -> Found | None:
@@ -228,7 +242,7 @@ def _rows_a_day(arrived: _Arrived) -> Found | None:
     factors = np.maximum(rates / usual, np.where(begun, 1.0, usual / rates))[fresh]
     odd = int(np.argmax(factors))
     month, rate, factor = str(named[fresh][odd]), float(rates[fresh][odd]), float(factors[odd])
-    sentence = f"{month} has {rate:.3g} rows a day, {factor:.3g} times {'more' if rate > usual else 'fewer'} than usual"
+    sentence = f"{month} has {rate:.3g} rows a day, {_beside(rate, usual)}"
     message = f"{sentence} ({usual:.3g}, the median of {np.count_nonzero(~fresh)} months without new rows)."
     return Found(factor, message, {"rows": int(counts[fresh][odd]), "usual": usual})
 
@@ -238,18 +252,15 @@ def lost_columns(arrived: _Arrived) -> Outcome:
     if arrived.snapshot is None:
         return NotAsked("the columns of the last table were not kept")
     before, after, names = arrived.snapshot.types, arrived.types, schema_of(arrived.joined.source).names
-    asked = [name for name in before if arrived.columns is None or name in arrived.columns]
+    asked, target = arrived.missed(), arrived.manifest.spec.columns.target
     gone = [name for name in asked if name not in names]
-    other = [name for name in asked if name in after and KINDS[before[name]] != KINDS[after[name]]]
+    other = [name for name in arrived.compared() if name in after and KINDS[before[name]] != KINDS[after[name]]]
     empty = [name for name in asked if name in names and name not in after]
     changes = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
     changes += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
     named = {"gone": gone, "empty": empty, "other": other}
-    return (
-        Found(len(changes), f"{listed(changes, most=10)}; mend the file, or retrain without them.", named)
-        if changes
-        else None
-    )
+    mend = "mend the file" if target in (*empty, *other) else "mend the file, or retrain without them"
+    return Found(len(changes), f"{listed(changes, most=10)}; {mend}.", named) if changes else None
 
 
 def target_distribution(arrived: _Arrived) -> Outcome:
@@ -295,13 +306,17 @@ def _merged_groups(known: Manifest, quarantined: int) -> Outcome:
 
 
 def unseen_categories(arrived: _Arrived) -> Outcome:
-    """Look for values of text columns that no known row had; they are counted, never quoted."""
+    """Look for values of text columns, and for classes, that no known row had; they are counted, never quoted."""
     if arrived.snapshot is None:
         return NotAsked("the categories of the last table were not kept")
     after, unseen = arrived.types, {}
     for name, before in sorted(arrived.snapshot.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
             unseen[name] = len(_digests(arrived.joined.source, name) - set(before))
+    target, kept = arrived.manifest.spec.columns.target, arrived.kept_target
+    if target is not None and kept is not None and after.get(target) == "text":
+        now = pc.unique(arrived.joined.column(target).combine_chunks().drop_null())
+        unseen[target] = pc.sum(pc.invert(pc.is_in(now, kept))).as_py() or 0
     unseen = {name: count for name, count in unseen.items() if count}
     names = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
     return Found(len(unseen), f"values that no known row had: {names}.", unseen) if unseen else None
@@ -314,10 +329,8 @@ def changed_types(arrived: _Arrived) -> Outcome:
     before, after = arrived.snapshot.types, arrived.types
     other = [
         name
-        for name, kind in before.items()
-        if (arrived.columns is None or name in arrived.columns)
-        and after.get(name, kind) != kind
-        and KINDS[after[name]] == KINDS[kind]
+        for name in arrived.compared()
+        if after.get(name, before[name]) != before[name] and KINDS[after[name]] == KINDS[before[name]]
     ]
     changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
     return Found(len(other), f"{changes}.", {"columns": other}) if other else None

@@ -26,14 +26,14 @@ BATCH_ROWS = 1 << 17
 STATUS, BORN, TURN = "status", "fold_born", "fold_turn"
 
 
-def rows_in_order(folder: Path, files: list[str], key: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+def rows_in_order(folder: Path, files: list[str], key: list[str]) -> Iterator[pa.Table]:
     """Yield keys and assigned codes in key order, with ``fold_born``, the generation, and ``status``, 0 where in use.
 
     ``files`` are names of a manifest's files, of as many generations as are wanted. They are merged as they are read;
     the keys that changed their status are held in memory.
     """
     readers = [
-        _read(folder / name, number, rows)
+        _read(folder / name, number)
         for number, name in enumerate(sorted(name for name in files if name.startswith("assignments-")))
     ]
     changed = _changes([folder / name for name in sorted(files) if name.startswith("status-")], key)
@@ -47,10 +47,9 @@ def rows_in_order(folder: Path, files: list[str], key: list[str], rows: int = BA
         yield part.append_column(STATUS, pa.array(status))
 
 
-def files_of(header: Header, newest: int | None = None) -> list[str]:
-    """Return the names of a manifest's files, of generations up to ``newest``."""
-    names = [entry["path"] for entry in header["files"]]
-    return names if newest is None else files_until(newest, names)
+def files_of(header: Header) -> list[str]:
+    """Return the names of a manifest's files."""
+    return [entry["path"] for entry in header["files"]]
 
 
 def files_until(newest: int, names: list[str]) -> list[str]:
@@ -98,9 +97,9 @@ def digested(folder: Path, files: list[str], key: list[str], kind: Kind = "label
         digested.most, digested.repeats = max(digested.most, int(assigned.max(initial=-1))), assigned.shape[1]
         codes.update(np.ascontiguousarray(assigned, dtype="<i4").data)
         status.update(np.ascontiguousarray(part.column(STATUS).to_numpy(), dtype="<i4").data)
-        _count(digested.statuses, part.column(STATUS).to_numpy())
-        _count(digested.counts, codes_in_use(part)[:, 0])
-        _count(digested.generations, part.column(BORN).to_numpy())
+        count_in(digested.statuses, part.column(STATUS).to_numpy())
+        count_in(digested.counts, codes_in_use(part)[:, 0])
+        count_in(digested.generations, part.column(BORN).to_numpy())
     if any(
         pa.types.is_large_string(pq.read_schema(folder / name).field(column).type)
         for name in files[:1]
@@ -123,14 +122,15 @@ def _add_keys(hashes: dict[str, Any], part: pa.Table, key: list[str], turn: int,
             hashes[name].update(np.ascontiguousarray(content).data)
 
 
-def _count(counts: dict[int, int], values: NDArray[Any]) -> None:
+def count_in(counts: dict[int, int], values: NDArray[Any]) -> None:
+    """Add how often each value occurs to ``counts``."""
     for value, rows in zip(*np.unique(values, return_counts=True), strict=True):
         counts[int(value)] = counts.get(int(value), 0) + int(rows)
 
 
-def _read(path: Path, generation: int, rows: int) -> Iterator[pa.Table]:
+def _read(path: Path, generation: int) -> Iterator[pa.Table]:
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(rows):
+        for batch in file.iter_batches(BATCH_ROWS):
             table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
             yield table.append_column(BORN, pa.array(np.full(table.num_rows, generation, dtype=np.int16)))
 

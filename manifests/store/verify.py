@@ -14,10 +14,10 @@ from evenfold.manifests.identity import digest_table, plan_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws
 from evenfold.manifests.spec import read_spec
+from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount
 from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
-from pydantic import BaseModel, ConfigDict
 
 from .header import REMEDY, SCHEMA, Described, Header, ListedFile, read_header, sha256
 from .load import outline, prove_stored, read_manifest
@@ -27,10 +27,8 @@ from .write import BLOCK_ROWS, describe, described
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")
 
 
-class Damage(BaseModel):
+class Damage(Strict):
     """One thing that is not as it was written; ``block`` counts blocks of 1,000,000 rows from 0."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     message: str
@@ -113,14 +111,12 @@ def _short(error: Exception) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-class Verification(BaseModel):
+class Verification(Strict):
     """What verifying a folder came to.
 
     ``intact``: nothing is damaged. ``proved`` says in sentences what was made anew and agrees; ``not_proved`` what
     could not be, and why.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     folder: str
     intact: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version as installed
@@ -118,12 +118,24 @@ def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
     files = [] if before is None else linked(before, folder)
     first = 0 if before is None else manifest.generation
     description = describe(manifest)
-    metadata = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
-    for generation in range(first, manifest.generation + 1):
-        for name, table in tables_of(manifest, generation).items():
-            write_parquet(table.replace_schema_metadata(metadata), folder / name)
-            files.append(entry_of(folder / name, table))
+    tables = (each for n in range(first, manifest.generation + 1) for each in tables_of(manifest, n).items())
+    write_described(folder, description, files, tables)
+
+
+def write_described(
+    folder: Path, description: Described, files: list[ListedFile], tables: Iterable[tuple[str, pa.Table]]
+) -> None:
+    """Write tables by their names, a copy of the header in each, and ``manifest.json``, which lists ``files`` first."""
+    copy = copy_of(description)
+    for name, table in tables:
+        write_parquet(table.replace_schema_metadata(copy), folder / name)
+        files.append(entry_of(folder / name, table))
     write_header(folder, {**description, "files": files})
+
+
+def copy_of(description: Described) -> dict[bytes, bytes]:
+    """Return the header as the metadata of a Parquet file."""
+    return {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
 
 
 def write_header(folder: Path, header: Header) -> None:

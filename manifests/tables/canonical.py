@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.encoding import Coded, first_rows, require_present
+from evenfold.splitters.errors import meant
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
@@ -80,8 +80,7 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
             if any(mark in only for mark in ":;\t|^~"):
                 hint = f"all names stand in one, {only!r}; separate the file's columns by commas"
                 raise SplitError(f"there is no column {name!r} in the data; {hint}, semicolons, tabs or bars.")
-            nearest = difflib.get_close_matches(name, available, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else f"it has {_listed(available)}."
+            hint = meant(name, available, most=3, cutoff=0.5, show=repr) or f"it has {_listed(available)}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
 
 

@@ -21,7 +21,7 @@ from evenfold.reports.markdown import (
 )
 from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
-from evenfold.tasks.fits import require_final, split_title
+from evenfold.tasks.fits import require_final
 from evenfold.tasks.lineage import require_client, tell_evaluation, tell_split
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
@@ -178,12 +178,14 @@ def _require_together(split: SplitRef, evaluation: Evaluated, models: dict[str, 
     if not models:
         return
     work = work_of(split, evaluation.model)
-    numbers: dict[str, int | None] = {"all rows": None} | {split_title(work.manifest, i): i for i in split.splits()}
+    numbers: dict[str, int | None] = {"all rows": None} | {
+        work.manifest.membership.split_title(i): i for i in split.splits()
+    }
     for name, model in models.items():
         if name not in numbers:
             raise EvaluationError(
                 f"there is no {name!r} to keep a model of; name them 'all rows' or as splits are called: "
-                f"{split_title(work.manifest, 0)!r} and so on."
+                f"{work.manifest.membership.split_title(0)!r} and so on."
             )
         require_final(work, model, name, [numbers[name]])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
 from evenfold.manifests.joined import JoinedLabels
@@ -11,7 +13,7 @@ from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
 from .models import design, is_usable, predict_boosted
-from .sample import Codes, Sample, auc
+from .sample import Codes, Column, Sample, auc
 
 TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
 ERRORS = 5.0  # and how many standard errors of an AUC without any difference it must lie above .5
@@ -36,15 +38,16 @@ def other_populations(sample: Sample) -> Outcome:
         return NotAsked("the folds follow one another in time")
     codes = joined.codes[sample.rows, 0].astype(np.int64)
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
-    if not is_usable(sample.feature_columns()):
+    columns = sample.feature_columns()
+    if not is_usable(columns):
         return NotAsked(NO_FEATURE)
     if len(folds) < 2:
         return NotAsked("fewer than two folds have the rows that a comparison needs")
     compared = folds if len(folds) > 2 else folds[-1:]
-    if not any(_raises_alarm(*_separation(sample, codes == fold, until_clear=True)) for fold in compared):
+    if not any(_raises_alarm(*_separation(sample, codes == fold, columns, until_clear=True)) for fold in compared):
         return None
     # All of it is reported now; what was learnt already is not learnt again.
-    separations = {fold: _separation(sample, codes == fold) for fold in compared}
+    separations = {fold: _separation(sample, codes == fold, columns) for fold in compared}
     apart = {fold: value for fold, (value, error) in separations.items() if _raises_alarm(value, error)}
     shown = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
     message = (
@@ -58,18 +61,20 @@ def other_populations(sample: Sample) -> Outcome:
 def other_generation(sample: Sample) -> Outcome:
     """Look whether the rows of the newest generation come from another population than those before them.
 
-    Drift is the rule where data grow; a warning needs an AUC of .65 and of five standard errors above one half.
+    Drift is the rule where data grow; a warning needs an AUC of .65 and of five standard errors above one half. Columns
+    of times are not looked at: they tell later rows from earlier ones in every table that grows.
     """
     manifest = sample.joined.manifest
     if manifest.born is None or not manifest.generation:
         return NotAsked("the manifest has not grown")
     new = manifest.born[sample.joined.place[sample.rows]] == manifest.generation
-    if not is_usable(sample.feature_columns()):
+    columns = [column for column in sample.feature_columns() if column.kind != "time"]
+    if not is_usable(columns):
         return NotAsked(NO_FEATURE)
     fewest = min(np.count_nonzero(new), np.count_nonzero(~new))
     if fewest < LEAST_SIDE:
         return NotAsked(f"the newest generation or those before it have {fewest} rows, too few to compare")
-    value, error = _separation(sample, new)
+    value, error = _separation(sample, new, columns)
     message = (
         f"a small model tells the {np.count_nonzero(new):,} rows of generation {manifest.generation} from the older "
         f"ones with an AUC of {value:.3f}{sample.looked_at}"
@@ -95,14 +100,16 @@ def _raises_alarm(value: float, error: float) -> bool:
     return value >= max(TOLD_APART, 0.5 + ERRORS * error)
 
 
-def _separation(sample: Sample, mine: NDArray[np.bool_], until_clear: bool = False) -> tuple[float, float]:
+def _separation(
+    sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Column], until_clear: bool = False
+) -> tuple[float, float]:
     """Return the AUC with which rows are told apart out of sample, and its standard error without a difference.
 
     ``until_clear`` stops before the last part where the others make sure that there is no alarm, and returns the
     highest AUC that would have been possible.
     """
     kept = _balanced(mine)
-    X, categorical = design([column.take(kept) for column in sample.feature_columns()])
+    X, categorical = design([column.take(kept) for column in columns])
     inside = mine[kept]
     # Rows of no group stand alone, numbered far above the groups.
     units = kept if sample.groups is None else np.where(sample.groups[kept] < 0, kept + 10**9, sample.groups[kept])

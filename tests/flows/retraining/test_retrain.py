@@ -43,6 +43,7 @@ def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.Monkey
 
     outcome = retrain("first", rows(120), GOOD)
     assert outcome.decision.why == "it is the first version, so there is nothing to compare it with"
+    assert "## The rule" not in outcome.report, "no rule was asked, and a heading alone says nothing"
     assert outcome.registered is not None
     assert champion(home, "first") == outcome.registered.version == "1"
     assert list(registry(home).get_registered_model("first").aliases) == ["champion"]

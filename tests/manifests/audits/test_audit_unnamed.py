@@ -195,8 +195,8 @@ def test_models_stop_where_no_fold_can_be_apart_any_more(monkeypatch: pytest.Mon
     sample = read_sample(joined, None, ())
     assert isinstance(sample, Sample)
     assert isinstance(joined, JoinedLabels)
-    codes = joined.codes[sample.rows, 0]
-    whole = {str(fold): populations._separation(sample, codes == fold)[0] for fold in range(5)}
+    codes, columns = joined.codes[sample.rows, 0], sample.feature_columns()
+    whole = {str(fold): populations._separation(sample, codes == fold, columns)[0] for fold in range(5)}
     assert found.figures["auc"] == whole
 
 

@@ -320,3 +320,33 @@ def test_both_tables_of_gates_take_one_specification() -> None:
     assert not set(GATES) & set(ARRIVAL_GATES)
     with pytest.raises(SplitError, match="did you mean vanished_rows"):
         gates_with({"vanishing_rows": 1}, ARRIVAL_GATES)
+
+
+def test_as_many_new_rows_as_usual_are_said_to_be_as_many() -> None:
+    manifest, snapshot = grown(SPEC, 5)
+    for n, said in ((200, "as many as usual"), (199, "1.01 times fewer than usual")):
+        told = check_arrival(manifest, months(6).head(1000 + n), snapshot).passed["new_rows"]
+        assert said in told
+        assert " 1 times" not in told
+
+
+@pytest.mark.parametrize("columns", [None, ["x"]])
+def test_a_class_and_a_target_of_another_type_are_told_whatever_the_model_reads(columns: list[str] | None) -> None:
+    """A class is a value that no known row had; keys that became text are the same keys, and nothing to mend."""
+    manifest, snapshot = grown(CLASSES, 5)
+    data = months(6)
+    later = data.assign(kind=data["kind"].where(data["id"] < 1190, SECRET), id=data["id"].astype(str))
+    found = check_arrival(manifest, later, snapshot, columns=columns)
+    assert found.failed == []
+    (told,) = found.findings
+    assert (told.check, told.figures) == ("unseen_categories", {"kind": 1})
+    assert SECRET not in told.message
+    flags = decide(SPEC | {"columns": {"key": "id", "target": "flag"}, "strategy": "StratifiedKFold"}, flagged(2))
+    spelt = flagged(2).astype({"flag": str})
+    stopped = check_arrival(flags, spelt, Snapshot.of(flags, flagged(2)), columns=columns)
+    assert stopped.failed == ["lost_columns"]
+    assert stopped.findings[0].message == "flag holds texts, not truth values; mend the file."
+
+
+def flagged(n: int) -> pd.DataFrame:
+    return months(n).assign(flag=lambda data: data["y"] > 1)
