@@ -353,9 +353,8 @@ def choose_by_draws(
     spread = corrected_resampled_t(table[best], *sizes, level=level) if table.shape[1] > 1 else None
     tolerance = spread.se if one_standard_error and spread else 0.0
     chosen = int(np.flatnonzero(means >= means[best] - tolerance)[0]) if tolerance else best
-    bias, interval, note = _of_rows(name, problem, draws, tolerance, level, seed) or _of_draws(
-        name, table, chosen, sizes, level
-    )
+    of_rows = _of_rows(name, problem, draws, tolerance, level, seed)
+    bias, interval, note = of_rows or _of_draws(table, chosen, sizes, level)
     value = float(means[chosen]) + bias
     made = replace(interval, notes=()).holding(value).within(metric_of(metric).low, metric_of(metric).high)
     left_out = (f"{lacking}, which are left out.",) if undefined else ()
@@ -386,7 +385,7 @@ def _of_rows(
 
 
 def _of_draws(
-    name: str, table: NDArray[np.float64], chosen: int, sizes: Sequence[NDArray[np.float64]], level: float
+    table: NDArray[np.float64], chosen: int, sizes: Sequence[NDArray[np.float64]], level: float
 ) -> tuple[float, Interval, str]:
     """Return the same by the scores of draws (configurations x draws)."""
     bias = float(np.mean(table[chosen] - table.max(axis=0)))

@@ -104,7 +104,7 @@ def _further_in_blocks(
 ) -> Iterator[tuple[int, Finished[Refit]]]:
     calls = [(fits.split, asked, block, fits.model) for block in blocks]
     unfinished = []
-    for i, finished in _opened(fit_short_further, fit_further, calls, blocks):
+    for i, finished in _opened(fit_short_further, calls, blocks):
         if finished is None:
             unfinished.append(i)
         else:
@@ -113,14 +113,14 @@ def _further_in_blocks(
 
 
 def _opened(
-    block_step: Any, single: Any, calls: list[Any], blocks: list[tuple[int, int]]
+    block_step: Any, calls: list[Any], blocks: list[tuple[int, int]]
 ) -> Iterator[tuple[int, Finished[Any] | None]]:
     """Yield the number of each fit of some blocks and what it came to, None where it has to be tried alone."""
     for place, done in finished_each(block_step, calls, refresh=REFRESHING.get()):
         numbers = range(*blocks[place])
         results = done.value if done.error is None else [(None, False)] * len(numbers)
         for i, (result, cached) in zip(numbers, results, strict=True):
-            yield i, None if result is None else Finished(single, result, cached=cached)
+            yield i, None if result is None else Finished(result, cached=cached)
 
 
 def _collected(fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes: list[int], quiet: bool) -> list[Any]:
@@ -184,7 +184,7 @@ def _one_by_one(fits: Fits, folds: list[int], time_limit: float | None) -> Itera
 def _block_by_block(fits: Fits, blocks: list[tuple[int, int]]) -> Iterator[tuple[int, Finished[FoldResult]]]:
     unfinished: list[int] = []
     calls = [(fits.split, block, fits.model) for block in blocks]
-    for i, finished in _opened(fit_short_folds, fit_fold, calls, blocks):
+    for i, finished in _opened(fit_short_folds, calls, blocks):
         if finished is None:
             unfinished.append(i)
         else:

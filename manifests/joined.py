@@ -122,7 +122,7 @@ class Joined:
             table = read_table(self.source, [name], self.manifest.spec.types) if have is None else have
             column = canonical_table(table, [name], self.manifest.types).column(name)
             if name in self._pseudonyms:
-                column = pa.chunked_array([pseudonyms(column, name, self.manifest.spec)])
+                column = pa.chunked_array([pseudonyms(column, self.manifest.spec)])
             self._canonical[name] = column
         return self._canonical[name]
 

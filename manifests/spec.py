@@ -176,8 +176,7 @@ class SplitSpec(Strict):
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
         made = self._strategy()
-        defaults = _defaults(type(made))
-        params = made.get_params(deep=False)
+        params, defaults = made.get_params(deep=False), _defaults(type(made))
         # So a parameter that a later version adds changes no identity while it has its default.
         changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
         decided = {
@@ -244,12 +243,13 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
 def _told(problems: Sequence[Any]) -> list[str]:
     """Return a sentence for each place; of a union one, of the type that came furthest, without pydantic's names."""
     places = [each["loc"] for each in problems]
-    furthest: dict[tuple[Any, ...], Any] = {}
+    furthest: dict[tuple[Any, ...], tuple[list[Any], str]] = {}
     for each in problems:
-        place = tuple(takewhile(lambda part: part is not None, _fields(each["loc"], places)))
-        if place not in furthest or len(each["loc"]) > len(furthest[place]["loc"]):
-            furthest[place] = each
-    return [_sentence(_fields(each["loc"], places), each["msg"]) for each in furthest.values()]
+        fields = _fields(each["loc"], places)
+        place = tuple(takewhile(lambda part: part is not None, fields))
+        if place not in furthest or len(fields) > len(furthest[place][0]):
+            furthest[place] = fields, each["msg"]
+    return [_sentence(fields, message) for fields, message in furthest.values()]
 
 
 def _fields(loc: tuple[Any, ...], places: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -270,8 +270,8 @@ def _sentence(fields: Sequence[Any], message: str) -> str:
 
 def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], given: Any) -> str:
     for step in place:
-        inside = [arg for arg in (model.model_fields[step].annotation, *get_args(model.model_fields[step].annotation))]
-        model = next(arg for arg in inside if isinstance(arg, type) and issubclass(arg, BaseModel))
+        kind = model.model_fields[step].annotation
+        model = next(arg for arg in (kind, *get_args(kind)) if isinstance(arg, type) and issubclass(arg, BaseModel))
     where = f"{what}'s {'.'.join(place)}" if place else what
     if model is SplitSpec and name in Columns.model_fields:
         return f"there is no field {name!r} in {where}; it belongs in columns."

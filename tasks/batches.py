@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -155,8 +156,11 @@ def keep_predictions(table: pd.DataFrame, key: str) -> KeptFile:
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     # Few numbers come twice: a dictionary of them would take a quarter more room, and a third more time to write.
     words: Any = [column.name for column in arrow.schema if not pa.types.is_primitive(column.type)]
-    write_aside(path, lambda aside: pq.write_table(arrow, aside, compression="zstd", use_dictionary=words))
-    return KeptFile.of(path)
+    sink = pa.BufferOutputStream()
+    pq.write_table(arrow, sink, compression="zstd", use_dictionary=words)
+    content = memoryview(sink.getvalue())
+    write_aside(path, lambda aside: aside.write_bytes(content))
+    return KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
 
 
 def _parted(split: SplitRef, repeat: int, memory: str | None) -> Partitions:

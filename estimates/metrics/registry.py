@@ -50,10 +50,10 @@ def _areas(name: str, title: str, *aliases: str, **more: Any) -> Metric:
     )  # fmt: skip
 
 
-def _cells(name: str, title: str, *aliases: str, low: float = 0.0, high: float = 1.0, **more: Any) -> Metric:
+def _cells(name: str, title: str, *aliases: str, low: float = 0.0, **more: Any) -> Metric:
     """Return the record of a function of the confusion matrix."""
     return Metric(
-        name=name, title=title, aliases=aliases, task="classification", unit="share", low=low, high=high,
+        name=name, title=title, aliases=aliases, task="classification", unit="share", low=low, high=1.0,
         influence=of_cells(name), needs="every class", **more,
     )  # fmt: skip
 

@@ -156,7 +156,6 @@ class Groups:
     """The groups by first appearance in key order; each shard's codes lie beside it."""
 
     ordered: Ordered
-    name: str
     values: pa.Array
 
     @classmethod
@@ -171,7 +170,7 @@ class Groups:
             )
             np.save(_beside(shard, "numbers"), _index(pa.chunked_array([local]), known).astype(np.int32))
         assert known is not None
-        return cls(ordered, name, known)
+        return cls(ordered, known)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -53,7 +53,7 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
             f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with; "
             "set the right one."
         )
-    named = {name: pseudonyms(table.column(name), name, spec) for name in _named(spec, types, table)}
+    named = {name: pseudonyms(table.column(name), spec) for name in _named(spec, types, table)}
     keys = _encoded(table.select(spec.columns.key), spec) if spec.columns.key else None
     table = table.drop_columns([*spec.columns.key, *(name for name in named if name not in spec.columns.key)])
     for name, column in (named | ({} if keys is None else {ROW_KEY: keys})).items():
@@ -67,7 +67,7 @@ def _named(spec: SplitSpec, types: Mapping[str, str], table: pa.Table) -> list[s
     return [name for name in wanted if name in table.column_names]
 
 
-def pseudonyms(column: pa.ChunkedArray, name: str, spec: SplitSpec) -> pa.Array:
+def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     """Return the pseudonym of each value of a canonical column, as text; a value that is missing stays so.
 
     5, 5.0 and "5" have one pseudonym, for a column may be read as numbers today and as text tomorrow.

@@ -28,10 +28,10 @@ def run_page(experiment_id: str, run_id: str, below: str = "", server: str = "")
     return f"{server}#/experiments/{experiment_id}/runs/{run_id}{'/' if below else ''}{below}?{TRAINING}"
 
 
-def runs_on(experiment_id: str, split_id: str, server: str = "") -> str:
+def runs_on(experiment_id: str, split_id: str) -> str:
     """Return the address of the list of every run that rests on a split."""
     asked = quote(f'tags.split="{split_id[:SHORT]}"')
-    return f"{server}#/experiments/{experiment_id}/runs?searchFilter={asked}&{TRAINING}"
+    return f"#/experiments/{experiment_id}/runs?searchFilter={asked}&{TRAINING}"
 
 
 def server_of(home: Home) -> str:

@@ -25,7 +25,7 @@ from .shared import Lock
 
 _NAMING = Lock()  # of processes only a moment is left, between a look at the time and the deletion
 TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
-_ONCE: ContextVar[dict[int, tuple[Any, Path]] | None] = ContextVar("evenfold_named_once", default=None)
+_ONCE: ContextVar[dict[int, tuple[Any, Path, int | None]] | None] = ContextVar("evenfold_named_once", default=None)
 
 
 def write_aside(path: Path, write: Callable[[Path], Any], put: Callable[[Path, Path], Any] = os.replace) -> None:
@@ -126,18 +126,28 @@ def _named(frame: Any, home: Home) -> tuple[str, int | None]:
     except FileNotFoundError:
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content), put)
+    changed = next(iter(written), None)
     if once is not None:
-        once[id(frame)] = frame, path  # with the frame itself, so that its id is no other's
-    return str(path), next(iter(written), None)
+        once[id(frame)] = frame, path, changed  # with the frame itself, so that its id is no other's
+    return str(path), changed
 
 
 @contextmanager
 def naming_once() -> Iterator[None]:
-    """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file."""
+    """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file.
+
+    Where the outermost block fails, nothing is left of the files written in it, as after ``asking``.
+    """
     once = _ONCE.get()
-    token = _ONCE.set({} if once is None else once)
+    named = {} if once is None else once
+    token = _ONCE.set(named)
     try:
         yield
+    except BaseException:
+        if once is None:
+            for _, path, written in named.values():
+                _take_back(path, written)
+        raise
     finally:
         _ONCE.reset(token)
 
@@ -153,13 +163,18 @@ def asking(data: Any, home: Home) -> Iterator[str]:
     try:
         yield path
     except BaseException:
-        with _NAMING.held():
-            if written is not None and _changed(path) == written:
-                Path(path).unlink(missing_ok=True)
+        _take_back(Path(path), written)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
                 folder.rmdir()
         raise
+
+
+def _take_back(path: Path, written: int | None) -> None:
+    """Remove a frame's file that was written here, where nobody else has named it since."""
+    with _NAMING.held():
+        if written is not None and _changed(path) == written:
+            path.unlink(missing_ok=True)
 
 
 def _claim(path: Path) -> None:

@@ -65,7 +65,6 @@ def under_prefect() -> bool:
 class Finished(Generic[R]):
     """What a step came to: its value or its error, and whether it came from the cache."""
 
-    step: Step[..., R]
     returned: R | None = None
     error: Exception | None = None
     cached: bool = False
@@ -97,7 +96,7 @@ def finished(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]
     if _ENGINE.get() == "plain":
         return finished_here(step, *args, **kwargs)
     submit: Any = _fresh(step)
-    return _came_to(step, submit(*args, return_state=True, **kwargs))
+    return _came_to(submit(*args, return_state=True, **kwargs))
 
 
 def finished_each(
@@ -115,7 +114,7 @@ def finished_each(
             futures[fresh.submit(*args, **shared)] = number
         except BrokenExecutor:  # a pool that broke under earlier calls takes no more
             lost.append(number)
-    for number, done in _outcomes(step, futures):
+    for number, done in _outcomes(futures):
         if isinstance(done.error, BrokenExecutor):
             lost.append(number)
         else:
@@ -126,9 +125,9 @@ def finished_each(
             # By the new runner itself, which takes parameters by name: the task's own submit() goes to the broken pool.
             parameters = inspect.signature(step.fn)
             again = {runner.submit(fresh, parameters.bind(*calls[n], **shared).arguments): n for n in lost}
-            for number, done in _outcomes(step, again):
+            for number, done in _outcomes(again):
                 dead = isinstance(done.error, BrokenExecutor)
-                yield number, Finished(step, error=EvaluationError(f"{step.name}: {DIED_TWICE}")) if dead else done
+                yield number, Finished(error=EvaluationError(f"{step.name}: {DIED_TWICE}")) if dead else done
 
 
 def _fresh(step: Step[P, R]) -> Step[P, R]:
@@ -136,20 +135,20 @@ def _fresh(step: Step[P, R]) -> Step[P, R]:
     return step.with_options(refresh_cache=True) if again else step
 
 
-def _outcomes(step: Step[..., R], futures: dict[Any, int]) -> Iterator[tuple[int, Finished[R]]]:
+def _outcomes(futures: dict[Any, int]) -> Iterator[tuple[int, Finished[Any]]]:
     for future in as_completed(list(futures)):
         try:
             future.wait()
-            yield futures[future], _came_to(step, future.state)
+            yield futures[future], _came_to(future.state)
         except BrokenExecutor as error:
-            yield futures[future], Finished(step, error=error)
+            yield futures[future], Finished(error=error)
 
 
-def _came_to(step: Step[..., R], state: Any) -> Finished[R]:
+def _came_to(state: Any) -> Finished[Any]:
     value = state.result(raise_on_failure=False)
     if isinstance(value, Exception):
-        return Finished(step, error=value)
-    return Finished(step, value, cached=state.name == "Cached")
+        return Finished(error=value)
+    return Finished(value, cached=state.name == "Cached")
 
 
 def finished_here(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
@@ -157,10 +156,10 @@ def finished_here(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finish
     try:
         key = step.key_of(*args, **kwargs) if step.key_of else None
         if key is None:
-            return Finished(step, step.fn(*args, **kwargs))
+            return Finished(step.fn(*args, **kwargs))
         return _kept_plainly(step, key, args, kwargs)
     except Exception as error:
-        return Finished(step, error=error)
+        return Finished(error=error)
 
 
 def _kept_plainly(step: Step[..., R], key: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Finished[R]:
@@ -170,7 +169,7 @@ def _kept_plainly(step: Step[..., R], key: str, args: tuple[object, ...], kwargs
     with locked(home.locks, key):
         known: Any = None if REFRESHING.get() else ready(key)
         if known is not None:
-            return Finished(step, known, cached=True)
+            return Finished(known, cached=True)
         token = UNDER_KEY.set(key)
         try:
             value = step.fn(*args, **kwargs)
@@ -179,4 +178,4 @@ def _kept_plainly(step: Step[..., R], key: str, args: tuple[object, ...], kwargs
         if isinstance(value, Outcome):
             results_of(home).keep(key, value)
             keep(key, value)
-    return Finished(step, value)
+    return Finished(value)

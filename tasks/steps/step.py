@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 import time
@@ -12,8 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from types import ModuleType, NoneType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 import prefect.results
 from evenfold.estimates import EvaluationError
@@ -30,8 +31,6 @@ from evenfold.tasks.runtime.stopping import at_work_on, halt_where_stopping
 from prefect import Task, tags, unmapped
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
-from prefect.filesystems import LocalFileSystem
-from prefect.results import ResultStore
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
 from prefect.tasks import TaskRunNameCallbackWithParameters
@@ -115,10 +114,11 @@ def _read(path: Path) -> Outcome | None:
 
 def keep(key: str, value: Outcome) -> None:
     """Keep a result here under its key, as Prefect's tasks do."""
-    results = Home.here().results
-    store = ResultStore(result_storage=LocalFileSystem(basepath=str(results)), serializer=JSONSerializer())
-    record = store.create_result_record(value, key=key)
-    write_aside(results / key, lambda aside: aside.write_bytes(record.serialize()))
+    path = Home.here().results / key
+    # A store of Prefect's would write the same after it had looked up four times what links the folders are.
+    about: Any = {"serializer": JSONSerializer(), "storage_key": str(path.resolve())}
+    record: Any = prefect.results.ResultRecord(result=value, metadata=about)  # type: ignore[attr-defined]
+    write_aside(path, lambda aside: aside.write_bytes(record.serialize()))
 
 
 class Step(Task[P, R]):
@@ -199,7 +199,7 @@ class Step(Task[P, R]):
             halt_where_stopping()
             with naming_once(), self._tagged(args, _without(kwargs)):
                 answer = super().__call__(*args, **kwargs)
-            if answer is None and "None" not in str(self.fn.__annotations__.get("return")):
+            if answer is None and not _may_be_none(self.fn):
                 raise EvaluationError(
                     f"`{self.fn.__name__}` did not run: a task that it waits for has failed; see its state."
                 )
@@ -220,6 +220,12 @@ class Step(Task[P, R]):
         # A worker process has the function already, under the name of this task; what it lacks are the settings.
         state = {name: value for name, value in vars(self).items() if name not in ("fn", "key_of", "run_tags")}
         return _arrived, (sys.modules[self.__module__], self.fn.__name__, state, travelling())
+
+
+def _may_be_none(fn: Callable[..., object]) -> bool:
+    """Return whether a function says that it may return None, or nothing."""
+    returned = inspect.signature(fn, eval_str=True).return_annotation
+    return returned in (None, Any, inspect.Signature.empty) or NoneType in get_args(returned)
 
 
 def _without(kwargs: Mapping[str, object]) -> dict[str, object]:
@@ -276,7 +282,7 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
     @wraps(fn)
     def perform(*args: P.args, **kwargs: P.kwargs) -> R:
         started = time.monotonic()
-        with at_work_on(_task_run()):
+        with at_work_on(_task_run()), naming_once():
             value = fn(*args, **kwargs)
         key = _key_of_run(fn)
         if key is not None and isinstance(value, Outcome):

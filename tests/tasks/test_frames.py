@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, extend, split
-from prefect import flow
+from evenfold.tasks.runtime.files import data_reference
+from prefect import flow, unmapped
 from small import small
 
 READ: list[int] = []
 FOLDS: dict[str, Any] = {"key": "id", "strategy": "KFold", "n_splits": 3}
+TOO_MANY = FOLDS | {"n_splits": 100}
 
 
 class Counted(pd.DataFrame):
@@ -65,6 +67,35 @@ def test_a_refused_task_leaves_nothing_of_a_frame(mine: Any, prefect_home: Home)
     state = mine(small(60), "nope", return_state=True)
     assert isinstance(state.result(raise_on_failure=False), SplitError)
     assert not list(prefect_home.data.glob("*"))
+
+
+@flow
+def in_many_folds(frame: pd.DataFrame) -> Any:
+    return split(frame, target="y", **TOO_MANY)
+
+
+@pytest.mark.parametrize("mine", [in_many_folds, lambda frame: split.fn(frame, target="y", **TOO_MANY)], ids=["", "fn"])
+def test_a_split_that_fails_after_it_was_planned_leaves_nothing_of_a_frame(mine: Any, prefect_home: Home) -> None:
+    """What was there before stays, with a frame that somebody named by its content."""
+    with pytest.raises(SplitError, match="n_splits=100 with 60 rows"):
+        mine(small(60))
+    assert not list(prefect_home.data.glob("*"))
+    theirs = data_reference(small(60), prefect_home)
+    with pytest.raises(SplitError, match="n_splits=100 with 60 rows"):
+        mine(small(60))
+    assert [str(file) for file in prefect_home.data.iterdir()] == [theirs]
+
+
+def test_of_splits_of_one_frame_the_first_to_fail_leaves_it_to_the_others(prefect_home: Home) -> None:
+    """They share its file, which is written once."""
+
+    @flow
+    def mine() -> list[Any]:
+        return list(split.map(unmapped(small(60)), target="y", key="id", strategy="KFold", n_splits=[100, 3]))
+
+    failed, made = (each.result(raise_on_failure=False) for each in mine())
+    assert isinstance(failed, SplitError)
+    assert Path(made.data).exists()
 
 
 def test_a_refused_extension_leaves_nothing_of_a_frame(home: Home, tmp_path: Path) -> None:

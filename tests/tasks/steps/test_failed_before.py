@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, read_champion, record_evaluation, split
+from evenfold.tasks.fits import fit_short_folds
 from prefect import flow, unmapped
 from small import RIDGE, small
 
@@ -43,10 +44,17 @@ def asked_for(folds: SplitRef) -> Any:
     return aggregate(folds, scores(folds).result())
 
 
+@flow
+def in_short(folds: SplitRef) -> Any:
+    """What it returns holds None for folds that failed; it is never None itself."""
+    return fit_short_folds(folds, (0, 1), RIDGE, wait_for=[fit_fold.submit(folds, 7, RIDGE)])
+
+
 TOLD = {
     combined: "`aggregate` did not run",
     recorded: "`record_evaluation` did not run",
     ordered: "`fit_fold` did not run",
+    in_short: "`fit_short_folds` did not run",
     asked_for: "rows 1.0 has no split 7",
 }
 
