@@ -117,6 +117,7 @@ def predict(
     """
     import pyarrow as pa
     from evenfold.flows.later import predict_later
+    from evenfold.manifests.tables.canonical import amount
     from evenfold.manifests.tables.read import TABLES, require_place, write_whole
 
     from .console import consoles
@@ -131,7 +132,7 @@ def predict(
             json.dumps({"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)})
         )
     else:
-        out.say(f"{len(predictions):,} rows predicted: {', '.join(map(str, predictions.columns))}")
+        out.say(f"{amount(len(predictions), 'row')} predicted: {', '.join(map(str, predictions.columns))}")
         out.say(f"  {output}")
 
 

@@ -264,7 +264,7 @@ def _ordered(manifest: StoredManifest, data: Any, columns: Columns, memory: int,
     key = key_names(spec)
     shards = DuckDB(memory).ordered(source, canonical, key, folder)
     if not shards:
-        raise SplitError("the data have 0 rows; at least 2 are needed.")
+        raise SplitError("the data have 0 rows; 1 is needed at least, and 2 to split.")
     return Ordered(tuple(shards), canonical.types(source.schema), tuple(key))
 
 

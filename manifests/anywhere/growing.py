@@ -131,7 +131,7 @@ def _ordered(manifest: StoredManifest, data: Any, memory: int, folder: Path) -> 
     canonical = Canonical(spec, tuple(used), tuple(declared.items()), tuple(types.items()))
     shards = DuckDB(memory).ordered(source, canonical, key_names(spec), folder)
     if not shards:
-        raise SplitError("the data have 0 rows; at least 2 are needed.")
+        raise SplitError("the data have 0 rows; 1 is needed at least, and 2 to split.")
     ordered = Ordered(tuple(shards), canonical.types(source.schema), tuple(key_names(spec)))
     ordered.check(spec.columns.grouped)
     return ordered

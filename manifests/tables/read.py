@@ -43,7 +43,9 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     path = isinstance(source, (str, Path))
     table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
     if table.num_rows == 0:
-        raise SplitError(f"{source if path else 'the ' + type(source).__name__} has 0 rows; at least 2 are needed.")
+        raise SplitError(
+            f"{source if path else 'the ' + type(source).__name__} has 0 rows; 1 is needed at least, and 2 to split."
+        )
     return table
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
+from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 
 from evenfold import flows
@@ -48,3 +50,11 @@ def test_a_batch_is_compared_too(home: Home) -> None:
     (note,) = (note for note in flows.extend(again.split.uri, whole, engine="plain").notes if "nothing new" not in note)
     assert note.startswith("1 of 140 known rows (0.7%) has another y than before (row 110 of the data)")
     assert told.deleted == 0
+
+
+def test_one_row_is_a_batch_and_none_is_not(home: Home) -> None:
+    """The sentence about an empty one asks for no more rows than would do."""
+    made = flows.split(rows(100), key="id", target="y", strategy="KFold", name="small", engine="plain")
+    assert flows.extend(made.split.uri, rows(101).tail(1), batch=True, engine="plain").added == 1
+    with pytest.raises(SplitError, match="has 0 rows; 1 is needed at least, and 2 to split"):
+        flows.extend(made.split.uri, rows(0), batch=True, engine="plain")

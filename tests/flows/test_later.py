@@ -109,6 +109,10 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
         app(["predict", tuned.run_id[:8], str(file), "-o", str(tmp_path / name)], standalone_mode=False)
         assert list(read(tmp_path / name).columns) == ["id", "prediction", "proba_no", "proba_yes"]
         assert len(read(tmp_path / name)) == 60
+        assert "60 rows predicted: id, prediction" in capsys.readouterr().out
+    later.head(1).to_parquet(tmp_path / "one.parquet")
+    app(["predict", tuned.run_id, str(tmp_path / "one.parquet"), "-o", str(tmp_path / "1.csv")], standalone_mode=False)
+    assert "1 row predicted: id, prediction" in capsys.readouterr().out
     said = predict_later(tuned.run_id, later.drop(columns=["passed", "school"]).sample(frac=1, random_state=0))
     assert list(said.columns) == ["id", "prediction", "proba_no", "proba_yes"]
     assert said.set_index("id").loc[later["id"], "proba_no"].to_numpy() == pytest.approx(chance, abs=1e-3)
