@@ -34,8 +34,9 @@ from .exchange.streamed import as_cv as as_cv, export as export, write_join as w
 from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .fields import Columns as Columns
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
-from .growth.arrivals import Snapshot as Snapshot, check_arrival as check_arrival
+from .growth.arrivals import check_arrival as check_arrival
 from .growth.extend import Extension as Extension
+from .growth.snapshots import Snapshot as Snapshot
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, further_folds as further_folds, is_numeric_target as is_numeric_target

@@ -33,8 +33,7 @@ def _reach(beside: Joined, rows: NDArray[np.int64]) -> Reach | None:
         return None
     codes = membership.column()
     kept = np.flatnonzero(np.isin(codes, list(membership.parts.values()) or np.arange(membership.n_splits)))
-    shared: list[str | None] = [*columns.stratify] or [columns.target]
-    used = dict.fromkeys(name for name in [*shared, columns.group] if name)
+    used = dict.fromkeys([*columns.shared_out, columns.group])
     table = pa.table({name: beside.column(name) for name in used}).take(rows[kept])
     groups = to_numpy(table.column(columns.group))
     if kept.size < 2 or _torn(groups, codes[kept]):

@@ -109,6 +109,11 @@ class Columns(Strict):
         """The columns whose rows stay together: the group, or several entities; none where nothing is named."""
         return [self.group] if self.group else self.entities
 
+    @property
+    def shared_out(self) -> list[str]:
+        """The columns of which every fold is to have its share: those to stratify by, else the target, if any."""
+        return [name for name in (*self.stratify, None if self.stratify else self.target) if name]
+
     def roles(self) -> list[str]:
         """Return every named column, each once."""
         times = [self.time, self.label_end]

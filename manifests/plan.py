@@ -271,10 +271,9 @@ def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
-    balanced: list[str | None] = [*columns.stratify] or [columns.target]
     known = [columns.time, columns.label_end] if spec.says_when_known else []
     known += [columns.target] if spec.missing_target == "wait" else []
-    used = [*columns.key, *(balanced if needs.y != "ignored" else []), *_read_if(needs, columns), *known]
+    used = [*columns.key, *(columns.shared_out if needs.y != "ignored" else []), *_read_if(needs, columns), *known]
     return list(dict.fromkeys(name for name in used if name))
 
 
@@ -317,8 +316,7 @@ def balanced_columns(table: pa.Table, columns: Columns, numeric: bool | None = N
 
     ``numeric``: whether one column is a number to predict, where ``table`` is a part of what says so.
     """
-    named: list[str | None] = [*columns.stratify] or [columns.target]
-    given = [table.column(name) for name in named if name]
+    given = [table.column(name) for name in columns.shared_out]
     values = [to_numpy(column) for column in given]
     if len(values) == 1 and (is_numeric_target(given[0]) if numeric is None else numeric):
         return values[0].astype(np.float64)
@@ -329,8 +327,7 @@ def balanced_columns(table: pa.Table, columns: Columns, numeric: bool | None = N
 
 def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None:
     """Return what ``balanced_columns`` does, text and several columns as codes: much faster, and all a split needs."""
-    named: list[str | None] = [*columns.stratify] or [columns.target]
-    balanced = [table.column(name) for name in named if name]
+    balanced = [table.column(name) for name in columns.shared_out]
     if len(balanced) == 1 and pa.types.is_large_string(balanced[0].type):
         return coded(balanced[0])
     if len(balanced) < 2:

@@ -99,8 +99,8 @@ MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for
 def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     """Return what differs in ``data`` from the table that the manifest in ``folder`` last met, in sentences.
 
-    Corrected targets of known rows, columns that are gone or of another type, values that no known row had. Nothing
-    where nothing was kept of that table, and where this one takes more than ``memory``.
+    Corrected targets of known rows, be they few, columns that are gone or of another type, values that no known row
+    had. Nothing where nothing was kept of that table, and where this one takes more than ``memory``.
     """
     if stays_on_disk(StoredManifest(folder), data, Settings.memory_of(memory)):
         return []
@@ -109,23 +109,33 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     checked = None if snapshot is None else check_arrival(manifest, data, snapshot)
     if checked is None:
         return []
-    return [finding.message for finding in checked.findings if finding.check in TOLD]
+    found = {finding.check: finding.message for finding in checked.findings}
+    told = [found.get(check) or checked.passed.get(check) for check in TOLD]
+    return [sentence for sentence in told if sentence]
 
 
-def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
-    """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory."""
+def keep_small_snapshot(split: SplitRef, memory: str | None = None, batch: bool = False) -> None:
+    """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory.
+
+    A ``batch`` lacks the rows that were there before: it adds to what was kept of those.
+    """
     known = split.stored()
     if split.n_rows > MOST_ROWS or not known.spec.columns.key:
         return
     if not stays_on_disk(known, split.data, Settings.memory_of(memory)):
-        keep_snapshot(split)
+        keep_snapshot(split, batch)
 
 
-def keep_snapshot(split: SplitRef) -> None:
+def keep_snapshot(split: SplitRef, batch: bool = False) -> None:
     """Keep of the table that was split what the next one is compared with, for the owner of the results alone."""
+    manifest = split.manifest()
+    known = _newest_snapshot(manifest, Path(split.uri)) if batch else None
+    if batch and known is None:
+        return
+    kept = Snapshot.of(manifest, split.data)
     place = _snapshot_of(split.split_id)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_aside(place, Snapshot.of(split.manifest(), split.data).write)
+    write_aside(place, (kept if known is None else known.joined_by(kept)).write)
 
 
 def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension[Manifest]:

@@ -190,7 +190,7 @@ class _Part:
 def _stratified(rows: Beside, known: Manifest, state: State, fit: Fit) -> Iterator[tuple[_Part, IntArray, State]]:
     """Yield the data in key order with each row's stratum, and the state that knows all classes so far."""
     columns, ordered = known.spec.columns, rows.ordered
-    named = [*columns.stratify] or [name for name in [columns.target] if name]
+    named = columns.shared_out
     balanced = known.splitter.needs.y != "ignored" and bool(named)
     numeric = (
         balanced and len(named) == 1 and is_numeric(ordered.scan(named), named[0], ordered.schema.field(named[0]).type)

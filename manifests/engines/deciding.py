@@ -246,8 +246,7 @@ class StreamedPlan(Plan):
 
 def strata_of(groups: Groups, columns: Columns, needs: Needs) -> Classes | Edges | None:
     """Return what is shared out among folds of whole groups: classes of columns, bins of a number, or nothing."""
-    ordered = groups.ordered
-    names = [*columns.stratify] or [name for name in [columns.target] if name]
+    ordered, names = groups.ordered, columns.shared_out
     if needs.y == "ignored" or not names:
         return None
     if len(names) == 1 and is_numeric(ordered.scan(names), names[0], ordered.schema.field(names[0]).type):

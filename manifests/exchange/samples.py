@@ -100,7 +100,8 @@ def for_croissant(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]
         for row in zip(*fields.values(), strict=True)
         if row[-1] is not None
     ]
-    described = [_field("rows", name, "sc:Integer" if _whole(column) else "sc:Text") for name, column in fields.items()]
+    whole = {name for name, column in fields.items() if all(isinstance(value, int) for value in column)}
+    described = [_field("rows", name, "sc:Integer" if name in whole else "sc:Text") for name in fields]
     if kind == COLUMN:
         described[-1] |= {"dataType": ["sc:Text", "cr:Split"], "references": {"field": {"@id": "splits/name"}}}
     rows_set = {"@type": "cr:RecordSet", "@id": "rows", "name": "rows", "field": described, "data": rows}
@@ -114,10 +115,6 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
     plain = pa.types.is_integer(column.type) or pa.types.is_large_string(column.type)
     values: list[Any] = column.to_pylist() if plain else pc.cast(column, pa.string()).to_pylist()
     return values
-
-
-def _whole(values: list[Any]) -> bool:
-    return all(isinstance(value, int) for value in values)
 
 
 def _field(record_set: str, name: str, kind: Any) -> dict[str, Any]:

@@ -2,95 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import log, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Check, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
 from evenfold.manifests.tables.maturity import waiting_rows
-from evenfold.manifests.tables.read import blocks_of, schema_of
-from evenfold.splitters import SplitError
+from evenfold.manifests.tables.read import schema_of
 from numpy.typing import NDArray
+
+from .snapshots import Snapshot, digests_of, types_of
 
 # Of tables that are drawn like the ones before, row by row or group by group, at most so many are stopped.
 FALSE_ALARMS = 0.001
 LAST_GENERATIONS = 3
 FEWEST_GENERATIONS = 3
-MOST_CATEGORIES = 1000
 MOST_LISTED = 20
 KINDS = {"int": "number", "float": "number", "bool": "truth value", "text": "text", "timestamp": "time", "date": "time"}
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """What a table was when it was last learnt from: enough to see what became of it.
-
-    ``target``: of each row of the manifest ``split_id``, in key order, null where the table lacked the row; None
-    where the split has no target. ``types``: of every column. ``categories``: digests of the values of each column of
-    text that plays no role and has at most 1,000 of them; no value can be read back.
-    """
-
-    split_id: str
-    target: pa.Array | None
-    types: dict[str, str]
-    categories: dict[str, list[str]]
-    generation: int | None = None  # of the manifest that the table was learnt from; None where it is the newest
-
-    @classmethod
-    def of(cls, manifest: Manifest, data: Any) -> Snapshot:
-        """Return the snapshot of ``data``, the table that ``manifest`` is a split of.
-
-        Of Parquet files and addresses the columns that play a role are in memory, and one of text at a time.
-        """
-        joined = Joined.of(manifest, data)
-        target = manifest.spec.columns.target
-        types = _types_of(joined.source)
-        texts = [name for name, of in types.items() if of == "text" and name not in manifest.spec.columns.roles()]
-        return cls(
-            manifest.split_id,
-            None if target is None else _at(joined.column(target), joined.row_of),
-            types,
-            {name: sorted(values) for name in texts if len(values := _digests(joined.source, name)) <= MOST_CATEGORIES},
-        )
-
-    def grown(self, manifest: Manifest, generation: int) -> Snapshot:
-        """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
-        born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
-        kept = born <= generation
-        # The snapshot is in the key order of its own generation: a row's place there is its rank among those kept.
-        rows = np.where(kept, np.cumsum(kept) - 1, -1)
-        target = None if self.target is None else _at(pa.chunked_array([self.target]), rows)
-        return replace(self, split_id=manifest.split_id, target=target, generation=generation)
-
-    def write(self, path: Path) -> None:
-        """Write the snapshot to a Parquet file."""
-        about = {"split_id": self.split_id, "types": self.types, "categories": self.categories}
-        table = pa.table({} if self.target is None else {"target": self.target})
-        pq.write_table(table.replace_schema_metadata({"evenfold": json.dumps(about)}), path)
-
-    @classmethod
-    def read(cls, path: Path) -> Snapshot:
-        """Return the snapshot in a file; raises SplitError where it is damaged."""
-        try:
-            table = pq.read_table(path)
-            about = json.loads(table.schema.metadata[b"evenfold"])
-            target = table.column("target").combine_chunks() if table.num_columns else None
-            return cls(about["split_id"], target, about["types"], about["categories"])
-        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            raise SplitError(f"{path} is not a snapshot of a table ({type(error).__name__}); delete it.") from None
 
 
 def check_arrival(
@@ -129,7 +66,7 @@ class _Arrived:
 
     @cached_property
     def types(self) -> dict[str, str]:
-        return _types_of(self.joined.source)
+        return types_of(self.joined.source)
 
     @property
     def manifest(self) -> Manifest:
@@ -188,8 +125,10 @@ def changed_targets(arrived: _Arrived) -> Outcome:
     if not changed.size:
         return None
     share, first = changed.size / rows.size, np.sort(changed)[:MOST_LISTED].tolist()
-    sentence = f"{changed.size:,} of {rows.size:,} known rows ({share:.1%}) have another {target} than before"
-    where = f"(rows {', '.join(map(str, first))}{', …' if changed.size > MOST_LISTED else ''} of the data)"
+    has = verb(changed.size, "has", "have")
+    sentence = f"{changed.size:,} of {rows.size:,} known rows ({share:.1%}) {has} another {target} than before"
+    numbers = ", ".join([*map(str, first), *["…"] * (changed.size > MOST_LISTED)])
+    where = f"({verb(changed.size, 'row', 'rows')} {numbers} of the data)"
     return Found(share, f"{sentence} {where}; corrections, or a feed that is broken.", {"rows": first})
 
 
@@ -312,7 +251,7 @@ def unseen_categories(arrived: _Arrived) -> Outcome:
     after, unseen = arrived.types, {}
     for name, before in sorted(arrived.snapshot.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
-            unseen[name] = len(_digests(arrived.joined.source, name) - set(before))
+            unseen[name] = len(digests_of(arrived.joined.source, name) - set(before))
     target, kept = arrived.manifest.spec.columns.target, arrived.kept_target
     if target is not None and kept is not None and after.get(target) == "text":
         now = pc.unique(arrived.joined.column(target).combine_chunks().drop_null())
@@ -339,26 +278,6 @@ def changed_types(arrived: _Arrived) -> Outcome:
 CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
     vanished_rows, changed_targets, new_rows, lost_columns, changed_types, target_distribution, unseen_categories
 )  # fmt: skip
-
-
-def _types_of(source: Any) -> dict[str, str]:
-    """Return the type of each column that has one: not of lists, and not of columns without a value."""
-    types = {}
-    for field in schema_of(source):
-        try:
-            types[field.name] = infer_type(field.type, field.name)
-        except SplitError:
-            continue
-    return types
-
-
-def _at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
-    return column.combine_chunks().take(pa.array(rows, mask=rows < 0))
-
-
-def _digests(source: Any, name: str) -> set[str]:
-    values = {value for block in blocks_of(source, [name]) for value in pc.unique(block.column(name)).to_pylist()}
-    return {hashlib.sha256(f"{name}={value}".encode()).hexdigest()[:16] for value in values if value is not None}
 
 
 def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:

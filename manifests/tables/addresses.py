@@ -140,7 +140,8 @@ def _listed(address: str) -> tuple[Any, list[str]]:
         below = {place: files.find(place) if files.isdir(place) else [place] for place in places}
         # Once each: a ** names folders and what is in them.
         names = sorted({name for place in places for name in below[place] if not is_aside(name.removeprefix(place))})
-        names = [name for name in names if len(places) == 1 == len(names) or _is_parquet(name)]
+        endings = (".parquet", ".pq")
+        names = [name for name in names if len(places) == 1 == len(names) or name.lower().endswith(endings)]
         missing = [name for name in names if not files.exists(name)]
     except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
         raise _unreadable(address, error) from None
@@ -158,10 +159,6 @@ def _require_no_password(address: str) -> None:
             f"the login out of the address, and give it as fsspec's file system takes it: as JSON in the environment's "
             f"FSSPEC_{login[1].upper()}, or in a file in ~/.config/fsspec."
         )
-
-
-def _is_parquet(name: str) -> bool:
-    return name.lower().endswith((".parquet", ".pq"))
 
 
 def _objects(address: str) -> pyarrow.dataset.Dataset:

@@ -41,4 +41,10 @@ def test_a_batch_is_compared_too(home: Home) -> None:
     batch = rows(120).tail(20).assign(place="abroad")
     told = flows.extend(made.split.uri, batch, batch=True, engine="plain")
     assert [note for note in told.notes if "place (1)" in note]
+    again = flows.extend(told.split.uri, rows(140).tail(20).assign(place="abroad"), batch=True, engine="plain")
+    assert again.notes == [], "the batch before had that value"
+    whole = rows(140).assign(place=lambda table: table["place"].where(table["id"] < 100, "abroad"))
+    whole.loc[110, "y"] += 1
+    (note,) = (note for note in flows.extend(again.split.uri, whole, engine="plain").notes if "nothing new" not in note)
+    assert note.startswith("1 of 140 known rows (0.7%) has another y than before (row 110 of the data)")
     assert told.deleted == 0

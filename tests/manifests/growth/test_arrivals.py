@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import GATES, audit, decide, extend
+from evenfold.manifests import GATES, Snapshot, audit, decide, extend
 from evenfold.manifests.audits.findings import ARRIVAL_GATES, gates_with
-from evenfold.manifests.growth.arrivals import FALSE_ALARMS, Snapshot, check_arrival
+from evenfold.manifests.growth.arrivals import FALSE_ALARMS, check_arrival
 from evenfold.splitters import SplitError
 
 SPEC = {"name": "months", "columns": {"key": "id", "target": "y"}, "strategy": "SortedStratifiedKFold"}
@@ -85,6 +85,7 @@ BROKEN = {
     "a column renamed": (lambda data: data.rename(columns={"x": "X"}), ["lost_columns"]),
     "numbers as text": (lambda data: data.assign(x=data["x"].astype(str)), ["lost_columns"]),
     "a column emptied": (lambda data: data.assign(x=None), ["lost_columns"]),
+    "a column emptied of its numbers": (lambda data: data.assign(x=np.nan), ["lost_columns"]),
     "a year at once": (
         lambda data: pd.concat([data, data.assign(id=data["id"] + 5000)], ignore_index=True),
         ["new_rows"],
