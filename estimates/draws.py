@@ -137,15 +137,12 @@ def _one(
     between = perf_counter()
     try:
         scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
-        known, _ = (
-            _scores(model.metrics, problem, Responses(estimator, take(X, train)), train) if apparent else ({}, {})
-        )
+        known = _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)[0] if apparent else {}
     except ModelError as error:
         raise ModelError(f"draw {i}: {error}") from None
     for metric, lost in losses.items():
         totals[metric].add(test, lost)
-    if apparent:
-        scored |= {f"apparent_{metric}": value for metric, value in known.items()}
+    scored |= {f"apparent_{metric}": value for metric, value in known.items()}
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
     row |= {"warned": "\n".join(heard)}
     return {**row, **times, **scored}
@@ -184,8 +181,7 @@ def _scores(
 def _score_or_nan(metric: str, rows: Answered) -> float:
     try:
         if rows.classes and method_of(metric) == ("predict",):
-            codes = rows.predicted  # of labels that are no classes a mean over classes would be another mean
-            assert codes.size == rows.n
+            _ = rows.predicted  # labels that are no class would make a mean of classes another one
         return score(metric, rows.answers, rows.y, rows.weights, rows.classes)
     except ModelError:
         raise
