@@ -12,7 +12,7 @@ import pandas as pd
 from evenfold.estimates.metrics.record import Answered, Floats
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.responses import Responses, replay
-from evenfold.estimates.metrics.scoring import score
+from evenfold.estimates.metrics.scoring import method_of, score
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.models.spec import ModelSpec
@@ -104,7 +104,8 @@ def score_draws(
 
     A draw whose fit fails, or in which a metric is undefined (one class out of bag, a negative prediction that has no
     Poisson deviance, no test row that weighs anything), is kept in the table without that score and adds no losses
-    of that metric, and the estimates say how many there are. ``apparent``: also score each draw on its own training
+    of that metric, and the estimates say how many there are. A predicted label that is none of the problem's classes
+    raises ModelError instead, as in ``fit_and_score``. ``apparent``: also score each draw on its own training
     rows, for the textbook's variant of .632, at the price of more scoring.
     """
     model = model.completed(problem.task, len(problem.classes))
@@ -134,12 +135,14 @@ def _one(
         return {**row, **dict.fromkeys(model.metrics, float("nan"))}
     X = features_for(problem, estimator, arrays=True)
     between = perf_counter()
-    scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
+    try:
+        scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
+        known = _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)[0] if apparent else {}
+    except ModelError as error:
+        raise ModelError(f"draw {i}: {error}") from None
     for metric, lost in losses.items():
         totals[metric].add(test, lost)
-    if apparent:
-        known, _ = _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)
-        scored |= {f"apparent_{metric}": value for metric, value in known.items()}
+    scored |= {f"apparent_{metric}": value for metric, value in known.items()}
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
     row |= {"warned": "\n".join(heard)}
     return {**row, **times, **scored}
@@ -177,7 +180,11 @@ def _scores(
 
 def _score_or_nan(metric: str, rows: Answered) -> float:
     try:
+        if rows.classes and method_of(metric) == ("predict",):
+            _ = rows.predicted  # labels that are no class would make a mean of classes another one
         return score(metric, rows.answers, rows.y, rows.weights, rows.classes)
+    except ModelError:
+        raise
     except Exception:  # undefined here; counted and reported by the estimate
         return float("nan")
 

@@ -23,7 +23,8 @@ from evenfold.splitters import SplitError
 from .home import Home
 from .shared import Lock
 
-_NAMING = Lock()  # of processes only a moment is left, between a look at the time and the deletion
+# Of threads. Between processes moments are left: before the deletion, and where two write one new frame at once.
+_NAMING = Lock()
 TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
 _ONCE: ContextVar[dict[int, tuple[Any, Path, int | None]] | None] = ContextVar("evenfold_named_once", default=None)
 

@@ -122,3 +122,12 @@ def test_a_label_that_the_target_lacks_is_an_error_of_the_fit_that_predicts_it()
     said = r"^fold 3: 1 of 5 labels is not among 2 classes \('no', 'yes'\), such as 'maybe'; .* predicts no others\.$"
     with pytest.raises(ModelError, match=said):
         fit_and_score(problem.model, problem, np.arange(5, 20), np.arange(5), seed=0, name="fold 3")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1_macro"])
+def test_a_label_that_the_target_lacks_is_an_error_of_the_draw_that_predicts_it(metric: str) -> None:
+    """Whether the metric is a mean over rows or not: of classes that are none it would be another mean."""
+    table = pd.DataFrame({"x": np.arange(20.0), "y": ["no", "yes"] * 10})
+    problem = Problem.of(table, ModelSpec(estimator=f"{__name__}:Unsure", metrics=(metric,)), "y")
+    with pytest.raises(ModelError, match=r"^draw 7: 1 of 5 labels is not among 2 classes"):
+        score_draws(problem.model, problem, [(7, (np.arange(5, 20), np.arange(5)))], seed=0)
