@@ -67,7 +67,8 @@ def run_extension(
         report = measure(growth.split.stored(), memory=memory) if batch else balance_of(growth.split, memory)
     run_id = recorded(Split(growth.split, False, report), memory)
     say_extended(growth)
-    keep_small_snapshot(growth.split, memory, batch)
+    if not batch:  # a batch lacks the rows that were there before
+        keep_small_snapshot(growth.split, memory)
     growth = growth.model_copy(update={"notes": [*growth.notes, *notes]})
     tell(notes)
     return ExtendOutcome(**dict(growth), balance=report, run_id=run_id)

@@ -114,28 +114,20 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     return [sentence for sentence in told if sentence]
 
 
-def keep_small_snapshot(split: SplitRef, memory: str | None = None, batch: bool = False) -> None:
-    """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory.
-
-    A ``batch`` lacks the rows that were there before: it adds to what was kept of those.
-    """
+def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
+    """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory."""
     known = split.stored()
     if split.n_rows > MOST_ROWS or not known.spec.columns.key:
         return
     if not stays_on_disk(known, split.data, Settings.memory_of(memory)):
-        keep_snapshot(split, batch)
+        keep_snapshot(split)
 
 
-def keep_snapshot(split: SplitRef, batch: bool = False) -> None:
+def keep_snapshot(split: SplitRef) -> None:
     """Keep of the table that was split what the next one is compared with, for the owner of the results alone."""
-    manifest = split.manifest()
-    known = _newest_snapshot(manifest, Path(split.uri)) if batch else None
-    if batch and known is None:
-        return
-    kept = Snapshot.of(manifest, split.data)
     place = _snapshot_of(split.split_id)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_aside(place, (kept if known is None else known.joined_by(kept)).write)
+    write_aside(place, Snapshot.of(split.manifest(), split.data).write)
 
 
 def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension[Manifest]:

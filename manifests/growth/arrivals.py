@@ -87,7 +87,7 @@ class _Arrived:
     def compared(self) -> list[str]:
         """Return the columns that matter and are read as the data have them; keys and groups are read as declared."""
         named = self.manifest.spec.columns
-        return [name for name in self.missed() if name == named.target or name not in named.roles()]
+        return [name for name in self.missed() if name not in {*named.key, *named.grouped}]
 
     def learnt(self) -> NDArray[np.bool_]:
         """Which known rows were learnt from; what only a table brought that was stopped later on is not missed."""
@@ -194,11 +194,13 @@ def lost_columns(arrived: _Arrived) -> Outcome:
     asked, target = arrived.missed(), arrived.manifest.spec.columns.target
     gone = [name for name in asked if name not in names]
     other = [name for name in arrived.compared() if name in after and KINDS[before[name]] != KINDS[after[name]]]
-    empty = [name for name in asked if name in names and name not in after]
+    # A batch holds no known row: a column that few rows fill may be empty in it.
+    whole = bool((arrived.joined.row_of >= 0).any())
+    empty = [name for name in asked if whole and name in names and name not in after]
     changes = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
     changes += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
     named = {"gone": gone, "empty": empty, "other": other}
-    mend = "mend the file" if target in (*empty, *other) else "mend the file, or retrain without them"
+    mend = "mend the file" if target in (*gone, *empty, *other) else "mend the file, or retrain without them"
     return Found(len(changes), f"{listed(changes, most=10)}; {mend}.", named) if changes else None
 
 
@@ -252,10 +254,11 @@ def unseen_categories(arrived: _Arrived) -> Outcome:
     for name, before in sorted(arrived.snapshot.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
             unseen[name] = len(digests_of(arrived.joined.source, name) - set(before))
-    target, kept = arrived.manifest.spec.columns.target, arrived.kept_target
-    if target is not None and kept is not None and after.get(target) == "text":
+    target, kept = arrived.manifest.spec.columns.target or "", arrived.kept_target
+    if target in after and kept is not None and not arrived.joined.is_numeric(target):
         now = pc.unique(arrived.joined.column(target).combine_chunks().drop_null())
-        unseen[target] = pc.sum(pc.invert(pc.is_in(now, kept))).as_py() or 0
+        if now.type == kept.type:  # else it is another kind of target: see lost_columns
+            unseen[target] = pc.sum(pc.invert(pc.is_in(now, kept))).as_py() or 0
     unseen = {name: count for name, count in unseen.items() if count}
     names = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
     return Found(len(unseen), f"values that no known row had: {names}.", unseen) if unseen else None

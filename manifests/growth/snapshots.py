@@ -52,7 +52,7 @@ class Snapshot:
             manifest.split_id,
             None if target is None else _at(joined.column(target), joined.row_of),
             types,
-            _few({name: digests_of(joined.source, name) for name in texts}),
+            {name: sorted(known) for name in texts if len(known := digests_of(joined.source, name)) <= MOST_CATEGORIES},
         )
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
@@ -63,19 +63,6 @@ class Snapshot:
         rows = np.where(kept, np.cumsum(kept) - 1, -1)
         target = None if self.target is None else _at(pa.chunked_array([self.target]), rows)
         return replace(self, split_id=manifest.split_id, target=target, generation=generation)
-
-    def joined_by(self, batch: Snapshot) -> Snapshot:
-        """Return the snapshot with what a batch of new rows adds: their targets, values and columns.
-
-        Both are of one manifest, that of the batch, to which this one has ``grown``.
-        """
-        target = self.target if batch.target is None else pc.coalesce(self.target, batch.target)
-        values = {
-            name: {*known, *batch.categories.get(name, ())}
-            for name, known in self.categories.items()
-            if name in batch.categories or batch.types.get(name) != "text"
-        }
-        return Snapshot(batch.split_id, target, batch.types | self.types, _few(values))
 
     def write(self, path: Path) -> None:
         """Write the snapshot to a Parquet file."""
@@ -100,13 +87,14 @@ def types_of(source: Any) -> dict[str, str]:
 
     Of most columns their first rows are read.
     """
-    types = {}
-    for field in schema_of(source):
+    types, schema = {}, schema_of(source)
+    names = schema.names
+    for field in schema:
         try:
             types[field.name] = infer_type(field.type, field.name)
         except SplitError:
             continue
-    empty = _empty(source, [name for name in types if schema_of(source).names.count(name) == 1])
+    empty = _empty(source, [name for name in types if names.count(name) == 1])
     return {name: kind for name, kind in types.items() if name not in empty}
 
 
@@ -119,10 +107,6 @@ def _empty(source: Any, names: list[str]) -> list[str]:
 
 def _is_missing(column: pa.ChunkedArray) -> bool:
     return bool(pc.all(pc.is_null(column, nan_is_null=True)).as_py())
-
-
-def _few(values: dict[str, set[str]]) -> dict[str, list[str]]:
-    return {name: sorted(known) for name, known in values.items() if len(known) <= MOST_CATEGORIES}
 
 
 def _at(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:

@@ -288,6 +288,9 @@ def evenness(seen: SplitData) -> list[Evenness]:
         then = np.flatnonzero(manifest.born <= generation)
         codes = manifest.at_generation(generation).in_use.column()
         tested, folds = then[codes >= 0], codes[codes >= 0]
+        if not tested.size:  # every such row was deleted
+            figures.append(Evenness(0.0, None))
+            continue
         sizes = np.bincount(folds)
         known = np.isin(tested, seen.rows).all()
         gap = _gap_of(seen.target, folds, tested) if known else None

@@ -44,7 +44,8 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
         pictures["generations"] = joined(seen)
         if not seen.parts:  # which were never to be of one size
             pictures["growth"] = grown_balance(seen)
-    if seen.balance.classes is not None and seen.balance.shares is not None:
+    gap = target_gap(seen.balance, None if seen.parts else seen.balance.folds)
+    if seen.balance.classes is not None and gap is not None:
         pictures["classes"] = class_deviations(seen)
     if (differences := target_differences(seen)) is not None:
         pictures["target"] = differences

@@ -32,6 +32,7 @@ from evenfold.manifests.anywhere.auditing import ROW_BY_ROW
 from evenfold.manifests.engines import ordered
 from evenfold.manifests.store import rows as stored_rows
 from evenfold.manifests.store.write import describe
+from evenfold.reports import report_html
 from evenfold.splitters import SplitError, Splitter
 from tables import TYPES, assert_alike, figures, shuffled, spec_of, table
 
@@ -178,6 +179,7 @@ def test_a_split_of_which_nothing_is_tested_any_more_is_measured(
     assert report.n_rows == len(left) == sum(part.rows for part in report.parts)
     there = extend(stored(manifest, tmp_path), shuffled(left), max_missing=1.0).manifest
     assert_alike(measure(there, shuffled(left)).model_dump(), report.model_dump())
+    assert "0 rows" in report_html(extend(manifest, left, max_missing=1.0).manifest, report, left)
 
 
 def test_nothing_new_and_too_much_missing_are_said_alike(tmp_path: Path) -> None:

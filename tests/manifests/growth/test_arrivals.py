@@ -349,5 +349,36 @@ def test_a_class_and_a_target_of_another_type_are_told_whatever_the_model_reads(
     assert stopped.findings[0].message == "flag holds texts, not truth values; mend the file."
 
 
+def test_a_class_that_is_a_number_is_told_like_any_other() -> None:
+    """A model of 0 and 1 predicts neither for the rows of class 2."""
+    spec = SPEC | {"columns": {"key": "id", "target": "y"}, "strategy": "StratifiedKFold"}
+    data = months(6).assign(y=lambda rows: rows["id"] % 2)
+    manifest = decide(spec, data.head(1000))
+    found = check_arrival(
+        manifest, data.assign(y=data["y"].where(data["id"] < 1195, 2)), Snapshot.of(manifest, data.head(1000))
+    )
+    (told,) = found.findings
+    assert (told.check, told.figures) == ("unseen_categories", {"y": 1})
+
+
+@pytest.mark.parametrize(("role", "was", "becomes"), [("time", "2024-10-01", "01.10.2024"), ("balance_on", "a", 1.0)])
+def test_a_column_with_a_role_that_is_read_as_it_is_found_is_compared(role: str, was: Any, becomes: Any) -> None:
+    """Only keys and groups are read as they were declared: a time that became text is one no longer."""
+    named = {"key": "id", "target": "y", role: "seen" if role == "time" else ["seen"]}
+    data = months(2).assign(seen=pd.Timestamp(was) if role == "time" else was)
+    manifest = decide(SPEC | {"columns": named}, data)
+    found = check_arrival(manifest, data.assign(seen=becomes), Snapshot.of(manifest, data))
+    assert found.failed == ["lost_columns"]
+    assert found.findings[0].figures["other"] == ["seen"]
+
+
+def test_a_target_that_is_gone_is_not_to_be_done_without() -> None:
+    """There is no retraining without one."""
+    manifest, snapshot = grown(SPEC, 2)
+    found = check_arrival(manifest, months(2).drop(columns="y"), snapshot)
+    (told,) = (finding for finding in found.findings if finding.check == "lost_columns")
+    assert told.message == "y is gone; mend the file."
+
+
 def flagged(n: int) -> pd.DataFrame:
     return months(n).assign(flag=lambda data: data["y"] > 1)
