@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from evenfold.estimates import FoldScore, ModelError, ModelSpec, Problem, fit_in_batches, score_key
 from evenfold.estimates.models.batches import features_in, fitted_in_batches
 from evenfold.manifests import Partitions, partition, require_room
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from .outcomes import FoldResult, KeptFile, SplitRef
 from .parameters import Memory, Model
-from .runtime.files import write_aside
+from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory
 from .runtime.locks import locked
@@ -156,9 +155,7 @@ def keep_predictions(table: pd.DataFrame, key: str) -> KeptFile:
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     # Few numbers come twice: a dictionary of them would take a quarter more room, and a third more time to write.
     words: Any = [column.name for column in arrow.schema if not pa.types.is_primitive(column.type)]
-    sink = pa.BufferOutputStream()
-    pq.write_table(arrow, sink, compression="zstd", use_dictionary=words)
-    content = memoryview(sink.getvalue())
+    content = parquet_bytes(arrow, use_dictionary=words)
     write_aside(path, lambda aside: aside.write_bytes(content))
     return KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
 

@@ -44,9 +44,8 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
         pictures["generations"] = joined(seen)
         if not seen.parts:  # which were never to be of one size
             pictures["growth"] = grown_balance(seen)
-    gap = target_gap(seen.balance, None if seen.parts else seen.balance.folds)
-    if seen.balance.classes is not None and gap is not None:
-        pictures["classes"] = class_deviations(seen)
+    if (deviations := class_deviations(seen)) is not None:
+        pictures["classes"] = deviations
     if (differences := target_differences(seen)) is not None:
         pictures["target"] = differences
     few_groups = seen.group is not None and len(seen.group.names) <= MOST_GROUPS
@@ -97,19 +96,18 @@ def size_deviations(seen: SplitData) -> Picture | None:
     return picture
 
 
-def class_deviations(seen: SplitData) -> Picture:
+def class_deviations(seen: SplitData) -> Picture | None:
     """Draw, a line a class, how far each split's share of it is from that of all rows, over what random folds give."""
-    report = seen.balance
-    assert report.classes is not None and report.shares is not None  # noqa: PT018
-    shares = report.shares
+    report, shares = seen.balance, seen.balance.shares
+    gap = target_gap(report, None if seen.parts else report.folds)
+    if report.classes is None or shares is None or gap is None:
+        return None
     folds = [(name, place) for name, place in zip(places_of(seen), report.measured, strict=True) if place.shares]
     shown = sorted(range(len(report.classes)), key=lambda c: -shares[c])[:MOST_CLASSES]
     rows = float(np.median([fold.rows for _, fold in folds]))
     band = {c: random_share(shares[c], rows, report.n_rows) * 100 for c in shown}
     gaps = {c: [(fold.shares[c] - shares[c]) * 100 for _, fold in folds if fold.shares] for c in shown}
     reach = max(max(band.values()), *(abs(gap) for line in gaps.values() for gap in line), 1e-9) * 1.08
-    gap = target_gap(report, None if seen.parts else report.folds)
-    assert gap is not None
     left = len(report.classes) - len(shown)
     picture = Picture(
         f"In {each_of(seen)} the shares of {report.target} are within {points(gap.largest)} of the whole",

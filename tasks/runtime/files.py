@@ -41,6 +41,13 @@ def write_aside(path: Path, write: Callable[[Path], Any], put: Callable[[Path, P
         raise
 
 
+def parquet_bytes(table: pa.Table, **options: Any) -> memoryview:
+    """Return the content of a Parquet file of ``table``, of which a name or digest is made without reading it again."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", **options)
+    return memoryview(sink.getvalue())
+
+
 def rename_unless_there(aside: Path, folder: Path) -> None:
     """Put a complete folder in its place, where no other process was first with the same one."""
     try:
@@ -107,9 +114,7 @@ def _named(frame: Any, home: Home) -> tuple[str, int | None]:
     known = once.get(id(frame)) if once else None
     if known is not None and known[1].parent == home.data and known[1].exists():
         return str(known[1]), None
-    sink, written = pa.BufferOutputStream(), list[int | None]()
-    pq.write_table(read_table(frame).replace_schema_metadata(None), sink, compression="zstd")
-    content = memoryview(sink.getvalue())
+    content, written = parquet_bytes(read_table(frame).replace_schema_metadata(None)), list[int | None]()
 
     def put(aside: Path, path: Path) -> None:
         with _NAMING.held():  # else two that both find it new would each take it for their own
