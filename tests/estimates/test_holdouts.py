@@ -200,6 +200,25 @@ def test_a_secret_that_is_not_that_of_earlier_answers_keeps_the_holdout_closed(
         ledger.noise()
 
 
+def test_a_look_that_broke_off_before_its_answer_has_spent_one(tmp_path: Path) -> None:
+    """What it may have seen is not known; one that was told the training score has spent none."""
+    made = Ledger(tmp_path, "0123")
+    for _ in range(2):
+        made.open_look(**WHO, budget=2, policy="thresholdout")
+    made.answered(1, {"accuracy": 0.5}, spent=False)
+    assert made.spent() == 1
+    made.open_look(**WHO, budget=2, policy="thresholdout")
+    with pytest.raises(SplitError, match="gave answers of its own 2 times and its budget is 2"):
+        made.open_look(**WHO, budget=2, policy="thresholdout")
+
+
+def test_an_answer_to_a_look_that_nobody_took_keeps_the_holdout_closed(tmp_path: Path) -> None:
+    made = ledger(tmp_path, 1)
+    made.answered(2, {"accuracy": 0.5}, spent=True)
+    with pytest.raises(SplitError, match="a look is missing before line 2"):
+        made.looks()
+
+
 def test_the_ladder_moves_by_steps_and_never_up() -> None:
     """A gain below the step is not told."""
     made, rows = Ladder(step=0.1), np.ones(100)
