@@ -60,6 +60,15 @@ def test_a_forged_ledger_is_found_and_keeps_the_holdout_closed(tmp_path: Path, f
         made.open_look(**WHO, budget=None)
 
 
+def test_the_looks_at_other_rows_open_no_holdout(tmp_path: Path) -> None:
+    """Each line names whose rows were looked at, so a copy of another holdout's ledger is none of this one's."""
+    made = ledger(tmp_path, 1)
+    other = Ledger(made.folder, "cd34")
+    other.path.write_bytes(made.path.read_bytes())
+    with pytest.raises(SplitError, match=r"line 1 .* was changed"):
+        other.looks()
+
+
 def test_a_ledger_that_lost_its_last_line_break_goes_on(tmp_path: Path) -> None:
     """Every look is whole; the next one was written onto the last line, and the holdout stayed closed for good."""
     made = ledger(tmp_path)
@@ -118,6 +127,7 @@ def test_the_levels_of_all_looks_hold_together() -> None:
     assert level_of_look(1, 0.9) == pytest.approx(0.95)
     assert sum(1 - level_of_look(k, 0.95) for k in range(1, 10_000)) <= 0.05
     assert sum(1 - level_of_look(k, 0.95, budget=5) for k in range(1, 6)) == pytest.approx(0.05)
+    assert level_of_look(3, 0.95, budget=2) == level_of_look(3, 0.95) == pytest.approx(1 - 0.05 / 12)
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -158,6 +168,18 @@ def test_thresholdout_tells_the_training_value_where_the_two_agree_and_spends_no
         made.answer(0.7, 0.7)
 
 
+def test_questions_that_are_replayed_leave_the_noise_where_answering_left_it() -> None:
+    asked, again, spent = Thresholdout(9), Thresholdout(9), []
+    for training in (0.9, 0.7, 0.9):
+        left = asked.left
+        asked.answer(training, 0.7)
+        spent.append(asked.left < left)
+    assert spent == [True, False, True]
+    again.replay(spent)
+    assert again.left == asked.left == 7
+    assert [again.answer(0.9, 0.5) for _ in range(3)] == [asked.answer(0.9, 0.5) for _ in range(3)]
+
+
 def test_thresholdout_answers_the_same_for_a_seed() -> None:
     """Its noise is the project's own stream."""
     answers = [[Thresholdout(9, seed=seed).answer(0.9, 0.5) for _ in range(3)] for seed in (1, 1, 2)]
@@ -185,6 +207,7 @@ def test_the_noise_follows_from_a_secret_that_nobody_else_may_read(tmp_path: Pat
         (lambda path: path.write_bytes(bytes(32)), "followed from another secret"),
         (lambda path: path.write_bytes(b"short"), "it was cut"),
         (lambda path: path.chmod(0o644), r"others may read it \(mode 644\)"),
+        (lambda path: path.chmod(0o640), r"others may read it \(mode 640\)"),
     ],
 )
 def test_a_secret_that_is_not_that_of_earlier_answers_keeps_the_holdout_closed(
