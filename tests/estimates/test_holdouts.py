@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from evenfold.estimates.holdouts.ladder import Ladder
 from evenfold.estimates.holdouts.ledger import START, Ledger, level_of_look
+from evenfold.estimates.holdouts.policies import require_answerable, told
 from evenfold.estimates.holdouts.thresholdout import Thresholdout
 from evenfold.splitters import SplitError
 
@@ -246,6 +247,24 @@ def test_the_ladder_moves_by_steps_and_never_up() -> None:
     """A gain below the step is not told."""
     made, rows = Ladder(step=0.1), np.ones(100)
     assert [made.answer(rows * loss) for loss in (0.52, 0.47, 0.33, 0.9)] == pytest.approx([0.5, 0.5, 0.3, 0.3])
+    exact, free = Ladder(step=0.25), Ladder()
+    assert [exact.answer(rows * loss) for loss in (0.75, 0.5)] == [0.75, 0.75], "a gain of the step alone neither"
+    # Losses differ by 1 in one row of 4: a mean of 1/4, whose standard error is 1/4.
+    assert [free.answer(np.array([first, 1.0, 0.0, 0.0])) for first in (1.0, 0.0)] == [0.5, 0.5]
+
+
+def test_a_policy_says_of_a_score_that_is_told_again_that_it_is_not_better_and_tells_shares_alone() -> None:
+    """The Ladder's own answer is another than before; noise takes no share beyond 1."""
+    asked: Any = {"metric": "accuracy", "budget": 9, "step": 0.1}
+    first = told("ladder", training=0.9, holdout=0.7, earlier=[], seed=0, **asked)
+    before: Any = [{"told": {"accuracy": first[0]}, "spent": first[1]}]
+    again = told("ladder", training=0.9, holdout=0.75, earlier=before, seed=0, **asked)
+    assert (first, again) == ((pytest.approx(0.7), True), (pytest.approx(0.7), False))
+    answers = [told("thresholdout", training=0.5, holdout=1.0, earlier=[], seed=seed, **asked) for seed in range(9)]
+    assert {own for _, own in answers} == {True}
+    assert max(value for value, _ in answers) == 1.0
+    with pytest.raises(SplitError, match="accuracy, precision are asked for"):
+        require_answerable("ladder", ["accuracy", "precision"])
 
 
 @pytest.mark.parametrize("step", [0.02, None])
