@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evaluations import normals
-from evenfold.estimates import compare
+from evenfold.estimates import compare, corrected_resampled_t
 
 
 def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
@@ -45,3 +45,16 @@ def test_the_exact_test_decides_at_the_level_that_was_asked_for(level: float, ve
     made = compare(frame_of(y, a), frame_of(y, b), "accuracy", classes=("no", "yes"), level=level)
     assert made.p == pytest.approx(0.0654, abs=1e-4)
     assert made.verdict == verdict
+
+
+def test_the_test_by_folds_takes_the_rows_of_other_folds_for_training_rows() -> None:
+    """Of 200 rows in 5 folds each model learnt from 160; one group of rows is no sample of groups."""
+    y = normals(200)
+    a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
+    made = compare(a, b, "mae")
+    apart = (np.abs(a["prediction"] - y) - np.abs(b["prediction"] - y)).groupby(a["fold"]).mean()
+    assert made.test is not None
+    assert made.test.se == pytest.approx(corrected_resampled_t(apart, 160.0, 40.0).se)
+    alone = compare(a.assign(group=0), b.assign(group=0), "mae")
+    assert (alone.of_models, alone.se) == (None, pytest.approx((alone.test.se, alone.test.df)))
+    assert not any("shows the same difference" in note for note in alone.notes)
