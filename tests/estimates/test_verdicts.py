@@ -55,6 +55,29 @@ def test_the_test_by_folds_takes_the_rows_of_other_folds_for_training_rows() -> 
     apart = (np.abs(a["prediction"] - y) - np.abs(b["prediction"] - y)).groupby(a["fold"]).mean()
     assert made.test is not None
     assert made.test.se == pytest.approx(corrected_resampled_t(apart, 160.0, 40.0).se)
-    alone = compare(a.assign(group=0), b.assign(group=0), "mae")
-    assert (alone.of_models, alone.se) == (None, pytest.approx((alone.test.se, alone.test.df)))
-    assert not any("shows the same difference" in note for note in alone.notes)
+    narrow = compare(a, b, "mae", level=0.8).test
+    assert narrow is not None
+    wanted = corrected_resampled_t(apart, 160.0, 40.0, level=0.8).interval
+    assert (narrow.interval.low, narrow.interval.high) == pytest.approx((wanted.low, wanted.high))
+    alone = compare(a.assign(group=0, fold=0), b.assign(group=0, fold=0), "mae")
+    assert (alone.interval, alone.p, alone.notes) == (None, None, ())
+
+
+def test_repeats_are_offered_where_each_row_is_tested_once_a_round() -> None:
+    """Folds that overlap, as of combinations of blocks, have no other round."""
+    y = normals(200)
+    a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
+    often = [pd.concat([frame, frame.assign(fold=frame["fold"] + 5)]) for frame in (a, b)]
+    for frames, offered in (((a, b), True), (often, False)):
+        made = compare(*frames, "mae")
+        assert made.verdict == "unknown"
+        assert any("repeats of the folds" in note for note in made.notes) == offered
+
+
+def test_rows_of_either_run_alone_are_left_out_wherever_they_stand() -> None:
+    y = normals(60)
+    a, b = (frame_of(y, y + normals(60, seed), np.arange(60) % 5) for seed in (1, 2))
+    made = compare(a.tail(50), b.head(55), "mae")
+    assert made.difference == compare(a.iloc[10:55], b.iloc[10:55], "mae").difference
+    assert made.notes[0] == "Compared on the 45 shared rows of 50 in A and 55 in B."
+    assert compare(b.head(55), a.tail(50), "mae").difference == -made.difference
