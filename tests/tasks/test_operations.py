@@ -190,14 +190,33 @@ def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
 
 
 def test_clean_keeps_what_was_read_lately(home: Home) -> None:
-    """A result that every night's run reads is in use, however long ago it was written."""
+    """A result that every night's run reads is in use, however long ago it was written; where systems do not note when
+    files are read, one that was written lately is."""
     now, before = time.time(), time.time() - 40 * 86_400
     home.scores.mkdir(parents=True)
-    for name, read in (("read.parquet", now), ("forgotten.parquet", before)):
+    for name, times in (("read", (now, before)), ("written", (before, now)), ("forgotten", (before, before))):
         (home.scores / name).write_bytes(b"scores")
-        os.utime(home.scores / name, (read, before))
+        os.utime(home.scores / name, times)
     assert clean(home, age_of("30d")).files == 1
-    assert [path.name for path in home.scores.iterdir()] == ["read.parquet"]
+    assert sorted(path.name for path in home.scores.iterdir()) == ["read", "written"]
+
+
+def test_clean_looks_wherever_results_lie_and_takes_what_was_half_written_a_day_ago(home: Home) -> None:
+    """Results, scores, models and data; what a killed process was writing is nothing to wait a month for."""
+    for hours, place in ((40 * 24, home.results), (40 * 24, home.scores), (40 * 24, home.shared / "models"),
+                         (40 * 24, home.data), (40 * 24, home.splits), (25, home.results / "score"),
+                         (23, home.results / "audit")):  # fmt: skip
+        place.mkdir(parents=True, exist_ok=True)
+        file = place / (".writing-1" if hours < 40 else "file")
+        file.write_bytes(b"1234")
+        os.utime(file, (time.time() - hours * 3_600,) * 2)
+    assert vars(clean(home, age_of("30d"))) == {"files": 5, "bytes": 20}
+    assert {file.parent.name for file in home.shared.rglob("*") if file.is_file()} == {"audit", "splits"}
+
+
+def test_an_age_is_a_number_of_one_unit() -> None:
+    ages = {"30s": 30, "30m": 1_800, "12h": 43_200, "2d": 172_800, "4w": 2_419_200}
+    assert {age: age_of(age) for age in ages} == ages
 
 
 def test_clean_waits_for_records_that_need_the_files(home: Home) -> None:
