@@ -23,12 +23,18 @@ from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
 SPEC = {
     "name": "students", "columns": {"key": "id", "target": "passed", "group": "school"},
-    "strategy": "GroupStratifiedShuffleSplit", "params": {"n_splits": 4, "train_size": 0.8},
+    "strategy": "GroupStratifiedShuffleSplit", "params": {"n_splits": 3, "train_size": 0.8},
 }  # fmt: skip
 MODEL: dict[str, Any] = {
     "estimator": "sklearn.linear_model:LogisticRegression",
     "metrics": ["roc_auc", "sensitivity"], "positive": "no",
 }  # fmt: skip
+
+
+@pytest.fixture
+def home(shared_home: Home) -> Home:
+    """Return the home of all tests of the file: a request that several make is answered once."""
+    return shared_home
 
 
 def students() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -120,8 +126,10 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
 
 def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -> None:
     now, later = students()
-    made = evaluate(now, spec={**SPEC, "strategy": "BalancedGroupKFold", "params": {}}, model=MODEL, engine="plain")
-    with pytest.raises(SplitError, match=r"5 of 65 rows of .* are rows of students 1.0, which the model may have been"):
+    made = evaluate(
+        now, spec={**SPEC, "name": "folds", "strategy": "BalancedGroupKFold", "params": {}}, model=MODEL, engine="plain"
+    )
+    with pytest.raises(SplitError, match=r"5 of 65 rows of .* are rows of folds 1.0, which the model may have been"):
         score_later(made.run_id, pd.concat([later, now.tail(5)], ignore_index=True))
     with pytest.raises(ModelError, match="feature 'a' holds text now, and number where the model was trained"):
         predict_later(made.run_id, later.assign(a="tall"))
@@ -129,7 +137,7 @@ def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -
         score_later(made.run_id, later.assign(passed=["maybe", *later["passed"][1:]]))
     with pytest.raises(SplitError, match="there is no column 'b'"):
         predict_later(made.run_id, later.drop(columns="b"))
-    with pytest.raises(SplitError, match=r"students 1.0 split\) names no recipe; give the run of an evaluation"):
+    with pytest.raises(SplitError, match=r"folds 1.0 split\) names no recipe; give the run of an evaluation"):
         score_later(made.split_run_id, later)
     numbers = predict_later(made.run_id, later.assign(size=pd.Series(["huge"] * 60)))
     assert numbers[["proba_no", "proba_yes"]].sum(axis=1).to_numpy() == pytest.approx(1)
@@ -275,7 +283,8 @@ def test_the_page_of_an_evaluation_leads_to_its_splits_page(home: Home) -> None:
 def test_the_page_of_a_split_leads_to_those_of_its_evaluations(home: Home) -> None:
     """Also to those that were made after it was written; before the first there is an empty list."""
     now, _ = students()
-    made = [evaluate(now, spec=SPEC, model=MODEL | {"params": {"C": c}}, engine="plain") for c in (1.0, 2.0)]
+    spec = {**SPEC, "name": "linked"}
+    made = [evaluate(now, spec=spec, model=MODEL | {"params": {"C": c}}, engine="plain") for c in (1.0, 2.0)]
     (page,) = home.path.glob(f"mlartifacts/*/{made[0].split_run_id}/artifacts/split/report.html")
     (address,) = re.findall(r'<a href="([^"#]+)">Every evaluation on this split', page.read_text("utf-8"))
     found = re.findall(r'<li><a href="([^"]+)">', (page.parent / address).read_text("utf-8"))
