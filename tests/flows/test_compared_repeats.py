@@ -38,9 +38,17 @@ def table(n: int = 90) -> pd.DataFrame:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    table().to_parquet(tmp_path / "small.parquet")
-    return tmp_path / "small.parquet"
+def home(shared_home: Home) -> Home:
+    """Return the home of all tests of the file: a request that several make is answered once."""
+    return shared_home
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file that is evaluated; who changes it has a copy of it, with a split of another name."""
+    path = tmp_path_factory.mktemp("data") / "small.parquet"
+    table().to_parquet(path)
+    return path
 
 
 def asked(data: Path, **fields: Any) -> Evaluation:
@@ -178,15 +186,17 @@ def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path)
         assert [test.tolist() for _, test in further_pairs(work, 3)] == [test.tolist() for _, test in pairs[:6]]
 
 
-def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: Home, data: Path) -> None:
-    first = asked(data)
+def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: Home, tmp_path: Path) -> None:
+    data = tmp_path / "small.parquet"
+    table().to_parquet(data)
+    first = asked(data, spec=GROUPED | {"name": "grown"})
     both = pd.concat([table(), table().assign(id=lambda frame: frame["id"] + 500).head(20)])
     both.to_parquet(data)
     grown = extend(first.split.uri, data, engine="plain").split
     second = asked(data, spec=None, manifest=grown.uri, model=RIDGE | FAR)
     (made,) = compare_runs(first.run_id, second.run_id)
     assert made.repeats == 1
-    assert any("(--manifest small@1.1), and compare the two" in note for note in made.notes)
+    assert any("(--manifest grown@1.1), and compare the two" in note for note in made.notes)
     again = asked(data, spec=None, manifest=grown.uri)
     (made,) = compare_runs(again.run_id, second.run_id)
     assert made.repeats == 10
@@ -242,22 +252,24 @@ def test_long_fits_are_not_repeated_unasked(home: Home, data: Path, monkeypatch:
     assert compare_runs(*runs, repeats=10)[0].repeats == 10
 
 
-def test_other_data_than_then_are_not_learnt_from(home: Home, data: Path) -> None:
-    runs = two(data)
+def test_other_data_than_then_are_not_learnt_from(home: Home, tmp_path: Path) -> None:
+    data = tmp_path / "small.parquet"
+    table().to_parquet(data)
+    runs = two(data, spec=GROUPED | {"name": "changed"})
     table().assign(a=0.0).to_parquet(data)
     (made,) = compare_runs(*runs)
     assert made.repeats == 1
     assert any("small.parquet holds other values than those that run" in note for note in made.notes)
     data.unlink()
     (made,) = compare_runs(*runs)
-    assert any("evaluate it again: evenfold evaluate TABLE --manifest small@1.0" in note for note in made.notes)
+    assert any("evaluate it again: evenfold evaluate TABLE --manifest changed@1.0" in note for note in made.notes)
 
 
 def test_the_terminal_the_page_and_the_record_say_how_many_repeats(
     home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the command reads each run once, though it asks first whether there is anything to fit."""
-    runs, read, was = two(data), [], comparison.read_evaluation
+    runs, read, was = two(data, spec=GROUPED | {"name": "told"}), [], comparison.read_evaluation
     monkeypatch.setattr(comparison, "read_evaluation", lambda run_id: (read.append(run_id), was(run_id))[1])
     command = ["compare", *runs, "--engine", "plain", "--repeats", "3"]
     shown = evenfold(tmp_path, *command, "-o", "page.html")
@@ -267,7 +279,7 @@ def test_the_terminal_the_page_and_the_record_say_how_many_repeats(
     (told,) = json.loads(evenfold(tmp_path, *command, "--json").stdout)
     assert (told["repeats"], told["n_fits"]) == (3, 18)
     client = MlflowClient(home.tracking_store)
-    experiment = client.get_experiment_by_name("small").experiment_id
+    experiment = client.get_experiment_by_name("told").experiment_id
     (run,) = client.search_runs([experiment], "tags.`evenfold.record` = 'comparison'")
     assert run.data.params["repeats"] == "3"
     assert (run.data.metrics["repeats"], run.data.metrics["fits"]) == (3.0, 18.0)
