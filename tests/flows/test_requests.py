@@ -20,7 +20,8 @@ FIELDS = {"strategy": "KFold", "n_splits": 10, "seed": 0, "target": "other", "ho
 
 
 @pytest.fixture
-def made(home: Home) -> str:
+def made(shared_home: Home) -> str:
+    """Return where a manifest is; after the first test it is found."""
     return str(
         split(rows(60), name="made", key="id", target="y", strategy="KFold", n_splits=3, engine="plain").split.uri
     )
@@ -125,11 +126,11 @@ def test_a_metric_that_cannot_choose_is_refused_before_anything_is_fitted(
 
 
 @pytest.mark.parametrize("metrics", [["r2"], ["r2", "mae"], None])
-def test_a_tuning_chooses_by_the_metric_that_is_named(home: Home, metrics: list[str] | None) -> None:
+def test_a_tuning_chooses_by_the_metric_that_is_named(shared_home: Home, metrics: list[str] | None) -> None:
     """By an alias, and by one that the model does not name: it is scored as well."""
-    tuned = asked(tune, key="id", target="y", metrics=metrics, metric="mae")
+    tuned = asked(tune, key="id", target="y", n_splits=3, metrics=metrics, metric="mae")
     assert tuned.metric == "neg_mean_absolute_error"
-    alone = asked(tune, key="id", target="y", metrics=["mae"])
+    alone = asked(tune, key="id", target="y", n_splits=3, metrics=["mae"])
     assert tuned.scores == alone.scores
     assert tuned.chosen == alone.chosen
 
