@@ -54,6 +54,15 @@ def spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | N
     return {"columns": columns, "strategy": type(splitter).__name__, "params": params, "types": TYPES, **seed}
 
 
+def quick_spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | None:
+    """Return ``spec_of``, with groups packed in one round where how well they are packed is not asked."""
+    spec = spec_of(splitter, target)
+    for params in [spec["params"], spec["params"].get("strategy")] if spec else []:
+        if isinstance(params, dict) and "effort" in params:
+            params["effort"] = 1
+    return spec
+
+
 def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=2)
 
