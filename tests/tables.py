@@ -55,11 +55,14 @@ def spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | N
 
 
 def quick_spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | None:
-    """Return ``spec_of``, with groups packed in one round where how well they are packed is not asked."""
+    """Return ``spec_of`` with groups packed in one round, for where how well they are packed is not asked.
+
+    An effort of "max" stays: it is another version of the algorithm.
+    """
     spec = spec_of(splitter, target)
-    for params in [spec["params"], spec["params"].get("strategy")] if spec else []:
-        if isinstance(params, dict) and "effort" in params:
-            params["effort"] = 1
+    for each in [spec, spec["params"].get("strategy")] if spec else []:
+        if each and each["strategy"].startswith("BalancedGroup") and each["params"].get("effort") != "max":
+            each["params"]["effort"] = 1
     return spec
 
 
