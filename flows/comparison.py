@@ -280,9 +280,9 @@ def _predictions(fits: Fits, known: int) -> list[pd.DataFrame]:
     work = work_of(fits.split, fits.model)
     folds = work.manifest.n_splits // work.manifest.membership.n_repeats
     return [
-        work.keyed(pd.read_parquet(refit.predictions.path)).assign(
-            repeat=np.int32(known + i // folds), fold=np.int32(i % folds)
-        )
+        work.keyed(pd.read_parquet(refit.predictions.path))
+        .to_pandas()
+        .assign(repeat=np.int32(known + i // folds), fold=np.int32(i % folds))
         for i, refit in enumerate(fits.refits)
     ]
 

@@ -140,7 +140,7 @@ def _run_name(name: str, check: Check) -> Callable[[], str]:
 def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
     """Return ``fn`` such that bad input is refused first.
 
-    A mistake makes the flow run Failed with its sentence; it is not tried again, as an outage may be.
+    A mistake makes the flow run Failed with its sentence; where a user asked for retries, after these.
     """
 
     @wraps(fn)
@@ -159,13 +159,20 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
             with guarded(), room(home), _marked():
                 return through_outages(partial(fn, *args, **kwargs))
         except EvenfoldError as error:
-            if FlowRunContext.get() is None:
+            if FlowRunContext.get() is None or _has_tries_left():
                 raise
             return cast(R, Failed(message=str(error), data=error))  # as Prefect takes a state for a result
         finally:
             _CHECKED.reset(token)
 
     return body
+
+
+def _has_tries_left() -> bool:
+    """Return whether Prefect will try the run under way again, which it does of what is raised, not of a state."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    return run is not None and run.run_count <= (run.empirical_policy.retries or 0)
 
 
 def _marked() -> contextlib.AbstractContextManager[None]:
@@ -291,7 +298,8 @@ class Flow(prefect.Flow[P, R]):
         with guarded(), room(home), _quiet(), _served(home), _cancelled_at_stop():
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **parameters)
-        value: Any = state.result(raise_on_failure=False)
+        # Where an event loop runs, as in a notebook, Prefect would return what is to be awaited.
+        value: Any = state.result(raise_on_failure=False, _sync=True)
         if isinstance(value, EvenfoldError):
             raise value.with_traceback(None)
         if isinstance(value, BaseException):

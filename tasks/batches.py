@@ -149,10 +149,10 @@ def _blocks(
         start += block.num_rows
 
 
-def keep_predictions(table: pd.DataFrame, key: str) -> KeptFile:
+def keep_predictions(table: pd.DataFrame | pa.Table, key: str) -> KeptFile:
     """Write a table of predictions or scores below the home, under its key."""
     path = Home.here().scores / f"{key}.parquet"
-    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
     # Few numbers come twice: a dictionary of them would take a quarter more room, and a third more time to write.
     words: Any = [column.name for column in arrow.schema if not pa.types.is_primitive(column.type)]
     content = parquet_bytes(arrow, use_dictionary=words)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -24,6 +25,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.orphans import has_ended, process_mark
 from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
 from .entries import PARTIAL, Entry, Judged, KeptModel, Point, allowed, news
@@ -52,6 +54,19 @@ def _end_what_is_under_way() -> None:
     """Mark the runs that this process has begun and not ended as KILLED; the next that wants them completes them."""
     for run_id, tracker in list(_UNDER_WAY.items()):
         tracker.finish(run_id, "KILLED")
+
+
+@overlapping
+def _in_silence() -> Iterator[None]:
+    """Keep what MLflow prints of a run that ends on a server, its page and its experiment's, off the user's output."""
+    silent = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
+    asked = silent in os.environ
+    os.environ.setdefault(silent, "true")
+    try:
+        yield
+    finally:
+        if not asked:
+            os.environ.pop(silent, None)
 
 
 class Tracker:
@@ -120,7 +135,8 @@ class Tracker:
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         """End a run: last of all, for a run that is FINISHED is complete."""
-        self.client.set_terminated(run_id, status)
+        with _in_silence():
+            self.client.set_terminated(run_id, status)
         _UNDER_WAY.pop(run_id, None)
 
     def find(self, key: str) -> str | None:
@@ -262,7 +278,7 @@ class Tracker:
         # Parents last: while one is RUNNING, whoever comes after a kill in between finds the rest.
         for run in [*below, *lost]:
             self.client.set_tag(run.info.run_id, "evenfold.failure", LOST)
-            self.client.set_terminated(run.info.run_id, "KILLED")
+            self.finish(run.info.run_id, "KILLED")
         return [str(run.info.run_name) for run in lost]
 
     def tell(self, run_id: str, tags: Mapping[str, Any]) -> None:

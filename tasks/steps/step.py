@@ -34,7 +34,7 @@ from prefect.context import FlowRunContext, TaskRunContext
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
 from prefect.tasks import TaskRunNameCallbackWithParameters
-from prefect.transactions import IsolationLevel, get_transaction
+from prefect.transactions import IsolationLevel, Transaction, get_transaction
 
 REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
 P = ParamSpec("P")
@@ -189,6 +189,23 @@ class Step(Task[P, R]):
         except Exception:  # a future that is not there yet, or bad input, of which the task itself says what is wrong
             return contextlib.nullcontext()
 
+    @contextlib.contextmanager
+    def _run_as(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[None]:
+        """Let task runs begin inside the block: with their tags, and in no transaction but their own.
+
+        Somebody's task or transaction around ours would write our result, and free its lock, only when it ends itself:
+        the same step inside it, or another in the other order, would wait for ever. What is named by its content is
+        right whatever becomes of that one; where it is to be undone by a hook, it stays part of it.
+        """
+        alone = isinstance(self.cache_policy, ByContent) and not self.on_rollback_hooks
+        token = Transaction.__var__.set(None) if alone else None  # type: ignore[arg-type]
+        try:
+            with naming_once(), self._tagged(args, _without(kwargs)):
+                yield
+        finally:
+            if token is not None:
+                Transaction.__var__.reset(token)
+
     if not TYPE_CHECKING:  # their types are those of Prefect's own, which know the parameters
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -197,7 +214,7 @@ class Step(Task[P, R]):
             Raises EvaluationError where a task that it waits for has failed: Prefect answers None there.
             """
             halt_where_stopping()
-            with naming_once(), self._tagged(args, _without(kwargs)):
+            with self._run_as(args, kwargs):
                 answer = super().__call__(*args, **kwargs)
             if answer is None and not _may_be_none(self.fn):
                 raise EvaluationError(
@@ -208,12 +225,12 @@ class Step(Task[P, R]):
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             """Submit the task; see ``prefect.Task.submit``."""
             halt_where_stopping()
-            with naming_once(), self._tagged(args, _without(kwargs)):
+            with self._run_as(args, kwargs):
                 return super().submit(*args, **kwargs)
 
         def map(self, *args: Any, **kwargs: Any) -> Any:
             """Map the task; see ``prefect.Task.map``."""
-            with naming_once(), self._tagged(args, _without(kwargs)):
+            with self._run_as(args, kwargs):
                 return super().map(*args, **kwargs)
 
     def __reduce__(self) -> Any:

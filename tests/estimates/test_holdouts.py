@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from evenfold.estimates.holdouts.ladder import Ladder
 from evenfold.estimates.holdouts.ledger import START, Ledger, level_of_look
+from evenfold.estimates.holdouts.policies import require_answerable, told
 from evenfold.estimates.holdouts.thresholdout import Thresholdout
 from evenfold.splitters import SplitError
 
@@ -58,6 +59,15 @@ def test_a_forged_ledger_is_found_and_keeps_the_holdout_closed(tmp_path: Path, f
     made.path.write_text("\n".join(forge(made.path.read_text().splitlines())) + "\n")
     with pytest.raises(SplitError, match=said):
         made.open_look(**WHO, budget=None)
+
+
+def test_the_looks_at_other_rows_open_no_holdout(tmp_path: Path) -> None:
+    """Each line names whose rows were looked at, so a copy of another holdout's ledger is none of this one's."""
+    made = ledger(tmp_path, 1)
+    other = Ledger(made.folder, "cd34")
+    other.path.write_bytes(made.path.read_bytes())
+    with pytest.raises(SplitError, match=r"line 1 .* was changed"):
+        other.looks()
 
 
 def test_a_ledger_that_lost_its_last_line_break_goes_on(tmp_path: Path) -> None:
@@ -118,6 +128,7 @@ def test_the_levels_of_all_looks_hold_together() -> None:
     assert level_of_look(1, 0.9) == pytest.approx(0.95)
     assert sum(1 - level_of_look(k, 0.95) for k in range(1, 10_000)) <= 0.05
     assert sum(1 - level_of_look(k, 0.95, budget=5) for k in range(1, 6)) == pytest.approx(0.05)
+    assert level_of_look(3, 0.95, budget=2) == level_of_look(3, 0.95) == pytest.approx(1 - 0.05 / 12)
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -158,6 +169,18 @@ def test_thresholdout_tells_the_training_value_where_the_two_agree_and_spends_no
         made.answer(0.7, 0.7)
 
 
+def test_questions_that_are_replayed_leave_the_noise_where_answering_left_it() -> None:
+    asked, again, spent = Thresholdout(9), Thresholdout(9), []
+    for training in (0.9, 0.7, 0.9):
+        left = asked.left
+        asked.answer(training, 0.7)
+        spent.append(asked.left < left)
+    assert spent == [True, False, True]
+    again.replay(spent)
+    assert again.left == asked.left == 7
+    assert [again.answer(0.9, 0.5) for _ in range(3)] == [asked.answer(0.9, 0.5) for _ in range(3)]
+
+
 def test_thresholdout_answers_the_same_for_a_seed() -> None:
     """Its noise is the project's own stream."""
     answers = [[Thresholdout(9, seed=seed).answer(0.9, 0.5) for _ in range(3)] for seed in (1, 1, 2)]
@@ -185,6 +208,7 @@ def test_the_noise_follows_from_a_secret_that_nobody_else_may_read(tmp_path: Pat
         (lambda path: path.write_bytes(bytes(32)), "followed from another secret"),
         (lambda path: path.write_bytes(b"short"), "it was cut"),
         (lambda path: path.chmod(0o644), r"others may read it \(mode 644\)"),
+        (lambda path: path.chmod(0o640), r"others may read it \(mode 640\)"),
     ],
 )
 def test_a_secret_that_is_not_that_of_earlier_answers_keeps_the_holdout_closed(
@@ -200,10 +224,47 @@ def test_a_secret_that_is_not_that_of_earlier_answers_keeps_the_holdout_closed(
         ledger.noise()
 
 
+def test_a_look_that_broke_off_before_its_answer_has_spent_one(tmp_path: Path) -> None:
+    """What it may have seen is not known; one that was told the training score has spent none."""
+    made = Ledger(tmp_path, "0123")
+    for _ in range(2):
+        made.open_look(**WHO, budget=2, policy="thresholdout")
+    made.answered(1, {"accuracy": 0.5}, spent=False)
+    assert made.spent() == 1
+    made.open_look(**WHO, budget=2, policy="thresholdout")
+    with pytest.raises(SplitError, match="gave answers of its own 2 times and its budget is 2"):
+        made.open_look(**WHO, budget=2, policy="thresholdout")
+
+
+def test_an_answer_to_a_look_that_nobody_took_keeps_the_holdout_closed(tmp_path: Path) -> None:
+    made = ledger(tmp_path, 1)
+    made.answered(2, {"accuracy": 0.5}, spent=True)
+    with pytest.raises(SplitError, match="a look is missing before line 2"):
+        made.looks()
+
+
 def test_the_ladder_moves_by_steps_and_never_up() -> None:
     """A gain below the step is not told."""
     made, rows = Ladder(step=0.1), np.ones(100)
     assert [made.answer(rows * loss) for loss in (0.52, 0.47, 0.33, 0.9)] == pytest.approx([0.5, 0.5, 0.3, 0.3])
+    exact, free = Ladder(step=0.25), Ladder()
+    assert [exact.answer(rows * loss) for loss in (0.75, 0.5)] == [0.75, 0.75], "a gain of the step alone neither"
+    # Losses differ by 1 in one row of 4: a mean of 1/4, whose standard error is 1/4.
+    assert [free.answer(np.array([first, 1.0, 0.0, 0.0])) for first in (1.0, 0.0)] == [0.5, 0.5]
+
+
+def test_a_policy_says_of_a_score_that_is_told_again_that_it_is_not_better_and_tells_shares_alone() -> None:
+    """The Ladder's own answer is another than before; noise takes no share beyond 1."""
+    asked: Any = {"metric": "accuracy", "budget": 9, "step": 0.1}
+    first = told("ladder", training=0.9, holdout=0.7, earlier=[], seed=0, **asked)
+    before: Any = [{"told": {"accuracy": first[0]}, "spent": first[1]}]
+    again = told("ladder", training=0.9, holdout=0.75, earlier=before, seed=0, **asked)
+    assert (first, again) == ((pytest.approx(0.7), True), (pytest.approx(0.7), False))
+    answers = [told("thresholdout", training=0.5, holdout=1.0, earlier=[], seed=seed, **asked) for seed in range(9)]
+    assert {own for _, own in answers} == {True}
+    assert max(value for value, _ in answers) == 1.0
+    with pytest.raises(SplitError, match="accuracy, precision are asked for"):
+        require_answerable("ladder", ["accuracy", "precision"])
 
 
 @pytest.mark.parametrize("step", [0.02, None])

@@ -287,6 +287,8 @@ def test_predictions_are_compared_over_the_same_rows() -> None:
     assert made.se is not None
     assert (found.difference, found.se, found.df, found.words) == (made.difference, *made.se, made.words)
     assert found.difference > 0.8
+    learnt = compare_predictions(champion, candidate, metric, ["id"], stratified=False, n_train=20.0)
+    assert learnt.se == pytest.approx(found.se * (4 / 2.5) ** 0.5), "1 + 60/20 in place of 1 + 60/40"
 
 
 def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,12 @@ from evenfold.estimates import (
     bias_corrected_best_score,
     choose,
     choose_by_draws,
+    corrected_resampled_t,
     pooled_interval,
     score_draws,
     simplest_near_best,
 )
+from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.selection import TEST_ROWS_ALONE, chosen_inside
 from evenfold.splitters import Bootstrap, ShuffleSplit, Stream
 
@@ -103,6 +105,12 @@ def test_the_standard_error_of_the_rule_has_ddof_one() -> None:
     assert simplest_near_best([[0.79, 0.81], [0.792, 0.792]], [2, 1]) == (1, pytest.approx(0.01))
 
 
+def test_of_equally_simple_ones_the_better_is_taken_and_of_equals_the_first() -> None:
+    """And where the best one's splits all say the same, nothing but the best is within an error of 0."""
+    assert simplest_near_best([[0.77, 0.81], [0.76, 0.84], [0.76, 0.84]], [1, 1, 1])[0] == 1
+    assert simplest_near_best([[0.8, 0.8], [0.7, 0.7]], [2, 1]) == (0, 0.0)
+
+
 def test_one_configuration_has_the_interval_of_its_rows() -> None:
     """Nothing was chosen, so nothing is added: percentiles that are not scaled would be 1.31 times as wide."""
     losses = np.square(normals(200))
@@ -165,6 +173,14 @@ def test_one_split_and_one_configuration_can_be_chosen_by() -> None:
     assert chosen_inside("mse", problem, frames, one_standard_error=True) == 0
 
 
+def test_the_choice_inside_a_fold_goes_by_the_score_of_all_its_rows() -> None:
+    """By means over folds of different sizes another one would be best, and the first not near it."""
+    y, small = normals(100), np.arange(100) < 10
+    problem, frames = frames_of(y, [y + np.where(small, 1.0, 0.3), y + np.where(small, 0.45, 0.55)])
+    frames = [frame.assign(fold=np.where(small, 0, 1)) for frame in frames]
+    assert chosen_inside("mse", problem, frames, one_standard_error=True) == 0
+
+
 def test_the_best_is_the_best_of_the_table() -> None:
     """The scores of all folds together, which the table shows, and not the means over folds decide."""
     y = normals(100)
@@ -209,6 +225,35 @@ def test_a_choice_by_draws_rests_on_the_draws_that_score_every_configuration() -
     scores[0, 8:] = np.nan
     with pytest.raises(ModelError, match="for some configuration in 6 of 10 draws; use another metric, or draws that"):
         choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+
+
+def test_the_simplest_by_draws_is_within_one_corrected_standard_error() -> None:
+    """Which is above sd/sqrt(draws); draws of which half lack a score still choose."""
+    best = 0.8 + 0.01 * normals(10)
+    se = corrected_resampled_t(best, 150, 50).se
+    problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
+    tried = [drawn(best - away * se) for away in (1.1, 0.9, 0.0)]
+    made = choose_by_draws("roc_auc", problem, tried, one_standard_error=True)
+    assert (made.best, made.chosen) == (2, 1)
+    assert f"Configuration 2 is the first within one standard error ({se:.3g}) of the best, 3; " in made.notes[-1]
+    half = best.copy()
+    half[:5] = np.nan
+    assert choose_by_draws("roc_auc", problem, [drawn(half)]).notes[0].startswith("roc_auc has no score for some")
+
+
+def test_losses_of_draws_count_where_every_configuration_has_them_and_their_interval_is_of_recipes() -> None:
+    """Its variance is 1 + n_test/n_train times that of the rows; a row that one configuration lacks is left out."""
+    problem = Problem.of(pd.DataFrame({"x": range(60), "y": [0, 1] * 30}), ModelSpec(estimator=LOGISTIC), "y")
+    sums, counts = (Stream(1).uniform(60) < 0.4).astype(float), np.ones(60, dtype=np.int64)
+    table = pd.DataFrame({"draw": range(4), "n_train": 30, "n_test": 15, "error": None, "accuracy": 1 - sums.mean()})
+    one = DrawScores(table, {"accuracy": RowTotals(sums, counts)})
+    made = choose_by_draws("accuracy", problem, [one])
+    wanted = bias_corrected_best(sums[:, None], inflation=1.5).interval
+    assert (made.low, made.high) == pytest.approx((1 - wanted.high, 1 - wanted.low))
+    lacks = DrawScores(table, {"accuracy": RowTotals(sums * (np.arange(60) > 0), counts * (np.arange(60) > 0))})
+    both = bias_corrected_best(np.column_stack([sums[1:]] * 2), inflation=1.5).interval
+    two = choose_by_draws("accuracy", problem, [one, lacks])
+    assert (two.low, two.high) == pytest.approx((1 - both.high, 1 - both.low))
 
 
 def test_a_configuration_that_no_draw_scored_ends_a_choice_with_a_sentence() -> None:

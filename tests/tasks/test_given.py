@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from evenfold.estimates import ModelError, ModelSpec, scaled_logistic_regression
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, load_split, record_split, split
+from evenfold.tasks.references import manifest_folder, recorded_splits
 from sklearn.linear_model import Ridge
 from small import SPEC, evaluated, runs, small
 
@@ -86,6 +90,46 @@ def test_tasks_and_flows_take_a_split_as_it_is_called_or_as_split_returned_it(na
     assert evaluated("rows.parquet", spec=None, manifest=given, n_splits=None).split.version == version
     assert flows.extend(given, "rows.parquet", engine="plain").split.version == version
     assert extend.fn(given, "rows.parquet").split.version == version
+
+
+def under(folder: Path, version: str, split_id: str) -> Path:
+    """Return a copy of a version under another number and id, as far as names go."""
+    made = shutil.copytree(folder, folder.with_name(version))
+    header = json.loads((made / "manifest.json").read_text())
+    (made / "manifest.json").write_text(json.dumps(header | {"version": version, "split_id": split_id}))
+    return made
+
+
+def test_a_name_is_the_newest_version_and_four_digits_that_one_split_alone_has(folds: SplitRef, home: Home) -> None:
+    """1.10 comes after 1.9; what lies beside the versions is none; the same split in two folders is one."""
+    folder, ids = Path(folds.uri), ["abcd1" + "0" * 59, "abcd2" + "0" * 59]
+    older, newest = under(folder, "1.9", ids[0]), under(folder, "1.10", ids[1])
+    under(folder, "1.9.bak", ids[1])
+    assert manifest_folder("rows") == newest
+    assert (manifest_folder("rows@1.9"), manifest_folder("rows/1.0")) == (older, folder)
+    with pytest.raises(SplitError, match=r"the split 'rows' has no version '2\.0'; it has 1\.0, 1\.9, 1\.10\."):
+        manifest_folder("rows@2.0")
+    assert manifest_folder("abcd1") == older
+    with pytest.raises(SplitError, match="'abcd' begins the ids of 2 splits; write more of its digits"):
+        manifest_folder("abcd")
+    shutil.copytree(older, home.splits / "again" / "1.0")
+    assert manifest_folder("abcd1").name in ("1.9", "1.0")
+    assert manifest_folder("abc") == Path("abc"), "three digits are no id"
+    assert manifest_folder("..") == Path("..")
+
+
+def test_splits_are_listed_by_when_they_were_written(folds: SplitRef, home: Home) -> None:
+    """Whatever they are called, the newest first; one that cannot be read is in nobody's way."""
+    folder, damaged = Path(folds.uri), home.splits / "damaged" / "1.0"
+    shutil.copytree(folder, home.splits / "early" / "1.0")
+    shutil.copytree(folder, home.splits / "zenith" / "1.0")
+    damaged.mkdir(parents=True)
+    (damaged / "manifest.json").write_text("{")
+    for written, name in enumerate(("zenith", "rows", "early"), start=1):
+        made = home.splits / name / "1.0" / "manifest.json"
+        made.write_text(json.dumps(json.loads(made.read_text()) | {"name": name}))
+        os.utime(made, (written, written))
+    assert [each["split"] for each in recorded_splits(home)] == ["early@1.0", "rows@1.0", "zenith@1.0"]
 
 
 @pytest.mark.parametrize("given", [3, ["rows"], {"uri": "rows"}])

@@ -26,13 +26,14 @@ from evenfold.tasks.doctor import Finding, _server, examine
 from evenfold.tasks.results.clean import age_of, clean
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime import orphans as orphaned
+from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule
-from servers import environment, free_port, prefect_server
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Scheduled
+from servers import free_port, prefect_server
 
 from evenfold import flows
-
-CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 
 
 @pytest.fixture
@@ -94,44 +95,35 @@ def test_a_server_whose_clock_differs_is_named(late: int, ok: bool, monkeypatch:
     assert ok != ("NTP" in finding.fix)
 
 
-def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(tmp_path: Path, prefect_folder: Path) -> None:
+def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(
+    home: Home, prefect_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server whose scheduler does not work looks healthy; the doctor names the deployments, and what to look at."""
     off = {"PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false"}
-    with prefect_server(prefect_folder.parent, more=off) as api:
-        env = environment(tmp_path, {"PREFECT_API_URL": api, "EVENFOLD_HOME": str(tmp_path / "home")})
-
-        done = subprocess.run([sys.executable, "-c", DEPLOY], env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        silent, coming, late = map(json.loads, done.stdout.splitlines())
-        assert not silent["Prefect schedules"]["ok"]
-        assert "nightly" in str(silent["Prefect schedules"]["message"])
-        assert "sqlalchemy<2.1" in str(silent["Prefect schedules"]["fix"])
-        assert coming["Prefect schedules"]["ok"]
-        assert coming["Prefect workers"]["ok"]
-        assert not late["Prefect workers"]["ok"]
-        assert "nightly" in str(late["Prefect workers"]["message"])
-        assert "prefect worker start" in str(late["Prefect workers"]["fix"])
-
-
-DEPLOY = """
-import json
-from datetime import UTC, datetime, timedelta
-from evenfold.tasks import Home
-from evenfold.tasks.doctor import examine
-from prefect import get_client
-from prefect.client.schemas.actions import DeploymentScheduleCreate
-from prefect.client.schemas.schedules import CronSchedule
-from prefect.states import Scheduled
-with get_client(sync_client=True) as client:
-    flow = client.create_flow_from_name("evaluate")
-    cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 3 * * *", timezone="UTC"), active=True)
-    made = client.create_deployment(flow, "nightly", schedules=[cron])
-    for wait in (None, 60, -600):
-        if wait:
-            when = datetime.now(UTC) + timedelta(seconds=wait)
-            client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
-        print(json.dumps({finding.check: vars(finding) for finding in examine(Home.here())}))
-"""
+    seen = []
+    with (
+        prefect_server(prefect_folder.parent, more=off) as api,
+        temporary_settings({PREFECT_API_URL: api}),
+        get_client(sync_client=True) as client,
+    ):
+        monkeypatch.setenv("PREFECT_API_URL", api)
+        flow = client.create_flow_from_name("evaluate")
+        cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 3 * * *", timezone="UTC"), active=True)
+        made = client.create_deployment(flow, "nightly", schedules=[cron])
+        for wait in (None, 60, -600):
+            if wait:
+                when = datetime.now(UTC) + timedelta(seconds=wait)
+                client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+            seen.append(told(home))
+    silent, coming, late = seen
+    assert not silent["Prefect schedules"].ok
+    assert "nightly" in silent["Prefect schedules"].message
+    assert "sqlalchemy<2.1" in silent["Prefect schedules"].fix
+    assert coming["Prefect schedules"].ok
+    assert coming["Prefect workers"].ok
+    assert not late["Prefect workers"].ok
+    assert "nightly" in late["Prefect workers"].message
+    assert "prefect worker start" in late["Prefect workers"].fix
 
 
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -198,14 +190,33 @@ def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
 
 
 def test_clean_keeps_what_was_read_lately(home: Home) -> None:
-    """A result that every night's run reads is in use, however long ago it was written."""
+    """A result that every night's run reads is in use, however long ago it was written; where systems do not note when
+    files are read, one that was written lately is."""
     now, before = time.time(), time.time() - 40 * 86_400
     home.scores.mkdir(parents=True)
-    for name, read in (("read.parquet", now), ("forgotten.parquet", before)):
+    for name, times in (("read", (now, before)), ("written", (before, now)), ("forgotten", (before, before))):
         (home.scores / name).write_bytes(b"scores")
-        os.utime(home.scores / name, (read, before))
+        os.utime(home.scores / name, times)
     assert clean(home, age_of("30d")).files == 1
-    assert [path.name for path in home.scores.iterdir()] == ["read.parquet"]
+    assert sorted(path.name for path in home.scores.iterdir()) == ["read", "written"]
+
+
+def test_clean_looks_wherever_results_lie_and_takes_what_was_half_written_a_day_ago(home: Home) -> None:
+    """Results, scores, models and data; what a killed process was writing is nothing to wait a month for."""
+    for hours, place in ((40 * 24, home.results), (40 * 24, home.scores), (40 * 24, home.shared / "models"),
+                         (40 * 24, home.data), (40 * 24, home.splits), (25, home.results / "score"),
+                         (23, home.results / "audit")):  # fmt: skip
+        place.mkdir(parents=True, exist_ok=True)
+        file = place / (".writing-1" if hours < 40 else "file")
+        file.write_bytes(b"1234")
+        os.utime(file, (time.time() - hours * 3_600,) * 2)
+    assert vars(clean(home, age_of("30d"))) == {"files": 5, "bytes": 20}
+    assert {file.parent.name for file in home.shared.rglob("*") if file.is_file()} == {"audit", "splits"}
+
+
+def test_an_age_is_a_number_of_one_unit() -> None:
+    ages = {"30s": 30, "30m": 1_800, "12h": 43_200, "2d": 172_800, "4w": 2_419_200}
+    assert {age: age_of(age) for age in ages} == ages
 
 
 def test_clean_waits_for_records_that_need_the_files(home: Home) -> None:
@@ -247,8 +258,7 @@ def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pyte
 def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed, crashed and cancelled runs, and one that is RUNNING without a heartbeat; a success clears what was."""
     from evenfold.tasks import doctor
-    from prefect import get_client
-    from prefect.states import Cancelled, Completed, Crashed, Failed, Running, Scheduled
+    from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
     with get_client(sync_client=True) as client:
         flow = client.create_flow_from_name("retrain")

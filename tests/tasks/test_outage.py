@@ -35,9 +35,12 @@ def evaluate(**fields: Any) -> Any:
 
 
 def test_a_server_that_is_down_loses_nothing(
-    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The evaluation ends with its scores and says where the records wait; the next run sends them, in order."""
+    """The evaluation ends with its scores and says where the records wait; the next run sends them, in order.
+
+    MLflow's client, which prints where each run's page on a server is, prints none of ours.
+    """
     from evenfold.tasks.record.reading import read_split
     from mlflow.tracking import MlflowClient
 
@@ -45,6 +48,7 @@ def test_a_server_that_is_down_loses_nothing(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.delenv("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", raising=False)
     monkeypatch.setattr("evenfold.tasks.results.spool.WAIT_SECONDS", (0.1,))
     home = Home.here()
     lost = evaluate()
@@ -55,6 +59,7 @@ def test_a_server_that_is_down_loses_nothing(
     with mlflow_server(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}", port=port) as url:
         there = evaluate(run_label="again")
         assert waiting(home) == []
+        assert capsys.readouterr().out == ""
         client = MlflowClient(url)
         experiment = client.get_experiment_by_name("rows").experiment_id
         runs = client.search_runs([experiment])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from evenfold.estimates import EvaluationError
 from evenfold.flows import compare, evaluate, extend, retrain, split, tune
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -55,6 +57,26 @@ def test_a_subflow_of_somebodys_flow_is_a_subflow(prefect_home: Home, data: str)
     )
     assert (plain.cached, plain.n_cached) == (True, 3)
     assert plain.estimates == outcome.estimates
+
+
+def test_a_flow_called_where_an_event_loop_runs_returns_its_outcome(prefect_home: Home, data: str) -> None:
+    """As in a notebook, whose cells are run by one: it returned a coroutine that nobody awaited."""
+
+    async def cell() -> Any:
+        return split(data, key="id", strategy="KFold", n_splits=3)
+
+    assert asyncio.run(cell()).split.n_splits == 3
+
+
+def test_a_flow_that_is_to_be_tried_again_ends_with_its_sentence(prefect_home: Home, data: str) -> None:
+    """Its run stayed in Prefect as one that awaits another try for ever, with an error that named neither."""
+    ended: list[Any] = []
+    mine: Any = evaluate.with_options(retries=1, retry_delay_seconds=0, on_failure=[lambda *told: ended.append(told)])
+    bad = {"estimator": RIDGE, "params": {"alpha": -1.0}}
+    with pytest.raises(EvaluationError, match="3 of 3 fits failed") as caught:
+        mine(data, key="id", target="y", strategy="KFold", n_splits=3, model=bad, metrics=["r2"])
+    ((_, run, state),) = ended
+    assert (run.run_count, state.message) == (2, str(caught.value))
 
 
 def test_tuning_uses_the_manifest_that_it_is_given(home: Home, data: str) -> None:

@@ -149,6 +149,20 @@ def test_the_rows_of_calendar_months_are_compared_where_times_are_named() -> Non
     assert message.endswith("the median of 5 months without new rows).")
 
 
+def test_rows_that_wait_for_their_target_are_not_new_yet() -> None:
+    """They join no split, so many of them are no more than usual."""
+    waits = SPEC | {"missing_target": "wait"}
+    without = months(6).tail(200).assign(y=np.nan)
+    later = pd.concat([without.assign(id=lambda frame, i=i: frame["id"] + 1000 * i) for i in range(1, 6)])
+    assert failed(pd.concat([months(6), later]), spec=waits) == []
+
+
+def test_a_limit_that_is_asked_for_goes_over_that_of_the_specification() -> None:
+    data, strict = months(6).drop(columns="x"), SPEC | {"gates": {"lost_columns": 0}}
+    assert failed(data, spec=strict) == ["lost_columns"]
+    assert failed(data, spec=strict, gates={"lost_columns": 1}) == []
+
+
 def test_a_month_that_has_only_begun_is_not_few() -> None:
     """One row after midnight of the last day, as where local days end in the next month's UTC."""
     after_midnight = dated(7).iloc[[1200]].assign(day=pd.Timestamp("2026-05-01 03:00"))

@@ -1,0 +1,129 @@
+"""To what a table that arrives is held: rows that were learnt from and are there, and the tables that joined before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.manifests import Snapshot, decide, extend
+from evenfold.manifests.growth.arrivals import check_arrival
+
+SPEC = {"name": "rows", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
+
+
+def rows(n: int) -> pd.DataFrame:
+    return pd.DataFrame({"id": range(n), "y": np.random.default_rng(0).normal(size=n)})
+
+
+def grown(*ends: int) -> Any:
+    """Return the manifest of rows up to the first end, to which those up to the others joined one by one."""
+    manifest = decide(SPEC, rows(ends[0]))
+    for end in ends[1:]:
+        manifest = extend(manifest, rows(end)).manifest
+    return manifest
+
+
+def test_rows_that_were_deleted_before_have_not_vanished_again() -> None:
+    left = rows(100).tail(95)
+    manifest = extend(grown(100), left).manifest
+    found = check_arrival(manifest, left.tail(94), Snapshot.of(manifest, left), gates={"vanished_rows": 0})
+    (told,) = (each.figures for each in found.findings if each.check == "vanished_rows")
+    assert told == {"rows": 1, "known": 95}
+
+
+def test_rows_that_nothing_was_learnt_from_are_not_missed() -> None:
+    """A table that was stopped brought them; the next one may be without them again, and those before may not."""
+    first = grown(100)
+    manifest = grown(100, 150)
+    learnt = Snapshot.of(first, rows(100)).grown(manifest, 0)
+    assert not check_arrival(manifest, rows(100), learnt, gates={"vanished_rows": 0}).failed
+    found = check_arrival(manifest, rows(99), learnt, gates={"vanished_rows": 0})
+    (told,) = (each.figures for each in found.findings if each.check == "vanished_rows")
+    assert told == {"rows": 1, "known": 100}
+
+
+def test_what_joins_is_compared_with_the_median_of_what_joined_and_not_with_the_first_table() -> None:
+    """From three generations on."""
+    manifest = grown(100, 110, 130, 190)
+    told = check_arrival(manifest, rows(210), Snapshot.of(manifest, rows(190))).passed["new_rows"]
+    assert told == "20 new rows, as many as usual (20, the median of 3)."
+    manifest = grown(100, 110, 130)
+    told = check_arrival(manifest, rows(150), Snapshot.of(manifest, rows(130))).not_asked["new_rows"]
+    assert told == "2 generations joined so far, and 3 are needed"
+
+
+def test_what_chance_explains_is_told_by_the_number_of_classes_and_of_rows() -> None:
+    """Twice the bound of Dvoretzky, Kiefer and Wolfowitz, each with half of one false alarm in 1,000 tables."""
+    data = rows(400).assign(y=lambda frame: np.where(frame["id"] < 300, frame["id"] % 3, 2).astype(str))
+    manifest = decide({**SPEC, "strategy": "StratifiedKFold"}, data.head(300))
+    found = check_arrival(manifest, data, Snapshot.of(manifest, data.head(300)), gates={"target_distribution": 0})
+    (told,) = (each.figures for each in found.findings if each.check == "target_distribution")
+    bound = np.log(4 * 3 / 0.001) / 2
+    assert told == {
+        "distance": pytest.approx(2 / 3),
+        "chance": pytest.approx((bound / 100) ** 0.5 + (bound / 300) ** 0.5),
+    }
+
+
+def test_a_month_is_compared_by_its_days_from_the_first_in_the_table_with_months_that_nothing_joined() -> None:
+    """January begins on the 20th, with 20 rows a day; February has 10, March 30, and April, which is new, 40."""
+    asked = (("2026-01-20", 12, 20), ("2026-02-01", 28, 10), ("2026-03-01", 31, 30), ("2026-04-01", 30, 40))
+    days = [np.repeat(np.arange(first, np.datetime64(first) + n), a_day) for first, n, a_day in asked]
+    data = rows(sum(map(len, days))).assign(day=np.concatenate(days).astype("datetime64[ns]"))
+    known = data.head(len(data) - 1200)
+    manifest = decide({**SPEC, "columns": {"key": "id", "target": "y", "time": "day"}}, known)
+    told = check_arrival(manifest, data, Snapshot.of(manifest, known)).passed["new_rows"]
+    assert told == ("2026-04 has 40 rows a day, 2 times more than usual (20, the median of 3 months without new rows).")
+    two_days = rows(len(data) + 2).tail(2).assign(day=pd.to_datetime(["2026-05-01", "2026-05-02"]))
+    few = check_arrival(manifest, pd.concat([data, two_days]), Snapshot.of(manifest, known), gates={"new_rows": 0})
+    (message,) = (each.message for each in few.findings if each.check == "new_rows")
+    assert message.startswith("2026-05 has 1 rows a day, 20 times fewer than usual"), "two days are no day begun"
+
+
+def test_where_the_last_generations_are_fewer_than_what_is_new_all_rows_are_held_against_it() -> None:
+    """Five rows would say little of a hundred."""
+    manifest = grown(300, 305, 310, 315, 320)
+    data = rows(420).assign(y=lambda frame: frame["y"] + 9 * (frame["id"] >= 320))
+    found = check_arrival(manifest, data, Snapshot.of(manifest, rows(320)), gates={"new_rows": "off"})
+    (told,) = (each.message for each in found.findings if each.check == "target_distribution")
+    assert "y of 100 new rows is 1 apart from that of the last 320 (" in told
+
+
+def test_of_two_group_columns_the_fewer_groups_say_what_chance_explains_and_numbers_may_become_text() -> None:
+    """Rows of either err together: 25 new groups of four rows among 50 of two; they are read as they were declared."""
+    data = rows(400).assign(pair=lambda frame: frame["id"] // 2, four=lambda frame: frame["id"] // 4)
+    data["y"] = np.where(data["id"] < 300, data["id"] % 2, 2).astype(str)
+    columns = {"key": "id", "target": "y", "group": ["pair", "four"]}
+    manifest = decide({"name": "rows", "columns": columns, "strategy": "BalancedGroupKFold"}, data.head(300))
+    later = data.astype({"pair": str, "four": str})
+    found = check_arrival(manifest, later, Snapshot.of(manifest, data.head(300)), gates={"target_distribution": 0})
+    assert "lost_columns" not in found.failed
+    (told,) = (each.figures for each in found.findings if each.check == "target_distribution")
+    bound = np.log(4 * 3 / 0.001) / 2
+    assert told == {"distance": 1.0, "chance": pytest.approx((bound / 25) ** 0.5 + (bound / 75) ** 0.5)}
+
+
+def test_a_category_is_told_where_the_model_reads_its_column() -> None:
+    data = rows(120).assign(city=lambda frame: np.where(frame["id"] < 100, "Rome", "Oslo"), x=1.0)
+    manifest = decide(SPEC, data.head(100))
+    snapshot = Snapshot.of(manifest, data.head(100))
+    for columns, said in ((["city"], ["unseen_categories"]), (["x"], [])):
+        found = check_arrival(manifest, data, snapshot, columns=columns)
+        assert [each.check for each in found.findings] == said
+
+
+def test_the_targets_that_were_kept_of_another_split_are_not_compared() -> None:
+    """Its rows are others, in another order."""
+    other = Snapshot.of(grown(50), rows(50))
+    assert check_arrival(grown(100), rows(100), other).not_asked["changed_targets"] == (
+        "the known rows' targets were not kept"
+    )
+
+
+def test_categories_are_kept_of_a_column_of_at_most_a_thousand() -> None:
+    data = rows(1001).assign(many=[str(i) for i in range(1001)], most=[str(min(i, 999)) for i in range(1001)])
+    assert {name: len(kept) for name, kept in Snapshot.of(decide(SPEC, data), data).categories.items()} == {
+        "most": 1000
+    }
