@@ -239,21 +239,6 @@ def test_several_csv_files_have_one_type_out_of_core_as_in_memory(tmp_path: Path
             decide(spec | {"columns": {"key": "id", "target": "z"}}, data, engine=engine, to=tmp_path / "other")
 
 
-def test_a_column_that_begins_with_a_megabyte_of_nothing_is_declared_out_of_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its type cannot be seen then; declared, it is read as in memory."""
-    monkeypatch.setattr(ordered, "SHARD_ROWS", 50_000)
-    n = 130_000  # of nine bytes
-    lines = ["id,y,z\n", *(f"{i},{i / 2 if i > n - 99 else ''},{i % 3}\n" for i in range(n))]
-    (tmp_path / "data.csv").write_text("".join(lines))
-    spec = {"columns": {"key": "id", "target": "y"}, "strategy": "SortedStratifiedKFold"}
-    with pytest.raises(SplitError, match=r"'y' has no value in any row that was read.*declare its type"):
-        out_of_core(spec, tmp_path / "data.csv", tmp_path / "splits")
-    with pytest.raises(SplitError, match=r"'y' is missing in 129,902 of 130,000 rows"):
-        out_of_core(spec | {"types": {"y": "float"}}, tmp_path / "data.csv", tmp_path / "splits")
-
-
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 @pytest.mark.parametrize(
     ("second", "message"),
@@ -270,13 +255,6 @@ def test_csv_files_that_are_no_one_table_are_refused_wherever_they_are_read(
     data = two_files(tmp_path, "id,y\n1,1\n2,2\n", second)
     with pytest.raises(SplitError, match=message):
         decide({"columns": {"key": "id"}, "params": {"n_splits": 2}}, data, engine=engine, to=tmp_path / "splits")
-
-
-def test_what_is_wrong_in_later_rows_of_a_file_is_a_sentence_out_of_core(tmp_path: Path) -> None:
-    """A value of another type behind the first megabyte."""
-    (tmp_path / "data.csv").write_text("id,y\n" + "".join(f"{i},{i}\n" for i in range(100_000)) + "100000,a lot\n")
-    with pytest.raises(SplitError, match=r"^[^\n]*data.csv cannot be read as CSV .*declare the column's type\.$"):
-        out_of_core({"columns": {"key": "id", "target": "y"}}, tmp_path / "data.csv", tmp_path / "splits")
 
 
 def test_parts_of_different_types_are_not_sorted_as_one_table(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from cases import CASES
 from evenfold.manifests import (
     Manifest,
     StoredManifest,
-    StreamedPlan,
     as_cv,
     audit,
     decide,
@@ -24,15 +23,11 @@ from evenfold.manifests import (
     join_rows,
     measure,
     partition,
-    planned,
-    require_room,
     write_join,
     write_manifest,
 )
 from evenfold.manifests.anywhere.auditing import ROW_BY_ROW
 from evenfold.manifests.engines import ordered
-from evenfold.manifests.tables import csv_files
-from evenfold.manifests.tables.csv_files import about_rows
 from evenfold.splitters import SplitError, Splitter
 from tables import TYPES, assert_alike, figures, quick_spec_of, shuffled, spec_of, table
 
@@ -342,48 +337,6 @@ def test_folds_are_exported_from_disk_with_the_bytes_of_memory(tmp_path: Path, t
         with pytest.raises(SplitError, match=r"no word for rows locked \(-2\)"):
             export(locked, to, tmp_path / f"never{suffix}", memory="1kB")
         assert not (tmp_path / f"never{suffix}").exists()
-
-
-def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_path: Path) -> None:
-    """By the length of the first lines, compressed or not."""
-    rows = table(5_000).drop(columns="when")
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    rows.to_csv(tmp_path / "rows.csv.gz", index=False)
-    with pytest.raises(
-        SplitError, match=r"about (4,9\d\d|5,0\d\d) rows of 8 columns take about .* GB .*name fewer features"
-    ):
-        require_room(tmp_path / "rows.csv", "1MB")
-    require_room(tmp_path / "rows.csv", "10MB")
-    require_room(tmp_path / "rows.csv", "1MB", ["id", "number"])
-    with pytest.raises(SplitError, match=r"rows of 2 columns take .*learns batch by batch"):
-        require_room(tmp_path / "rows.csv", "100kB", ["id", "number"])
-    with pytest.raises(SplitError, match=r"about 5,000 rows of 8 columns"):
-        require_room(tmp_path / "rows.csv.gz", "1MB")
-    require_room(tmp_path / "rows.csv.gz", "10MB")
-
-
-@pytest.fixture(scope="module")
-def numbers() -> bytes:
-    """Return 120,000 rows of digits as CSV, which are packed in several blocks by whatever packs them."""
-    drawn = np.random.default_rng(0).normal(size=120_000)
-    return ("row,number\n" + "".join(f"{row:06},{number:.9f}\n" for row, number in enumerate(drawn))).encode()
-
-
-@pytest.mark.parametrize("suffix", ["", ".gz", ".zst", ".bz2", ".lz4"])
-def test_the_rows_of_a_csv_are_judged_by_how_tightly_its_beginning_is_packed(
-    tmp_path: Path, suffix: str, numbers: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that a compressed table is split out of core by itself; of a small one the number is exact."""
-    file = tmp_path / f"rows.csv{suffix}"
-    with pa.output_stream(str(file), compression="detect") as stream:
-        stream.write(numbers)
-    assert about_rows([file]) == pytest.approx(120_000, rel=0.02)
-    monkeypatch.setattr(csv_files, "UNPACKED_BYTES", 1_000_000)
-    monkeypatch.setattr(ordered, "SHARD_ROWS", 50_000)
-    assert about_rows([file]) == pytest.approx(120_000, rel=0.5)
-    if suffix in (".gz", ".lz4"):  # what is more than a shard is sorted out of core, however it is packed
-        plan = planned({"columns": {"key": "row"}, "strategy": "KFold"}, file, memory="1MB", to=tmp_path / "splits")
-        assert isinstance(plan, StreamedPlan)
 
 
 def test_rows_that_were_deleted_and_are_still_in_the_data_leave_no_export(tmp_path: Path) -> None:

@@ -252,18 +252,6 @@ def test_chance_stops_no_more_than_was_said() -> None:
     assert stopped <= 400 * FALSE_ALARMS + 1
 
 
-def test_real_months_pass() -> None:
-    """Eleven months of flights that arrive one by one, with their seasons, new airports and cancelled lines."""
-    flights = pd.read_parquet(Path(__file__).parents[3] / "examples" / "flights.parquet")
-    spec = {"columns": {"key": "flight_id", "target": "arr_delay"}, "strategy": "SortedStratifiedKFold"}
-    known = flights[flights["month"] <= 1]
-    manifest = decide(spec, known)
-    for month in range(2, 13):
-        snapshot, known = Snapshot.of(manifest, known), flights[flights["month"] <= month]
-        assert check_arrival(manifest, known, snapshot).failed == [], month
-        manifest = extend(manifest, known).manifest
-
-
 def test_groups_count_once_each() -> None:
     """Rows of one group err together: what would be a shift of 200 rows is none of 2 groups."""
     spec = {**SPEC, "columns": {"key": "id", "target": "y", "group": "g"}, "strategy": "BalancedGroupKFold"}
