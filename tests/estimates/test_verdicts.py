@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evaluations import normals
-from evenfold.estimates import compare
+from evenfold.estimates import compare, corrected_resampled_t
 
 
 def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
@@ -45,3 +45,39 @@ def test_the_exact_test_decides_at_the_level_that_was_asked_for(level: float, ve
     made = compare(frame_of(y, a), frame_of(y, b), "accuracy", classes=("no", "yes"), level=level)
     assert made.p == pytest.approx(0.0654, abs=1e-4)
     assert made.verdict == verdict
+
+
+def test_the_test_by_folds_takes_the_rows_of_other_folds_for_training_rows() -> None:
+    """Of 200 rows in 5 folds each model learnt from 160; one group of rows is no sample of groups."""
+    y = normals(200)
+    a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
+    made = compare(a, b, "mae")
+    apart = (np.abs(a["prediction"] - y) - np.abs(b["prediction"] - y)).groupby(a["fold"]).mean()
+    assert made.test is not None
+    assert made.test.se == pytest.approx(corrected_resampled_t(apart, 160.0, 40.0).se)
+    narrow = compare(a, b, "mae", level=0.8).test
+    assert narrow is not None
+    wanted = corrected_resampled_t(apart, 160.0, 40.0, level=0.8).interval
+    assert (narrow.interval.low, narrow.interval.high) == pytest.approx((wanted.low, wanted.high))
+    alone = compare(a.assign(group=0, fold=0), b.assign(group=0, fold=0), "mae")
+    assert (alone.interval, alone.p, alone.notes) == (None, None, ())
+
+
+def test_repeats_are_offered_where_each_row_is_tested_once_a_round() -> None:
+    """Folds that overlap, as of combinations of blocks, have no other round."""
+    y = normals(200)
+    a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
+    often = [pd.concat([frame, frame.assign(fold=frame["fold"] + 5)]) for frame in (a, b)]
+    for frames, offered in (((a, b), True), (often, False)):
+        made = compare(*frames, "mae")
+        assert made.verdict == "unknown"
+        assert any("repeats of the folds" in note for note in made.notes) == offered
+
+
+def test_rows_of_either_run_alone_are_left_out_wherever_they_stand() -> None:
+    y = normals(60)
+    a, b = (frame_of(y, y + normals(60, seed), np.arange(60) % 5) for seed in (1, 2))
+    made = compare(a.tail(50), b.head(55), "mae")
+    assert made.difference == compare(a.iloc[10:55], b.iloc[10:55], "mae").difference
+    assert made.notes[0] == "Compared on the 45 shared rows of 50 in A and 55 in B."
+    assert compare(b.head(55), a.tail(50), "mae").difference == -made.difference
