@@ -23,7 +23,9 @@ from evenfold.tasks import (
 )
 from evenfold.tasks.record.evaluations import record_evaluation, record_split
 from evenfold.tasks.record.models.registry import register_model
+from evenfold.tasks.scores import _of_draws
 from evenfold.tasks.steps.step import worth_another_try
+from evenfold.tasks.work import work_of
 from mlflow.tracking import MlflowClient
 from prefect.states import Failed
 from small import named, small
@@ -69,6 +71,7 @@ def test_draws_that_are_left_out_are_told_too(path: str) -> None:
     drawn = split.fn(path, key="id", target="y", strategy="Bootstrap", n_splits=6)
     some = aggregate.fn(drawn, [fit_draws.fn(drawn, (0, 4), RIDGE)], apparent=fit_all.fn(drawn, RIDGE))
     assert some.errors == ["4 of 6 splits are given, and the estimates are of these alone."]
+    assert len(_of_draws(work_of(drawn, RIDGE))[1]) == 6, "what guessing scores is of every draw"
 
 
 def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
