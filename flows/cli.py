@@ -159,13 +159,13 @@ def _code_of(error: Exception) -> int | None:
     from evenfold.estimates import EvaluationError, ModelError
     from evenfold.splitters import SplitError
 
-    from .outcomes import GateError
-
-    if isinstance(error, GateError):
-        return GATE_FAILED
     if isinstance(error, (SplitError, ModelError)):
         return BAD_INPUT
-    return EVALUATION_FAILED if isinstance(error, EvaluationError) else None
+    if isinstance(error, EvaluationError):
+        return EVALUATION_FAILED
+    from .outcomes import GateError  # last, for it takes a second: a misspelt name is answered at once
+
+    return GATE_FAILED if isinstance(error, GateError) else None
 
 
 def _stop(message: str, code: int) -> None:

@@ -125,15 +125,18 @@ def shared_home(_module_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture(scope="session")
 def _prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Start Prefect's own test server once; yield its address and a copy of its database from before the first run."""
-    from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL
+    """Start Prefect's own test server once; yield its address and what a PREFECT_HOME holds before the first run."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_SERVER_DATABASE_CONNECTION_URL
     from prefect.testing.utilities import prefect_test_harness
 
-    empty = tmp_path_factory.mktemp("prefect") / "prefect.db"
+    empty, known = tmp_path_factory.mktemp("prefect"), Path(PREFECT_HOME.value())
+    known.mkdir(parents=True, exist_ok=True)  # there it remembers which blocks it has registered
     with prefect_test_harness(server_startup_timeout=300):
         used = str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value()).partition(":///")[2]
-        with contextlib.closing(sqlite3.connect(used)) as source, contextlib.closing(sqlite3.connect(empty)) as copy:
+        copied = sqlite3.connect(empty / "prefect.db")
+        with contextlib.closing(sqlite3.connect(used)) as source, contextlib.closing(copied) as copy:
             source.backup(copy)
+        shutil.copy(known / "memo_store.toml", empty)
         yield str(PREFECT_API_URL.value()), empty
 
 
@@ -145,11 +148,8 @@ def prefect_server(_prefect: tuple[str, Path]) -> str:
 
 @pytest.fixture
 def prefect_folder(_prefect: tuple[str, Path], tmp_path: Path) -> Path:
-    """Return a PREFECT_HOME for a server of the test's own: its migrations, which take seconds, are done."""
-    folder = tmp_path / "home" / "prefect"
-    folder.mkdir(parents=True)
-    shutil.copy(_prefect[1], folder)
-    return folder
+    """Return a PREFECT_HOME for a server of the test's own: its migrations and blocks, which take seconds, are done."""
+    return Path(shutil.copytree(_prefect[1], tmp_path / "home" / "prefect"))
 
 
 @pytest.fixture

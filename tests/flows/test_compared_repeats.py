@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.estimates import Comparison, ModelError, compare
-from evenfold.flows import Evaluation, compare as compare_flow, comparison, evaluate, extend
+from evenfold.flows import Evaluation, compare as compare_flow, comparison, evaluate, extend, split as split_flow
 from evenfold.flows.comparison import compare_runs, named_metrics
 from evenfold.splitters import BalancedGroupKFold, Repeated, SplitError
 from evenfold.tasks import Home
@@ -38,6 +39,12 @@ def table(n: int = 90) -> pd.DataFrame:
 
 
 @pytest.fixture
+def home(shared_home: Home) -> Home:
+    """Return one home for all: tests that count fits, or change a table, have a split or a model of another name."""
+    return shared_home
+
+
+@pytest.fixture
 def data(tmp_path: Path) -> Path:
     table().to_parquet(tmp_path / "small.parquet")
     return tmp_path / "small.parquet"
@@ -49,6 +56,13 @@ def asked(data: Path, **fields: Any) -> Evaluation:
 
 def two(data: Path, **fields: Any) -> tuple[str, str]:
     return asked(data, **fields).run_id, asked(data, **fields, model=RIDGE | FAR).run_id
+
+
+@cache
+def shared(home: Home) -> tuple[str, str]:
+    """Return the runs of two recipes in a home, at which tests only look."""
+    table().to_parquet(home.path / "small.parquet")
+    return two(home.path / "small.parquet")
 
 
 def by_hand(frame: pd.DataFrame, alpha: float, n_repeats: int) -> pd.DataFrame:
@@ -157,7 +171,7 @@ def test_a_margin_is_a_number(home: Home) -> None:
 def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path) -> None:
     """In a split that has grown as well: each row in use is tested once a repeat, by a model of all other groups."""
     spec = GROUPED | {"holdout": {"fraction": 0.2}}
-    outcome = asked(data, spec=spec)
+    outcome = split_flow(data, spec=spec | {"name": "locked"}, engine="plain")
     more = table().assign(id=lambda frame: frame["id"] + 500, g=lambda frame: frame["g"] + 50)
     both = pd.concat([table(), more.head(30)])
     grown = extend(outcome.split.uri, both, engine="plain").split
@@ -178,33 +192,41 @@ def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path)
         assert [test.tolist() for _, test in further_pairs(work, 3)] == [test.tolist() for _, test in pairs[:6]]
 
 
+VERSIONED = GROUPED | {"name": "versioned", "params": {"n_splits": 2}}
+
+
 def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: Home, data: Path) -> None:
-    first = asked(data)
+    first = asked(data, spec=VERSIONED)
     both = pd.concat([table(), table().assign(id=lambda frame: frame["id"] + 500).head(20)])
     both.to_parquet(data)
     grown = extend(first.split.uri, data, engine="plain").split
     second = asked(data, spec=None, manifest=grown.uri, model=RIDGE | FAR)
     (made,) = compare_runs(first.run_id, second.run_id)
     assert made.repeats == 1
-    assert any("(--manifest small@1.1), and compare the two" in note for note in made.notes)
+    assert any("(--manifest versioned@1.1), and compare the two" in note for note in made.notes)
     again = asked(data, spec=None, manifest=grown.uri)
-    (made,) = compare_runs(again.run_id, second.run_id)
-    assert made.repeats == 10
+    (made,) = compare_runs(again.run_id, second.run_id, repeats=2)
+    assert made.repeats == 2
 
 
 def test_splits_whose_names_begin_alike_before_a_dot_are_not_versions_of_one(home: Home, data: Path) -> None:
     """A name may have dots of its own: shop.eu is not shop.us."""
-    runs = [asked(data, spec=GROUPED | {"name": f"shop.{where}", "seed": i}) for i, where in enumerate(("eu", "us"))]
+    few = GROUPED | {"params": {"n_splits": 2}}
+    runs = [asked(data, spec=few | {"name": f"shop.{where}", "seed": i}) for i, where in enumerate(("eu", "us"))]
     with pytest.raises(SplitError, match=r"different splits \(shop\.eu@1\.0 and shop\.us@1\.0\)"):
         compare_runs(*(run.run_id for run in runs))
 
 
 ODD: dict[str, dict[str, Any]] = {
-    "ForwardChaining has no other folds": {"columns": {"key": "id", "target": "y", "time": "day"}},
+    "ForwardChaining has no other folds": {
+        "columns": {"key": "id", "target": "y", "time": "day"}, "params": {"n_splits": 2},
+    },
     "Predefined has no other folds": {
         "strategy": "Predefined", "columns": {"key": "id", "target": "y", "fold": "part"},
     },
-    "has nothing to repeat": {"strategy": "HashSplit", "columns": {"key": "id", "target": "y"}},
+    "has nothing to repeat": {
+        "strategy": "HashSplit", "columns": {"key": "id", "target": "y"}, "params": {"n_splits": 2},
+    },
     "FractionalStratifiedSplit has no other folds": {
         "strategy": "FractionalStratifiedSplit", "columns": {"key": "id", "target": "y"},
         "params": {"parts": {"train": 0.6, "validation": 0.4}},
@@ -214,7 +236,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("reason", ODD)
 def test_what_has_no_other_folds_is_compared_as_recorded_and_says_so(home: Home, data: Path, reason: str) -> None:
-    runs = two(data, spec={"name": "odd"} | ODD[reason])
+    runs = two(data, spec={"name": reason.split()[0]} | ODD[reason])
     (made,) = compare_runs(*runs)
     assert made.repeats == 1
     assert [reason in note for note in made.notes].count(True) == 1
@@ -222,14 +244,14 @@ def test_what_has_no_other_folds_is_compared_as_recorded_and_says_so(home: Home,
         compare_runs(*runs, repeats=3)
 
 
-def test_long_fits_are_not_repeated_unasked(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_fits_are_not_repeated_unasked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many repeats as the seconds allow; the command that has the rest is told, and does."""
-    runs = two(data)
-    monkeypatch.setattr(comparison, "fit_seconds", lambda folds: 5.0)  # for a round of three folds
+    runs = shared(home)
+    monkeypatch.setattr(comparison, "fit_seconds", lambda folds: 10.0)  # for a round of three folds
     (made,) = compare_runs(*runs)
-    assert made.repeats == 7
+    assert made.repeats == 4
     assert any(
-        "would take about 90 s of further fits, and 60 s is what is taken unasked" in note for note in made.notes
+        "would take about 180 s of further fits, and 60 s is what is taken unasked" in note for note in made.notes
     )
     (told,) = (note for note in made.notes if "to have them" in note)
     assert told.endswith(f"evenfold compare {runs[0][:8]} {runs[1][:8]} --repeats 10.")
@@ -239,25 +261,25 @@ def test_long_fits_are_not_repeated_unasked(home: Home, data: Path, monkeypatch:
     (silent,) = compare_runs(*runs)
     assert silent.repeats == 1
     assert any("do not say what their fits took" in note for note in silent.notes)
-    assert compare_runs(*runs, repeats=10)[0].repeats == 10
+    assert compare_runs(*runs, repeats=5)[0].repeats == 5
 
 
 def test_other_data_than_then_are_not_learnt_from(home: Home, data: Path) -> None:
-    runs = two(data)
+    runs = two(data, spec=GROUPED | {"name": "changed", "params": {"n_splits": 2}})
     table().assign(a=0.0).to_parquet(data)
     (made,) = compare_runs(*runs)
     assert made.repeats == 1
     assert any("small.parquet holds other values than those that run" in note for note in made.notes)
     data.unlink()
     (made,) = compare_runs(*runs)
-    assert any("evaluate it again: evenfold evaluate TABLE --manifest small@1.0" in note for note in made.notes)
+    assert any("evaluate it again: evenfold evaluate TABLE --manifest changed@1.0" in note for note in made.notes)
 
 
 def test_the_terminal_the_page_and_the_record_say_how_many_repeats(
-    home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the command reads each run once, though it asks first whether there is anything to fit."""
-    runs, read, was = two(data), [], comparison.read_evaluation
+    runs, read, was = shared(home), [], comparison.read_evaluation
     monkeypatch.setattr(comparison, "read_evaluation", lambda run_id: (read.append(run_id), was(run_id))[1])
     command = ["compare", *runs, "--engine", "plain", "--repeats", "3"]
     shown = evenfold(tmp_path, *command, "-o", "page.html")
@@ -268,8 +290,7 @@ def test_the_terminal_the_page_and_the_record_say_how_many_repeats(
     assert (told["repeats"], told["n_fits"]) == (3, 18)
     client = MlflowClient(home.tracking_store)
     experiment = client.get_experiment_by_name("small").experiment_id
-    (run,) = client.search_runs([experiment], "tags.`evenfold.record` = 'comparison'")
-    assert run.data.params["repeats"] == "3"
+    (run,) = client.search_runs([experiment], "tags.`evenfold.record` = 'comparison' and params.repeats = '3'")
     assert (run.data.metrics["repeats"], run.data.metrics["fits"]) == (3.0, 18.0)
     for wrong in ("0", "-1", "many", "2.5"):
         refused = evenfold(tmp_path, "compare", *runs, f"--repeats={wrong}")
@@ -277,11 +298,12 @@ def test_the_terminal_the_page_and_the_record_say_how_many_repeats(
 
 
 def test_prefect_runs_the_repeats_as_tasks_that_find_what_the_plain_engine_kept(prefect_home: Home, data: Path) -> None:
-    runs = two(data)
+    runs = two(data, spec=GROUPED | {"params": {"n_splits": 2}})
     compare_runs(*runs, repeats=2)
     made: list[Comparison] = compare_flow(*runs, repeats=3)
     assert made[0].repeats == 3
-    assert any("12 fits" not in note and "made now" in note for note in made[0].notes)
+    (told,) = (found for note in made[0].notes if (found := re.search(r"(\d+) kept and \d+ made now", note)))
+    assert int(told[1]) >= 4, "the second repeat of two folds and two recipes"
     assert made[0].se == compare_runs(*runs, repeats=3)[0].se
 
 

@@ -25,44 +25,49 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import Ridge
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import cross_val_score, cross_validate
-from small import RIDGE, SPEC, artifact, artifacts, evaluated, runs, small, values
+from small import RIDGE, SPEC as THREE_FOLDS, artifact, artifacts, evaluated as small_evaluated, runs, small, values
 
+SPEC = THREE_FOLDS | {"params": {"n_splits": 2}}
 FLIGHTS = Path(__file__).parents[2] / "examples" / "flights.parquet"
+
+
+def evaluated(data: Any, **fields: Any) -> Evaluation:
+    return small_evaluated(data, **({"spec": SPEC} | fields))
 
 
 def test_flights_are_split_and_fitted_once_and_recorded_completely(prefect_home: Home, tmp_path: Path) -> None:
     """A second evaluation computes nothing, and MLflow holds one complete run of each thing, no metric twice."""
     some = tmp_path / "flights.parquet"  # some of them say what all say, at a small part of the cost
-    pd.read_parquet(FLIGHTS)[::25].to_parquet(some)
+    pd.read_parquet(FLIGHTS)[::50].to_parquet(some)
     spec = {"name": "flights", "columns": {"key": "flight_id", "target": "arr_delay", "group": "date"}}
-    spec["params"] = {"n_splits": 3}
+    spec["params"] = {"n_splits": 2}
     model = {**RIDGE, "exclude": ["dep_delay"], "metrics": ["r2", "neg_mean_absolute_error"]}
 
     def run(data: Path = some, **fields: Any) -> Evaluation:
         return evaluate(data, spec=spec, model=model, **fields)
 
     one, two = run(), run()
-    assert (one.cached, one.n_cached, one.n_fits) == (False, 0, 3)
-    assert (two.cached, two.n_cached, two.n_fits) == (True, 3, 3)
+    assert (one.cached, one.n_cached, one.n_fits) == (False, 0, 2)
+    assert (two.cached, two.n_cached, two.n_fits) == (True, 2, 2)
     assert values(one) == values(two)
     assert (one.run_id, one.split_run_id) == (two.run_id, two.split_run_id)
-    assert len(runs(prefect_home)) == 1 + 1 + 3
-    assert_complete(prefect_home, two, children=3)
+    assert len(runs(prefect_home)) == 1 + 1 + 2
+    assert_complete(prefect_home, two, children=2)
     predictions = artifact(prefect_home, one.run_id, "predictions.parquet")
     assert sorted(predictions["flight_id"]) == sorted(pd.read_parquet(some)["flight_id"])
 
     labelled = run(run_label="another")
-    assert labelled.n_cached == 3
+    assert labelled.n_cached == 2
     assert labelled.run_id != one.run_id
     assert labelled.split_run_id == one.split_run_id
-    assert len(runs(prefect_home)) == 5 + 4
-    assert_complete(prefect_home, labelled, children=3)
+    assert len(runs(prefect_home)) == 4 + 3
+    assert_complete(prefect_home, labelled, children=2)
 
     frame = pd.read_parquet(some).reset_index(drop=True)
     frame.loc[7, "tailnum"] = "another"
     frame.sample(frac=1, random_state=0).to_parquet(tmp_path / "unread.parquet")
     unread = run(tmp_path / "unread.parquet")
-    assert (unread.cached, unread.n_cached, unread.run_id) == (True, 3, one.run_id)
+    assert (unread.cached, unread.n_cached, unread.run_id) == (True, 2, one.run_id)
 
     frame.loc[7, "distance"] += 1000
     frame.to_parquet(tmp_path / "feature.parquet")
@@ -71,7 +76,7 @@ def test_flights_are_split_and_fitted_once_and_recorded_completely(prefect_home:
     assert feature.split.split_id == one.split.split_id
     assert feature.run_id != one.run_id
     assert values(feature) != values(one)
-    assert len(runs(prefect_home)) == 9 + 4
+    assert len(runs(prefect_home)) == 7 + 3
 
 
 def assert_complete(home: Home, outcome: Evaluation, children: int) -> None:
@@ -118,10 +123,10 @@ def test_the_plain_engine_records_everything_once_too(home: Home, data: Path) ->
     """Finished fits are found where Prefect's tasks find them; fitted again, still no metric has two values."""
     one, two = evaluated(data), evaluated(data)
     assert (one.cached, one.n_cached) == (False, 0)
-    assert (two.cached, two.n_cached) == (True, 3)
+    assert (two.cached, two.n_cached) == (True, 2)
     assert evaluated(data, refresh=True).n_cached == 0
     assert one.run_id == two.run_id
-    assert len(runs(home)) == 5
+    assert len(runs(home)) == 4
     client = MlflowClient(home.tracking_uri)
     for run in runs(home):
         assert run.info.status == "FINISHED"
@@ -139,9 +144,9 @@ def test_both_engines_give_the_same_scores(prefect_home: Home, data: Path) -> No
     assert not {"splitters", "manifests", "estimates", "tasks", "flows", "deployments"} & set(sys.modules)
 
 
-def test_a_plain_k_fold_does_not_read_the_target_but_its_scores_do(home: Home, data: Path) -> None:
+def test_a_plain_k_fold_does_not_read_the_target_but_its_scores_do(shared_home: Home, data: Path) -> None:
     """One changed target value: the same plan and split, from the cache, and every fold is fitted again."""
-    spec = SPEC | {"strategy": "KFold"}
+    spec = SPEC | {"name": "unread", "strategy": "KFold"}
     one = evaluated(data, spec=spec)
     frame = small()
     frame.loc[3, "y"] += 5
@@ -159,7 +164,7 @@ def test_a_refresh_computes_again_and_records_the_same_runs(prefect_home: Home, 
     two = evaluated(data, engine="prefect", refresh=True)
     assert (two.cached, two.n_cached) == (False, 0)
     assert (values(two), two.run_id) == (values(one), one.run_id)
-    assert_complete(prefect_home, two, children=3)
+    assert_complete(prefect_home, two, children=2)
 
 
 def test_a_split_that_was_decided_under_another_name_is_recorded_under_this_one(home: Home, data: Path) -> None:
@@ -188,11 +193,12 @@ def test_two_homes_may_share_one_store(home: Home, data: Path, tmp_path: Path, m
 
 
 def cancer() -> pd.DataFrame:
-    frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
-    return pd.concat([pd.DataFrame({"patient": range(len(frame))}), frame], axis=1)
+    frame = load_breast_cancer(as_frame=True).frame.iloc[::4, -9:]  # a quarter of the rows, eight of the features
+    return frame.rename(columns={"target": "benign"}).assign(patient=np.arange(len(frame))).reset_index(drop=True)
 
 
 CANCER: dict[str, Any] = {"name": "cancer", "columns": {"key": "patient", "target": "benign"}}
+CANCER["params"] = {"n_splits": 3}
 
 
 LOGISTIC = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metrics": ["accuracy", "neg_log_loss"]}
@@ -206,7 +212,7 @@ LOGISTIC = {"estimator": "evenfold.estimates:scaled_logistic_regression", "metri
     ],
     ids=["regression", "classification"],
 )
-def test_the_scores_are_those_of_scikit_learn(home: Home, spec: Any, model: Any, frame: pd.DataFrame) -> None:
+def test_the_scores_are_those_of_scikit_learn(shared_home: Home, spec: Any, model: Any, frame: pd.DataFrame) -> None:
     """cross_validate and cross_val_score on the manifest's own folds, whatever the order of the rows."""
     outcome = evaluated(frame.sample(frac=1, random_state=1), spec=spec, model=model)
     cv = read_manifest(outcome.split.uri).as_cv(frame)
@@ -225,16 +231,16 @@ def test_the_scores_are_those_of_scikit_learn(home: Home, spec: Any, model: Any,
         assert estimate.sd == pytest.approx(np.std(ours, ddof=1), abs=1e-12)
 
 
-def test_bootstrap_scores_are_those_of_scikit_learn(home: Home) -> None:
+def test_bootstrap_scores_are_those_of_scikit_learn(shared_home: Home) -> None:
     """Every draw's test score, the apparent score on all rows, and .632 of both."""
     frame = cancer()
-    spec = CANCER | {"strategy": "Bootstrap", "params": {"n_splits": 12}}
+    spec = CANCER | {"strategy": "Bootstrap", "params": {"n_splits": 6}}
     outcome = evaluated(frame, spec=spec, model=LOGISTIC)
     cv = read_manifest(outcome.split.uri).as_cv(frame)
     X, y = frame[outcome.features], frame["benign"]
     theirs = cross_validate(scaled_logistic_regression(), X, y, cv=cv, scoring=LOGISTIC["metrics"])
-    table = artifact(home, outcome.run_id, "scores.parquet")
-    assert len(table) == outcome.split.n_splits == 12
+    table = artifact(shared_home, outcome.run_id, "scores.parquet")
+    assert len(table) == outcome.split.n_splits == 6
     fitted = scaled_logistic_regression().fit(X, y)
     for metric in LOGISTIC["metrics"]:
         assert table[metric].to_numpy() == pytest.approx(theirs[f"test_{metric}"], abs=1e-12, rel=0)
@@ -244,7 +250,7 @@ def test_bootstrap_scores_are_those_of_scikit_learn(home: Home) -> None:
         assert oob.value == pytest.approx(theirs[f"test_{metric}"].mean(), abs=1e-12)
 
 
-def test_the_assembled_estimator_reproduces_the_flow(home: Home, data: Path) -> None:
+def test_the_assembled_estimator_reproduces_the_flow(shared_home: Home, data: Path) -> None:
     """What a reader would fit by hand from the recorded specification gives the recorded score."""
     outcome = evaluated(data, model={"features": ["a", "note"], "metrics": ["r2"]} | RIDGE)
     frame = small().sort_values("id", ignore_index=True)
@@ -271,33 +277,34 @@ def test_data_that_change_under_way_poison_no_cache(home: Home, data: Path) -> N
         aggregate.fn(outcome.split, [first, second])
 
 
-def test_a_folder_that_grows_is_read_again(home: Home, data: Path, tmp_path: Path) -> None:
+def test_a_folder_that_grows_is_read_again(shared_home: Home, tmp_path: Path) -> None:
     """In the same process, as when a notebook stays open."""
     folder = tmp_path / "parts"
     folder.mkdir()
+    spec = SPEC | {"name": "folder"}
     small().iloc[:80].to_parquet(folder / "a.parquet")
-    assert split(folder, spec=SPEC, engine="plain").split.n_rows == 80
+    assert split(folder, spec=spec, engine="plain").split.n_rows == 80
     small().iloc[80:].to_parquet(folder / "b.parquet")
-    assert split(folder, spec=SPEC, engine="plain").split.n_rows == 120
-    assert split(str(folder / "*.parquet"), spec=SPEC, engine="plain").split.n_rows == 120
+    assert split(folder, spec=spec, engine="plain").split.n_rows == 120
+    assert split(str(folder / "*.parquet"), spec=spec, engine="plain").split.n_rows == 120
     small().iloc[80:100].to_parquet(folder / "b.parquet")
-    assert split(str(folder / "*.parquet"), spec=SPEC, engine="plain").split.n_rows == 100
+    assert split(str(folder / "*.parquet"), spec=spec, engine="plain").split.n_rows == 100
 
 
-def test_predictions_carry_the_keys_of_their_own_data(home: Home, data: Path) -> None:
+def test_predictions_carry_the_keys_of_their_own_data(shared_home: Home, data: Path) -> None:
     """The same values under other keys are another data set, also where every fit could come from the cache."""
-    spec = SPEC | {"strategy": "KFold"}
+    spec = SPEC | {"name": "carried", "strategy": "KFold"}
     evaluated(data, spec=spec)
     small().assign(id=lambda frame: frame["id"] + 1_000_000).to_parquet(data)
     outcome = evaluated(data, spec=spec)
-    predictions = artifact(home, outcome.run_id, "predictions.parquet")
+    predictions = artifact(shared_home, outcome.run_id, "predictions.parquet")
     assert predictions["id"].min() == 1_000_000
     small().rename(columns={"id": "number"}).to_parquet(data)
     renamed = evaluated(data, spec=spec | {"columns": {"key": "number", "target": "y"}})
-    assert "number" in artifact(home, renamed.run_id, "predictions.parquet")
+    assert "number" in artifact(shared_home, renamed.run_id, "predictions.parquet")
 
 
-def test_keys_may_be_called_as_columns_of_ours(home: Home) -> None:
+def test_keys_may_be_called_as_columns_of_ours(shared_home: Home) -> None:
     """They get other names in the predictions; no key is lost."""
     names = ["row", "repeat", "y", "prediction", "weight", "proba_yes"]
     frame = small().drop(columns="y")
@@ -306,7 +313,7 @@ def test_keys_may_be_called_as_columns_of_ours(home: Home) -> None:
     spec["params"] = {"n_splits": 2}
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["accuracy"], "features": ["a", "b"]}
     outcome = evaluated(frame, spec=spec, model=model)
-    predictions = artifact(home, outcome.run_id, "predictions.parquet")
+    predictions = artifact(shared_home, outcome.run_id, "predictions.parquet")
     told = predictions[[f"key_{name}" if name != "weight" else name for name in names]].to_numpy()
     assert sorted(told.tolist()) == sorted(frame[names].to_numpy().tolist())
 
@@ -326,7 +333,7 @@ def test_a_frame_is_as_good_as_a_file(home: Home, data: Path) -> None:
 
 def test_specifications_and_models_come_in_every_form(home: Home, data: Path, tmp_path: Path) -> None:
     """A mapping, a file, an import path, or the thing itself."""
-    (tmp_path / "spec.yaml").write_text("name: small\ncolumns: {key: id, target: y}\nparams: {n_splits: 3}\n")
+    (tmp_path / "spec.yaml").write_text("name: small\ncolumns: {key: id, target: y}\nparams: {n_splits: 2}\n")
     wanted = evaluated(data).run_id
     assert evaluated(data, spec=tmp_path / "spec.yaml", model=RIDGE["estimator"]).run_id == wanted
     assert evaluated(data, model=ModelSpec.of(RIDGE)).run_id == wanted
@@ -338,7 +345,7 @@ def test_others_may_read_what_one_computed(home: Home, data: Path) -> None:
     evaluated(small())
     (home.path / "new").write_text("")
     made = [*home.scores.glob("*"), *home.data.glob("*")]
-    assert len(made) == 4
+    assert len(made) == 3
     assert {path.stat().st_mode for path in made} == {(home.path / "new").stat().st_mode}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, ModelError
-from evenfold.flows import evaluate, retrain, split, tune
+from evenfold.flows import Evaluation, evaluate, retrain, split, tune
 from evenfold.flows.cli import app
 from evenfold.flows.later import _features, predict_later, score_later
+from evenfold.flows.outcomes import LaterScore
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.runs import recorded_tunings
@@ -23,12 +25,18 @@ from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
 SPEC = {
     "name": "students", "columns": {"key": "id", "target": "passed", "group": "school"},
-    "strategy": "GroupStratifiedShuffleSplit", "params": {"n_splits": 4, "train_size": 0.8},
+    "strategy": "GroupStratifiedShuffleSplit", "params": {"n_splits": 2, "train_size": 0.8},
 }  # fmt: skip
 MODEL: dict[str, Any] = {
     "estimator": "sklearn.linear_model:LogisticRegression",
     "metrics": ["roc_auc", "sensitivity"], "positive": "no",
 }  # fmt: skip
+
+
+@pytest.fixture
+def home(shared_home: Home) -> Home:
+    """Return one home for all: what is evaluated in it goes by another name for each table."""
+    return shared_home
 
 
 def students() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -46,14 +54,31 @@ def X(table: pd.DataFrame) -> Any:
     return table[["a", "b"]].assign(large=table["size"] == "large", small=table["size"] == "small").astype(float)
 
 
+@cache
+def of_students(home: Home) -> Evaluation:
+    """Return the evaluation of this year's students in a home, at which tests only look."""
+    model = MODEL | {"metrics": ["roc_auc", "accuracy", "sensitivity"]}
+    return evaluate(students()[0], spec=SPEC, model=model, engine="plain")
+
+
+@cache
+def of_three_classes(home: Home) -> tuple[Any, pd.DataFrame, LaterScore]:
+    """Return the model of three classes by hand, later rows that are of two of them, and their recorded scores."""
+    now, later = students()
+    now = now.assign(passed=np.where(now["b"] > 1, "well", now["passed"]))
+    model = MODEL | {"metrics": ["neg_log_loss", "f1_macro", "recall_macro", "f1_weighted"], "positive": None}
+    made = evaluate(now, spec=SPEC | {"name": "three"}, model=model, engine="plain")
+    return LogisticRegression().fit(X(now), now["passed"]), later, score_later(made.run_id, later)
+
+
 def test_a_registered_model_is_named_as_the_registry_does(home: Home, tmp_path: Path) -> None:
     """By alias, by version, and by the run that evaluated it: the same predictions; others are refused in words."""
     now, later = students()
     file, then = tmp_path / "students.parquet", tmp_path / "next_year.parquet"
     now.to_parquet(file)
     later.to_parquet(then)
-    columns = {"columns": SPEC["columns"], "name": "pass", "params": {"n_splits": 2}}
-    made = retrain(str(file), spec=columns, model=MODEL, engine="plain")
+    spec = {"name": "pass", "columns": SPEC["columns"], "params": {"n_splits": 2}}
+    made = retrain(str(file), spec=spec, model=MODEL, engine="plain")
     assert made.registered is not None
     by_alias, by_version = (predict_later(f"models:/pass{which}", then) for which in ("@champion", "/1"))
     pd.testing.assert_frame_equal(by_alias, by_version)
@@ -77,7 +102,7 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
 ) -> None:
     """By the recipe alone, on every training row, as scikit-learn fits and scores it."""
     now, later = students()
-    tuned = tune(now, spec=SPEC, model=MODEL, grid={"C": [0.01, 1.0]}, engine="plain")
+    tuned = tune(now, spec=SPEC | {"name": "tuned"}, model=MODEL, grid={"C": [0.01, 1.0]}, engine="plain")
     chosen = tuned.configurations[tuned.chosen]["C"]
     hand = LogisticRegression(C=chosen).fit(X(now), now["passed"])
     chance = hand.predict_proba(X(later))[:, 0]
@@ -85,7 +110,7 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
     later.to_parquet(file)
     scored = score_later(tuned.run_id[:8], file)
     (listed,) = recorded_tunings(home)
-    assert (listed["run"], listed["model"], listed["on"]) == (tuned.run_id, "LogisticRegression", "students@1.0")
+    assert (listed["run"], listed["model"], listed["on"]) == (tuned.run_id, "LogisticRegression", "tuned@1.0")
     assert listed["chosen"] == f"C={chosen}"
     assert listed["score"].startswith("AUC 0.")
     value = {each.metric: each.value for each in scored.estimates}
@@ -120,7 +145,7 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
 
 def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -> None:
     now, later = students()
-    made = evaluate(now, spec={**SPEC, "strategy": "BalancedGroupKFold", "params": {}}, model=MODEL, engine="plain")
+    made = of_students(home)
     with pytest.raises(SplitError, match=r"5 of 65 rows of .* are rows of students 1.0, which the model may have been"):
         score_later(made.run_id, pd.concat([later, now.tail(5)], ignore_index=True))
     with pytest.raises(ModelError, match="feature 'a' holds text now, and number where the model was trained"):
@@ -138,7 +163,7 @@ def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -
 def test_later_rows_of_one_class_or_of_one_row_are_scored_by_what_is_defined_on_them(home: Home) -> None:
     """The model knows the classes, so that the share it is right about is defined; what is not is said."""
     now, later = students()
-    made = evaluate(now, spec=SPEC, model=MODEL | {"metrics": ["roc_auc", "accuracy", "sensitivity"]}, engine="plain")
+    made = of_students(home)
     chance = LogisticRegression().fit(X(now), now["passed"]).predict(X(later))
     failed = later["passed"] == "no"
     for rows in (later[failed], later[failed].head(1)):
@@ -156,7 +181,8 @@ def test_scores_that_no_model_could_change_are_left_out_and_means_over_rows_are_
     """Of rows without a positive one F1 was 0, as of a promise that is broken, and the log loss called undefined."""
     now, later = (table.assign(passed=(table["passed"] == "yes").astype(int)) for table in students())
     metrics = ["average_precision", "f1", "precision", "mcc", "neg_log_loss"]
-    made = evaluate(now, spec=SPEC, model={**MODEL, "metrics": metrics, "positive": None}, engine="plain")
+    spec = SPEC | {"name": "numbered"}
+    made = evaluate(now, spec=spec, model=MODEL | {"metrics": metrics, "positive": None}, engine="plain")
     chance = LogisticRegression().fit(X(now), now["passed"]).predict_proba(X(later))
     for value, defined in ((0, ["neg_log_loss"]), (1, ["f1", "neg_log_loss"])):
         rows = later["passed"] == value
@@ -167,24 +193,18 @@ def test_scores_that_no_model_could_change_are_left_out_and_means_over_rows_are_
 
 
 def test_the_log_loss_of_two_of_three_classes_is_a_mean_over_their_rows(home: Home) -> None:
-    now, later = students()
-    now = now.assign(passed=np.where(now["b"] > 1, "well", now["passed"]))
-    made = evaluate(now, spec=SPEC, model={**MODEL, "metrics": ["neg_log_loss"], "positive": None}, engine="plain")
-    chance = LogisticRegression().fit(X(now), now["passed"]).predict_proba(X(later))
-    told = np.log(chance[np.arange(60), 2 * (later["passed"] == "yes")]).mean()
-    (one,) = score_later(made.run_id, later).estimates
+    fitted, later, scored = of_three_classes(home)
+    # Of the classes in order, no, well and yes, the later rows are of the first and of the last.
+    told = np.log(fitted.predict_proba(X(later))[np.arange(60), 2 * (later["passed"] == "yes")]).mean()
+    (one,) = (each for each in scored.estimates if each.metric == "neg_log_loss")
     assert one.value == pytest.approx(told, abs=1e-3)
 
 
 def test_a_mean_of_classes_is_of_those_that_have_later_rows(home: Home) -> None:
     """A third class that was predicted once and has no row was an F1 of 0 among three: a third of the score."""
-    now, later = students()
-    now = now.assign(passed=np.where(now["b"] > 1, "well", now["passed"]))
-    metrics = ["f1_macro", "recall_macro", "f1_weighted"]
-    made = evaluate(now, spec=SPEC, model={**MODEL, "metrics": metrics, "positive": None}, engine="plain")
-    said = LogisticRegression().fit(X(now), now["passed"]).predict(X(later))
+    fitted, later, scored = of_three_classes(home)
+    said = fitted.predict(X(later))
     assert (said == "well").any()
-    scored = score_later(made.run_id, later)
     value = {each.metric: each.value for each in scored.estimates}
     for metric, score in (("f1_macro", f1_score), ("recall_macro", recall_score)):
         told = score(later["passed"], said, labels=["no", "yes"], average="macro")
@@ -203,7 +223,7 @@ def test_a_mean_of_classes_is_of_those_that_have_later_rows(home: Home) -> None:
 def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(home: Home) -> None:
     now, later = (table.rename(columns={"passed": "mark"}) for table in students())
     now, later = now.assign(mark=now["a"] + now["b"]), later.assign(mark=2.0)
-    spec = {"name": "marks", "columns": {"key": "id", "target": "mark"}, "strategy": "KFold"}
+    spec = {"name": "marks", "columns": {"key": "id", "target": "mark"}, "strategy": "KFold", "params": {"n_splits": 2}}
     model = {"estimator": "sklearn.linear_model:LinearRegression", "metrics": ["r2", "mae"]}
     made = evaluate(now, spec=spec, model=model, engine="plain")
     told = r"^R2 is not defined on .*60 rows of 1 different value\)"
@@ -223,7 +243,7 @@ def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(home: 
 def test_where_keys_do_not_tell_whether_rows_are_later_a_note_says_so(home: Home) -> None:
     """The rows that the model was trained on got a score that is far too good, without a word."""
     now, later = (table.drop(columns="school") for table in students())
-    spec = {"name": "keyless", "columns": {"target": "passed"}, "strategy": "KFold"}
+    spec = {"name": "keyless", "columns": {"target": "passed"}, "strategy": "ShuffleSplit", "params": {"n_splits": 2}}
     made = evaluate(now.drop(columns="id"), spec=spec, model=MODEL, engine="plain")
     told = r"^keyless 1\.0 has no key: whether the model was trained on rows of .* cannot be told\."
     assert re.search(told, "".join(score_later(made.run_id, now.drop(columns="id")).notes))
@@ -236,8 +256,7 @@ def test_where_keys_do_not_tell_whether_rows_are_later_a_note_says_so(home: Home
 
 def test_later_rows_at_different_places_and_times_have_a_run_each(home: Home, tmp_path: Path) -> None:
     """Also in a folder, which holds months of one layout, and where other rows were written to the same place."""
-    now, later = students()
-    made = evaluate(now, spec=SPEC, model=MODEL, engine="plain")
+    made, later = of_students(home), students()[1]
     months = [tmp_path / month / "rows" for month in ("dt=2026-10-01", "dt=2026-11-01")]
     for number, month in enumerate(months):
         month.mkdir(parents=True)
@@ -255,7 +274,8 @@ def test_groups_are_known_by_the_type_that_was_declared(home: Home, tmp_path: Pa
     files = [tmp_path / "now.csv", tmp_path / "later.csv"]
     for table, file in zip((now, later), files, strict=True):
         table.to_csv(file, index=False)
-    made = evaluate(str(files[0]), spec={**SPEC, "types": {"school": "text"}}, model=MODEL, engine="plain")
+    spec = SPEC | {"name": "typed", "types": {"school": "text"}}
+    made = evaluate(str(files[0]), spec=spec, model=MODEL, engine="plain")
     known = int(later["school"].isin(now["school"]).sum())
     assert score_later(made.run_id, files[1]).known_groups == known > 0
     few = tmp_path / "few.csv"
@@ -265,8 +285,7 @@ def test_groups_are_known_by_the_type_that_was_declared(home: Home, tmp_path: Pa
 
 def test_the_page_of_an_evaluation_leads_to_its_splits_page(home: Home) -> None:
     """On disk, where pages are opened from."""
-    now, _ = students()
-    made = evaluate(now, spec=SPEC, model=MODEL, engine="plain")
+    made = of_students(home)
     (page,) = home.path.glob(f"mlartifacts/*/{made.run_id}/artifacts/report.html")
     (address,) = re.findall(r'<a href="([^"#]+split/report\.html)">', page.read_text("utf-8"))
     assert (page.parent / address).resolve().is_file()
@@ -275,7 +294,7 @@ def test_the_page_of_an_evaluation_leads_to_its_splits_page(home: Home) -> None:
 def test_the_page_of_a_split_leads_to_those_of_its_evaluations(home: Home) -> None:
     """Also to those that were made after it was written; before the first there is an empty list."""
     now, _ = students()
-    made = [evaluate(now, spec=SPEC, model=MODEL | {"params": {"C": c}}, engine="plain") for c in (1.0, 2.0)]
+    made = [of_students(home), evaluate(now, spec=SPEC, model=MODEL | {"params": {"C": 2.0}}, engine="plain")]
     (page,) = home.path.glob(f"mlartifacts/*/{made[0].split_run_id}/artifacts/split/report.html")
     (address,) = re.findall(r'<a href="([^"#]+)">Every evaluation on this split', page.read_text("utf-8"))
     found = re.findall(r'<li><a href="([^"]+)">', (page.parent / address).read_text("utf-8"))

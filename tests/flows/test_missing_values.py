@@ -80,6 +80,7 @@ def test_a_deployed_retraining_loads_the_model_that_fills_missing_numbers(
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     monkeypatch.setenv("EVENFOLD_DATA_ROOTS", str(passengers.parent))
     spec = {"name": "sailings", "columns": {"key": "id", "target": "survived"}, "strategy": "KFold"}
+    spec["params"] = {"n_splits": 2}
     model = {"estimator": LOGISTIC, "impute": "median"}
     table = pd.read_csv(passengers)
     table[:150].to_csv(passengers, index=False)

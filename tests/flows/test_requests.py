@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -20,10 +21,21 @@ FIELDS = {"strategy": "KFold", "n_splits": 10, "seed": 0, "target": "other", "ho
 
 
 @pytest.fixture
+def home(shared_home: Home) -> Home:
+    """Return one home for all: nearly every test is about what is refused, and leaves nothing in it."""
+    return shared_home
+
+
+@cache
+def _made(home: Home) -> str:
+    asked: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "engine": "plain"}
+    return str(split(rows(60), name="made", **asked).split.uri)
+
+
+@pytest.fixture
 def made(home: Home) -> str:
-    return str(
-        split(rows(60), name="made", key="id", target="y", strategy="KFold", n_splits=3, engine="plain").split.uri
-    )
+    """Return the address of a split that is made once, and asked of by all."""
+    return _made(home)
 
 
 @pytest.fixture
@@ -55,10 +67,10 @@ def test_every_field_beside_a_manifest_is_named_and_an_empty_one_is_none(made: s
     [("apparent", "resample"), ("run_label", "mine"), ("log_models", "final"), ("allow_partial", True)],
 )
 def test_a_look_refuses_what_only_folds_take(home: Home, field: str, value: Any) -> None:
-    look = {"on": "holdout", "reason": "final", "key": "id", "target": "y", "holdout": 0.2}
+    look = {"on": "holdout", "reason": "final", "key": "id", "target": "y", "holdout": 0.2, "name": "looked"}
     with pytest.raises(SplitError, match=rf"^{field} is for the folds, .*; leave it out, or"):
         asked(evaluate, **look, **{field: value})
-    assert not list(home.path.glob("splits/*"))
+    assert not list(home.splits.glob("looked*"))
 
 
 def test_a_share_beside_a_holdout_leaves_its_policy_budget_and_seed_as_they_are() -> None:
@@ -127,9 +139,9 @@ def test_a_metric_that_cannot_choose_is_refused_before_anything_is_fitted(
 @pytest.mark.parametrize("metrics", [["r2"], ["r2", "mae"], None])
 def test_a_tuning_chooses_by_the_metric_that_is_named(home: Home, metrics: list[str] | None) -> None:
     """By an alias, and by one that the model does not name: it is scored as well."""
-    tuned = asked(tune, key="id", target="y", metrics=metrics, metric="mae")
+    tuned = asked(tune, key="id", target="y", n_splits=2, metrics=metrics, metric="mae")
     assert tuned.metric == "neg_mean_absolute_error"
-    alone = asked(tune, key="id", target="y", metrics=["mae"])
+    alone = asked(tune, key="id", target="y", n_splits=2, metrics=["mae"])
     assert tuned.scores == alone.scores
     assert tuned.chosen == alone.chosen
 

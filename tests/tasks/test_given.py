@@ -115,7 +115,8 @@ def test_a_name_is_the_newest_version_and_four_digits_that_one_split_alone_has(f
     shutil.copytree(older, home.splits / "again" / "1.0")
     assert manifest_folder("abcd1").name in ("1.9", "1.0")
     assert manifest_folder("abc") == Path("abc"), "three digits are no id"
-    assert manifest_folder("..") == Path("..")
+    shutil.copytree(folder, home.splits.parent / "1.0")
+    assert manifest_folder("..") == Path(".."), "what lies beside the splits is none"
 
 
 def test_splits_are_listed_by_when_they_were_written(folds: SplitRef, home: Home) -> None:

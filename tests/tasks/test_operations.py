@@ -26,13 +26,14 @@ from evenfold.tasks.doctor import Finding, _server, examine
 from evenfold.tasks.results.clean import age_of, clean
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime import orphans as orphaned
+from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule
-from servers import environment, free_port, prefect_server
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Scheduled
+from servers import free_port, prefect_server
 
 from evenfold import flows
-
-CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 
 
 @pytest.fixture
@@ -94,44 +95,35 @@ def test_a_server_whose_clock_differs_is_named(late: int, ok: bool, monkeypatch:
     assert ok != ("NTP" in finding.fix)
 
 
-def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(tmp_path: Path, prefect_folder: Path) -> None:
+def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(
+    home: Home, prefect_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server whose scheduler does not work looks healthy; the doctor names the deployments, and what to look at."""
     off = {"PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false"}
-    with prefect_server(prefect_folder.parent, more=off) as api:
-        env = environment(tmp_path, {"PREFECT_API_URL": api, "EVENFOLD_HOME": str(tmp_path / "home")})
-
-        done = subprocess.run([sys.executable, "-c", DEPLOY], env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        silent, coming, late = map(json.loads, done.stdout.splitlines())
-        assert not silent["Prefect schedules"]["ok"]
-        assert "nightly" in str(silent["Prefect schedules"]["message"])
-        assert "sqlalchemy<2.1" in str(silent["Prefect schedules"]["fix"])
-        assert coming["Prefect schedules"]["ok"]
-        assert coming["Prefect workers"]["ok"]
-        assert not late["Prefect workers"]["ok"]
-        assert "nightly" in str(late["Prefect workers"]["message"])
-        assert "prefect worker start" in str(late["Prefect workers"]["fix"])
-
-
-DEPLOY = """
-import json
-from datetime import UTC, datetime, timedelta
-from evenfold.tasks import Home
-from evenfold.tasks.doctor import examine
-from prefect import get_client
-from prefect.client.schemas.actions import DeploymentScheduleCreate
-from prefect.client.schemas.schedules import CronSchedule
-from prefect.states import Scheduled
-with get_client(sync_client=True) as client:
-    flow = client.create_flow_from_name("evaluate")
-    cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 3 * * *", timezone="UTC"), active=True)
-    made = client.create_deployment(flow, "nightly", schedules=[cron])
-    for wait in (None, 60, -600):
-        if wait:
-            when = datetime.now(UTC) + timedelta(seconds=wait)
-            client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
-        print(json.dumps({finding.check: vars(finding) for finding in examine(Home.here())}))
-"""
+    seen = []
+    with (
+        prefect_server(prefect_folder.parent, more=off) as api,
+        temporary_settings({PREFECT_API_URL: api}),
+        get_client(sync_client=True) as client,
+    ):
+        monkeypatch.setenv("PREFECT_API_URL", api)
+        flow = client.create_flow_from_name("evaluate")
+        cron = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 3 * * *", timezone="UTC"), active=True)
+        made = client.create_deployment(flow, "nightly", schedules=[cron])
+        for wait in (None, 60, -600):
+            if wait:
+                when = datetime.now(UTC) + timedelta(seconds=wait)
+                client.create_flow_run_from_deployment(made, state=Scheduled(scheduled_time=when))
+            seen.append(told(home))
+    silent, coming, late = seen
+    assert not silent["Prefect schedules"].ok
+    assert "nightly" in silent["Prefect schedules"].message
+    assert "sqlalchemy<2.1" in silent["Prefect schedules"].fix
+    assert coming["Prefect schedules"].ok
+    assert coming["Prefect workers"].ok
+    assert not late["Prefect workers"].ok
+    assert "nightly" in late["Prefect workers"].message
+    assert "prefect worker start" in late["Prefect workers"].fix
 
 
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -266,8 +258,7 @@ def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pyte
 def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed, crashed and cancelled runs, and one that is RUNNING without a heartbeat; a success clears what was."""
     from evenfold.tasks import doctor
-    from prefect import get_client
-    from prefect.states import Cancelled, Completed, Crashed, Failed, Running, Scheduled
+    from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
     with get_client(sync_client=True) as client:
         flow = client.create_flow_from_name("retrain")

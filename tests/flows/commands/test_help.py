@@ -128,11 +128,17 @@ def test_a_shell_completes_commands(typed: str, wanted: list[str]) -> None:
     assert sorted(done.stdout.split()) == wanted
 
 
-def test_a_command_that_is_none_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    """Exit code 2, and the one that was meant."""
-    done = evenfold(tmp_path, "evalute")
+def test_a_command_that_is_none_is_answered_with_the_nearest() -> None:
+    """Exit code 2, and the one that was meant; a second of imports would be most of the wait for it."""
+    code = (
+        "import sys; from evenfold.flows.cli import main\n"
+        "try: main()\n"
+        "finally: print({'numpy', 'sklearn', 'pandas', 'pyarrow', 'mlflow', 'prefect'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "evalute"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "evenfold: there is no command 'evalute'; did you mean evaluate or audit?\n"
+    assert done.stdout == "set()\n"
 
 
 # ---------------------------------------------------------------- examples

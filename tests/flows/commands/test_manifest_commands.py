@@ -233,7 +233,7 @@ def test_exit_codes_reach_the_shell(place: Place) -> None:
     audit = call(place.folder, "audit", "trial/1.0", "new.csv")
     assert (audit.returncode, audit.stderr) == (1, "")
     assert "1 row has no fold (first: row 200): run `evenfold extend`." in audit.stdout
-    bad = call(place.folder, "verify", "nowhere")
+    bad = call(place.folder, "show", "nowhere")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "evenfold: nowhere holds no manifest.json; pass the folder of a manifest.\n"
 

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from audited import FEATURES, clean, split, the
+from audited import FEATURES, asked, clean, finding, split, the
 from evenfold.manifests import GATES, Audit, audit, decide, extend
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.audits.findings import Found, Gate
@@ -76,8 +76,8 @@ def test_an_audit_is_the_same_whatever_holds_the_data_and_in_any_order(tmp_path:
 def test_a_target_of_one_value_is_told(value: Any, said: str, strategy: str) -> None:
     """Nothing can be shared out evenly or predicted, and a split of it is legal: a warning, whatever the strategy."""
     data = clean().assign(y=value)
-    made = audit(split(data, strategy=strategy, columns={"group": "patient" * ("Group" in strategy)}), data)
-    assert the("constant_target", made).message == (
+    manifest = split(data, strategy=strategy, columns={"group": "patient" * ("Group" in strategy)})
+    assert finding(manifest, data, "constant_target").message == (
         f"'y' is {said} in all 600 rows, so nothing is shared out evenly and nothing can be predicted; name another "
         "column as target."
     )
@@ -87,8 +87,8 @@ def test_a_key_of_fractions_is_told_and_one_of_whole_floats_is_not() -> None:
     """Fractions are keys to the last bit: computed or rounded anew, they name other rows."""
     data = clean()
     whole, tenths = data.assign(id=np.arange(600.0)), data.assign(id=np.arange(600) * 0.1)
-    assert "fractional_keys" in audit(split(whole), whole, features=FEATURES).passed
-    assert the("fractional_keys", audit(split(tenths), tenths, features=FEATURES)).message == (
+    assert asked(split(whole), whole, "fractional_keys", features=FEATURES).passed
+    assert finding(split(tenths), tenths, "fractional_keys", features=FEATURES).message == (
         "540 rows have a fraction as key ('id', first in row 1), and a key is compared to its last bit: 0.1 + 0.2 is "
         "not 0.3; name a column of whole numbers or text."
     )
@@ -153,7 +153,7 @@ def test_a_repeated_key_is_found_in_old_and_in_new_rows() -> None:
     data = clean()
     manifest = split(data.head(500))
     twice = pd.concat([data, data.iloc[[3, 550]]], ignore_index=True)
-    found = the("repeated_keys", audit(manifest, twice, features=FEATURES))
+    found = finding(manifest, twice, "repeated_keys", features=FEATURES)
     assert found.message == (
         "2 rows repeat the key of an earlier row (first: rows 3 and 600); drop the repeats, or name a key that is "
         "unique."
@@ -279,7 +279,7 @@ def test_data_without_the_key_are_refused() -> None:
     manifest = split(data, columns={"key": None})
     with pytest.raises(SplitError, match=r"holds 600 rows by position .* and the data have 599"):
         audit(manifest, data.head(599))
-    assert "repeated_keys" in audit(manifest, data, features=FEATURES).not_asked
+    assert asked(manifest, data, "repeated_keys", features=FEATURES).not_asked
 
 
 def test_a_sample_is_said_to_be_one(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_sample_is_said_to_be_one(tmp_path: Path) -> None:
     table = table.append_column("copy", pa.array(table.column("y").to_numpy() * 3.5))
     pq.write_table(table, tmp_path / "data.parquet")
     manifest = decide({"columns": {"key": "id", "target": "y"}}, tmp_path / "data.parquet")
-    made = audit(manifest, tmp_path / "data.parquet")
+    made = asked(manifest, tmp_path / "data.parquet", "target_like_features", "id_like_features")
     assert "(in 200,000 of 250,000 rows, drawn at random)" in the("target_like_features", made).message
     assert "id_like_features" in made.passed
 

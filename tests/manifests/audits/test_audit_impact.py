@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from audited import finding
 from evenfold.flows.cli import app
 from evenfold.manifests import audit, decide, write_manifest
 from typer.testing import CliRunner
@@ -26,10 +27,9 @@ def rows_of(seed: int = 0, noise: float = 1.0) -> tuple[pd.DataFrame, np.random.
 
 def stakes(frame: pd.DataFrame, check: str, **roles: str) -> dict[str, Any]:
     manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
-    made = audit(manifest, frame, impact=True, **roles)
-    finding = next(finding for finding in made.findings if finding.check == check)
-    assert "At stake:" in finding.message
-    return dict(finding.figures["impact"])
+    found = finding(manifest, frame, check, impact=True, **roles)
+    assert "At stake:" in found.message
+    return dict(found.figures["impact"])
 
 
 def test_a_feature_that_gives_the_target_away_is_worth_what_the_others_alone_do_not_reach() -> None:

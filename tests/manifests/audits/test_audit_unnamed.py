@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from audited import N, alarms, audited, plain
+from audited import N, alarms, asked, audited, plain, the, told
 from evenfold.manifests import Manifest, audit, decide, extend
 from evenfold.manifests.audits.unnamed import populations
 from evenfold.manifests.audits.unnamed.models import predict_boosted
@@ -57,7 +57,7 @@ def test_copies_measured_again_are_near_duplicates(n: int) -> None:
     copies = frame.iloc[: n // 10].copy()
     copies[list("abcd")] += random.normal(size=(n // 10, 4)) * 0.001
     copies["id"] = copies["id"] + "-2"
-    made = audited(pd.concat([frame, copies], ignore_index=True))
+    made = audited(pd.concat([frame, copies], ignore_index=True), "near_duplicates")
     found = next(found for found in made.findings if found.check == "near_duplicates")
     assert 0.7 * n / 5 <= found.figure <= n / 5
     assert "keep them together as a group" in found.message
@@ -68,7 +68,7 @@ def test_numbers_far_below_enormous_ones_are_no_near_duplicates() -> None:
     random = np.random.default_rng(53)
     values = np.exp(6 * random.normal(size=(120, 1)) + 0.3 * random.normal(size=(120, 5)))
     frame = pd.DataFrame(values, columns=list("abcde")).assign(id=range(120), y=random.integers(0, 2, 120))
-    assert "near_duplicates" not in alarms(audited(frame))
+    assert not told(frame, "near_duplicates")
 
 
 def test_copies_with_one_field_changed_are_near_duplicates() -> None:
@@ -76,7 +76,7 @@ def test_copies_with_one_field_changed_are_near_duplicates() -> None:
     frame, random = plain()
     copies = frame.iloc[:60].copy()
     copies["c"], copies["id"] = random.normal(size=60), copies["id"] + "-2"
-    assert "all columns but one" in alarms(audited(pd.concat([frame, copies], ignore_index=True)))["near_duplicates"]
+    assert "all columns but one" in told(pd.concat([frame, copies], ignore_index=True), "near_duplicates")
 
 
 def test_rows_of_few_values_repeat_by_chance_and_that_is_no_alarm() -> None:
@@ -94,7 +94,7 @@ def test_reworded_texts_are_near_duplicates() -> None:
     words = np.array([a + b for a in ("ba", "lo", "mi", "ten") for b in ("rin", "dol", "pas", "ket")])
     notes = [" ".join(random.choice(words, 15)) for _ in range(N)]
     notes[:40] = [note.replace(note.split()[3], "again").upper() + "." for note in notes[-40:]]
-    assert "'note'" in alarms(audited(frame.assign(note=notes)))["near_duplicates"]
+    assert "'note'" in told(frame.assign(note=notes), "near_duplicates")
 
 
 def test_texts_without_a_word_are_like_no_other_text() -> None:
@@ -123,7 +123,7 @@ def test_texts_without_a_word_are_like_no_other_text() -> None:
 def test_a_feature_that_gives_the_target_is_found_whatever_its_shape(leak: Change) -> None:
     """Alone it tells more than all the others together."""
     frame, random = plain()
-    made = audited(frame.assign(leak=leak(frame, random)))
+    made = audited(frame.assign(leak=leak(frame, random)), "giveaway_features", "target_like_features")
     told = alarms(made)  # where a value is missing says exactly, and so is told as the target itself
     assert "leak (AUC " in told.get("giveaway_features", told.get("target_like_features", ""))
 
@@ -145,15 +145,14 @@ def test_rates_over_all_rows_are_found_without_the_column_that_they_are_of(rows_
     honest = pd.Series(frame["a"] + random.normal(size=N)).groupby(codes).transform("mean")
     assert alarms(audited(frame.assign(rate=honest))) == {}
     leaking = frame["y"].groupby(codes).transform("mean")
-    assert "rate (the mean target of" in alarms(audited(frame.assign(rate=leaking)))["carried_targets"]
+    assert "rate (the mean target of" in told(frame.assign(rate=leaking), "carried_targets")
 
 
 def test_the_next_rows_target_is_found() -> None:
     """A shift in the wrong direction, in the order of a date."""
     frame, _ = plain()
     frame["day"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N), "D")
-    made = audited(frame.assign(later=np.roll(frame["y"], -1)))
-    assert "rows next to it" in alarms(made)["carried_targets"]
+    assert "rows next to it" in told(frame.assign(later=np.roll(frame["y"], -1)), "carried_targets")
 
 
 def test_a_target_that_follows_a_date_nobody_named_is_found_in_random_folds() -> None:
@@ -163,7 +162,7 @@ def test_a_target_that_follows_a_date_nobody_named_is_found_in_random_folds() ->
     frame["y"] = level + frame["a"]
     frame["taken"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N), "h")
     shuffled = frame.sample(frac=1, random_state=1)
-    assert "ForwardChaining and time 'taken'" in alarms(audited(shuffled))["times_left_out"]
+    assert "ForwardChaining and time 'taken'" in told(shuffled, "times_left_out")
 
 
 def test_a_fold_from_another_population_is_named() -> None:
@@ -173,7 +172,7 @@ def test_a_fold_from_another_population_is_named() -> None:
     shifted = frame.copy()
     rows = manifest.positions(frame)[manifest.pair(2)[1]]
     shifted.loc[rows, "d"] += 1.3
-    assert alarms(audit(manifest, shifted))["other_populations"].startswith("fold 2 (AUC ")
+    assert alarms(asked(manifest, shifted, "other_populations"))["other_populations"].startswith("fold 2 (AUC ")
 
 
 def test_models_stop_where_no_fold_can_be_apart_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,10 +186,10 @@ def test_models_stop_where_no_fold_can_be_apart_any_more(monkeypatch: pytest.Mon
     monkeypatch.setattr(populations, "predict_boosted", counted)
     frame = plain()[0].head(240)
     manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
-    assert "other_populations" in audit(manifest, frame).passed
+    assert "other_populations" in asked(manifest, frame, "other_populations").passed
     assert len(learnt) < 5 * populations.PARTS
     frame.loc[manifest.positions(frame)[manifest.pair(2)[1]], "d"] += 4.0
-    found = {finding.check: finding for finding in audit(manifest, frame).findings}["other_populations"]
+    (found,) = asked(manifest, frame, "other_populations").findings
     joined = Joined.of(manifest, frame)
     sample = read_sample(joined, None, ())
     assert isinstance(sample, Sample)
@@ -204,9 +203,10 @@ def test_a_generation_from_another_population_is_found() -> None:
     """What grows the split by other rows is worth a sentence; what grows it by the same is not."""
     frame, _ = plain()
     first = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame.iloc[: N * 3 // 4])
-    assert "other_generation" in audit(extend(first, frame).manifest, frame).passed
+    assert "other_generation" in asked(extend(first, frame).manifest, frame, "other_generation").passed
     frame.loc[N * 3 // 4 :, "d"] += 2.0
-    assert "generation 1" in alarms(audit(extend(first, frame).manifest, frame))["other_generation"]
+    made = asked(extend(first, frame).manifest, frame, "other_generation")
+    assert "generation 1" in alarms(made)["other_generation"]
 
 
 def test_locked_rows_are_not_learnt_from() -> None:
@@ -217,7 +217,7 @@ def test_locked_rows_are_not_learnt_from() -> None:
     other = frame.assign(leak=frame["y"] + random.normal(size=N) * 0.3)
     other.loc[locked, "leak"] = np.nan
     scores = [
-        next(found for found in audit(manifest, data).findings if found.check == "giveaway_features").figures
+        the("giveaway_features", asked(manifest, data, "giveaway_features")).figures
         for data in (other, other.assign(y=np.where(other.index.isin(locked), 1 - other["y"], other["y"])))
     ]
     assert scores[0] == scores[1]
@@ -226,7 +226,7 @@ def test_locked_rows_are_not_learnt_from() -> None:
 def test_a_copy_of_the_target_is_told_once() -> None:
     """As all but the target itself, and not as what nearly gives it away besides."""
     frame, _ = plain()
-    made = audited(frame.assign(copy=frame["y"]))
+    made = audited(frame.assign(copy=frame["y"]), "target_like_features", "giveaway_features")
     assert "copy" in alarms(made)["target_like_features"]
     assert made.passed["giveaway_features"] == "copy is said to be all but the target already."
 
@@ -298,7 +298,7 @@ def test_a_target_that_features_make_up_is_found(made: Change, said: str) -> Non
     frame["y"] = made(frame, random.normal(size=N))
     if said == "up to a factor":
         frame[["a", "b"]] = np.exp(frame[["a", "b"]])
-    found = alarms(audited(frame)).get("computed_target", "")
+    found = told(frame, "computed_target")
     assert bool(found) == bool(said)
     assert said in found
 
@@ -309,7 +309,7 @@ def test_classes_that_lie_apart_are_not_taken_for_a_limit() -> None:
     frame["y"] = random.integers(0, 2, N)
     for name in "abc":
         frame[name] += 3.0 * frame["y"]
-    assert "computed_target" not in alarms(audited(frame))
+    assert not told(frame, "computed_target")
 
 
 def test_a_feature_that_tells_most_is_worth_a_question_and_no_warning() -> None:
@@ -317,9 +317,9 @@ def test_a_feature_that_tells_most_is_worth_a_question_and_no_warning() -> None:
     frame, random = plain()
     frame["wait"] = random.normal(size=N)
     frame["y"] = frame["wait"] * 3 + random.normal(size=N)
-    asked = [found for found in audited(frame).findings if found.check == "strong_features"]
-    assert [found.severity for found in asked] == ["note"]
-    assert "is it known before 'y' is?" in asked[0].message
+    found = the("strong_features", audited(frame, "strong_features"))
+    assert found.severity == "note"
+    assert "is it known before 'y' is?" in found.message
 
 
 def _group_means_without_own(frame: pd.DataFrame, random: np.random.Generator) -> Any:
@@ -359,8 +359,8 @@ def test_what_was_computed_with_the_targets_of_all_rows_is_found_and_the_same_of
     frame, random = plain()
     frame["y"] = frame["a"] + frame["b"] / 2 + random.normal(size=N)
     again = frame.assign(y=frame["a"] + frame["b"] / 2 + random.normal(size=N))
-    assert sign in alarms(audited(frame.assign(made=made(frame, random))))["carried_targets"]
-    assert "carried_targets" not in alarms(audited(frame.assign(made=made(again, random))))
+    assert sign in told(frame.assign(made=made(frame, random)), "carried_targets")
+    assert not told(frame.assign(made=made(again, random)), "carried_targets")
 
 
 def test_a_logistic_score_of_the_same_rows_is_found_and_one_of_other_rows_is_not() -> None:
@@ -373,7 +373,7 @@ def test_a_logistic_score_of_the_same_rows_is_found_and_one_of_other_rows_is_not
         model = LogisticRegression(C=1e6).fit(frame.loc[rows, list("abcd")], frame.loc[rows, "y"])
         score = frame.assign(score=model.predict_proba(frame[list("abcd")])[:, 1])
         shown = score if seen else score[~half]
-        assert ("carried_targets" in alarms(audited(shown))) == seen
+        assert bool(told(shown, "carried_targets")) == seen
 
 
 def test_rows_made_of_two_others_are_found_and_measured_ones_are_not() -> None:
@@ -388,12 +388,12 @@ def test_rows_made_of_two_others_are_found_and_measured_ones_are_not() -> None:
     ]
     between = pd.DataFrame(X[ends] + random.random((100, 1)) * (X[near] - X[ends]), columns=list("abcde"))
     made = pd.concat([frame, between.assign(y=1, id=[f"S{i}" for i in range(100)])], ignore_index=True)
-    assert "near_duplicates" not in alarms(audited(frame))
-    assert "lie exactly between two others" in alarms(audited(made))["near_duplicates"]
+    assert not told(frame, "near_duplicates")
+    assert "lie exactly between two others" in told(made, "near_duplicates")
 
 
 def test_rows_without_any_value_repeat_nothing() -> None:
     """Nothing is known of them, so nothing is the same."""
     frame, _ = plain()
     frame.loc[:200, [*"abcd", "kind"]] = None
-    assert "duplicate_rows" not in alarms(audited(frame))
+    assert not told(frame, "duplicate_rows")

@@ -81,7 +81,7 @@ def test_distributions_by_hand() -> None:
 @pytest.mark.parametrize("splitter", NAMED, ids=repr)
 def test_distances_are_those_of_scipy(splitter: Splitter) -> None:
     """KS and Wasserstein of every fold against all rows, heavy tail and ties included."""
-    frame = table(150)
+    frame = table(92)
     frame["number"] = frame["number"].round(1)
     spec = spec_of(splitter, target="number" if splitter.needs.y in ("ignored", "numbers", "any") else "label")
     assert spec is not None
@@ -103,7 +103,7 @@ def test_distances_are_those_of_scipy(splitter: Splitter) -> None:
 @pytest.mark.parametrize("splitter", NAMED, ids=repr)
 def test_the_worst_is_the_worst_of_the_folds(splitter: Splitter) -> None:
     """Each figure of ``worst`` is reached by a fold, and passed by none."""
-    frame = table(150)
+    frame = table(92)
     report = measure(decide(spec_of(splitter), frame), frame)
     places, mean = [*report.folds, *report.parts], np.mean([fold.rows for fold in report.folds])
     sides = [(p.rows, p.wanted or mean) for p in places]

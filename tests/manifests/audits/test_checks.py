@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from audited import FEATURES, clean, moved, split, the
+from audited import FEATURES, asked, clean, finding, moved, split, the
 from evenfold.manifests import audit, decide
 from evenfold.manifests.audits.features import mean_auc
 
@@ -17,7 +17,7 @@ def test_a_group_in_two_folds_is_an_error_that_names_it() -> None:
     data = clean()
     manifest = split(data)
     edited = moved(manifest, 20, (manifest.codes[20] + 1) % 5)
-    found = the("group_in_two_folds", audit(edited, data, features=FEATURES))
+    found = finding(edited, data, "group_in_two_folds", features=FEATURES)
     folds = sorted({int(manifest.codes[20]), int(edited.codes[20])})
     assert (found.severity, found.gate, found.figure, found.figures["rows"]) == ("error", "failed", 1, 5)
     assert found.message == (
@@ -30,8 +30,8 @@ def test_groups_can_be_asked_about_that_the_split_did_not_keep() -> None:
     """A random split of patients leaks, and the audit of it says so where the group is named."""
     data = clean()
     manifest = split(data, columns={"group": None}, strategy="KFold")
-    assert "group_in_two_folds" in audit(manifest, data, features=FEATURES).not_asked
-    found = the("group_in_two_folds", audit(manifest, data, features=FEATURES, group="patient"))
+    assert asked(manifest, data, "group_in_two_folds", features=FEATURES).not_asked
+    found = finding(manifest, data, "group_in_two_folds", features=FEATURES, group="patient")
     assert found.figure > 100
     assert found.message.endswith("split by group 'patient'.")
 
@@ -41,7 +41,7 @@ def test_groups_in_draws_are_looked_for_in_each_draw(strategy: str) -> None:
     """Draws of single rows part the patients; the sentence says how many draws were looked at."""
     data = clean()
     manifest = split(data, columns={"group": None}, strategy=strategy, params={"n_splits": 201})
-    found = the("group_in_two_folds", audit(manifest, data, features=FEATURES, group="patient"))
+    found = finding(manifest, data, "group_in_two_folds", features=FEATURES, group="patient")
     assert found.figure == 120
     assert "rows on both sides of a split: 600 rows in splits 0, 1, " in found.message
     assert "the first 200 of 201 splits were looked at" in found.message
@@ -53,10 +53,10 @@ def test_a_copy_of_a_locked_row_is_a_leak_in_every_kind(strategy: str) -> None:
     data = clean()
     columns = {"group": None, "time": "day" if strategy == "ForwardChaining" else None}
     manifest = split(data, columns=columns, strategy=strategy, holdout={"fraction": 0.2})
-    assert "duplicate_rows" in audit(manifest, data, features=FEATURES).passed
+    assert asked(manifest, data, "duplicate_rows", features=FEATURES).passed
     locked, used = (int(np.flatnonzero(manifest.codes == code)[0]) for code in (-2, 0))
     data.loc[locked, FEATURES] = data.loc[used, FEATURES].to_numpy()
-    found = the("duplicate_rows", audit(manifest, data, features=FEATURES))
+    found = finding(manifest, data, "duplicate_rows", features=FEATURES)
     assert found.figure == 2
     assert "locked" in found.message
 
@@ -85,9 +85,9 @@ def test_rows_that_repeat_the_features_of_another_fold_are_counted() -> None:
     fold = pd.Series(manifest.codes, index=data.index)
     first, *others = fold.index[fold == 0]
     data.loc[others[:9], FEATURES] = data.loc[first, FEATURES].to_numpy()
-    assert "duplicate_rows" in audit(manifest, data, features=FEATURES).passed
+    assert asked(manifest, data, "duplicate_rows", features=FEATURES).passed
     data.loc[fold.index[fold == 1][:3], FEATURES] = data.loc[first, FEATURES].to_numpy()
-    found = the("duplicate_rows", audit(manifest, data, features=FEATURES))
+    found = finding(manifest, data, "duplicate_rows", features=FEATURES)
     assert (found.severity, found.gate, found.figure) == ("warning", "passed", 13)
     assert found.figures["folds"] == {"fold 0": 10, "fold 1": 3}
     assert found.message == (
@@ -110,7 +110,7 @@ def test_missing_values_and_signs_of_zero_do_not_hide_a_repeat() -> None:
     made = audit(manifest, data, features=[*FEATURES, "words", "flag", "whole"])
     assert the("duplicate_rows", made).figure == 2
     data.loc[b, "age"] = 1e-300
-    assert "duplicate_rows" in audit(manifest, data, features=[*FEATURES, "words", "flag", "whole"]).passed
+    assert asked(manifest, data, "duplicate_rows", features=[*FEATURES, "words", "flag", "whole"]).passed
 
 
 def test_rows_locked_away_count_as_another_side() -> None:
@@ -121,7 +121,7 @@ def test_rows_locked_away_count_as_another_side() -> None:
     manifest = split(data.assign(y=data["dose"] + data["age"]), columns={"group": None}, **spec)
     locked, train = (int(np.flatnonzero(manifest.codes == code)[0]) for code in (-2, -1))
     data.loc[locked, FEATURES] = data.loc[train, FEATURES].to_numpy()
-    found = the("duplicate_rows", audit(manifest, data.assign(y=data["dose"] + data["age"]), features=FEATURES))
+    found = finding(manifest, data.assign(y=data["dose"] + data["age"]), "duplicate_rows", features=FEATURES)
     assert found.figures["folds"] == {"test": 1, "train": 1}
     assert "in test and train; drop" in found.message
 
@@ -131,7 +131,7 @@ def test_keys_that_look_alike_are_found(key: str) -> None:
     """Case, spaces and full-width forms do not make another customer. Rows are named by position, never by key."""
     data = clean()
     data.loc[500, "id"] = key
-    found = the("similar_keys", audit(split(data), data, features=FEATURES))
+    found = finding(split(data), data, "similar_keys", features=FEATURES)
     assert found.figure == 2
     assert found.message.startswith(
         "2 rows have a key that differs from another's in spaces, capitals or Unicode form alone"
@@ -144,7 +144,7 @@ def test_case_folding_is_more_than_lower_case() -> None:
     """A sharp s equals ss, and keys that only differ by an accent do not."""
     data = clean()
     data.loc[[1, 2, 3, 4], "id"] = ["straße", "STRASSE", "strasse\u0301", "andere"]
-    found = the("similar_keys", audit(split(data), data, features=FEATURES))
+    found = finding(split(data), data, "similar_keys", features=FEATURES)
     assert found.figure == 2
     assert "rows 1 and 2" in found.message
 
@@ -155,10 +155,10 @@ def test_alike_parts_of_composite_keys_are_found_together_only() -> None:
     data["visit"] = np.arange(len(data)) % 2
     data["id"] = [f"p{i // 2}" if i != 8 else "P4" for i in range(len(data))]
     manifest = split(data, columns={"key": ["id", "visit"]})
-    assert "similar_keys" in audit(manifest, data, features=FEATURES).passed
+    assert asked(manifest, data, "similar_keys", features=FEATURES).passed
     data.loc[8, "visit"] = 1
     manifest = split(data, columns={"key": ["id", "visit"]})
-    assert the("similar_keys", audit(manifest, data, features=FEATURES)).figure == 2
+    assert finding(manifest, data, "similar_keys", features=FEATURES).figure == 2
 
 
 def test_training_rows_of_the_tested_time_are_found() -> None:
@@ -170,9 +170,9 @@ def test_training_rows_of_the_tested_time_are_found() -> None:
         "columns": {"group": None, "time": "day"},
     }
     manifest = split(data, **spec)
-    assert "time_overlap" in audit(manifest, data, features=FEATURES).passed
+    assert asked(manifest, data, "time_overlap", features=FEATURES).passed
     data.loc[0, "day"] = 470
-    found = the("time_overlap", audit(manifest, data, features=FEATURES))
+    found = finding(manifest, data, "time_overlap", features=FEATURES)
     assert (found.figure, found.gate) == (3, "failed")
     assert found.message == (
         "3 training rows of 3 splits (0, 1 and 2) are not before every tested 'day' with the gap of 2; "
@@ -202,11 +202,11 @@ def test_a_class_that_a_fold_lacks_is_named_with_its_rows() -> None:
     """Three rows of a class cannot be in five folds; a class in one fold is never trained on when that is tested."""
     data = clean()
     data.loc[[0, 5, 10], "y"] = "rare"
-    found = the("missing_classes", audit(split(data), data, features=FEATURES))
+    found = finding(split(data), data, "missing_classes", features=FEATURES)
     assert "class 'rare' of 'y' (3 rows) is missing from the test rows of 2 of 5 splits" in found.message
     data.loc[[0, 5, 10], "y"] = "well"
     data.loc[[0, 1], "y"] = "rare"
-    found = the("missing_classes", audit(split(data), data, features=FEATURES))
+    found = finding(split(data), data, "missing_classes", features=FEATURES)
     assert "(2 rows) is missing from the train rows of 1 of 5 splits" in found.message
     assert "(2 rows) is missing from the test rows of 4 of 5 splits" in found.message
     assert found.figure == 5
@@ -218,17 +218,17 @@ def test_a_class_that_a_part_lacks_is_found() -> None:
     spec = {"strategy": "HashSplit", "params": {"parts": {"train": 0.8, "test": 0.2}}, "columns": {"group": None}}
     manifest = split(data, **spec)
     data.loc[np.flatnonzero(manifest.codes == -1)[:4], "y"] = "trained"
-    found = the("missing_classes", audit(manifest, data, features=FEATURES))
+    found = finding(manifest, data, "missing_classes", features=FEATURES)
     assert found.message == "class 'trained' of 'y' (4 rows) is missing from the test rows of 1 of 1 split (0)."
 
 
 def test_a_feature_that_names_rows_is_found_and_a_float_is_not() -> None:
     """A running number is an id; a measurement may well have as many values as rows."""
     data = clean()
-    found = the("id_like_features", audit(split(data), data))
+    found = finding(split(data), data, "id_like_features")
     assert found.message == "1 feature names rows: day (100.0% distinct); leave it out, or use it as the key."
     data["day"] = data["day"] // 2
-    assert "id_like_features" in audit(split(data), data).passed
+    assert asked(split(data), data, "id_like_features").passed
 
 
 def test_a_target_in_disguise_is_found() -> None:
@@ -240,14 +240,14 @@ def test_a_target_in_disguise_is_found() -> None:
     data["word"] = pd.Series(np.where(sick, random.choice(["a", "b"], len(data)), "c"), dtype="category")
     data["cause"] = np.where(sick, random.normal(size=len(data)), np.nan)
     data["fair"] = random.uniform(size=len(data)) + 0.5 * sick
-    found = the("target_like_features", audit(split(data), data))
+    found = finding(split(data), data, "target_like_features")
     assert found.gate == "failed"
     assert set(found.figures["features"]) == {"score", "word", "cause"}
     assert found.message.startswith(
         "3 features all but give 'y' away: score (AUC 1.0000), word (AUC 1.0000) and cause (AUC"
     )
     numeric = data.assign(y=data["dose"], logged=-np.exp(data["dose"]), near=data["dose"] + 0.5 * data["fair"])
-    found = the("target_like_features", audit(split(numeric), numeric, features=["logged", "near", "age"]))
+    found = finding(split(numeric), numeric, "target_like_features", features=["logged", "near", "age"])
     assert set(found.figures["features"]) == {"logged"}
     assert "|rank correlation| 1.0000" in found.message
 
@@ -258,9 +258,9 @@ def test_one_class_told_apart_is_not_the_whole_target() -> None:
     data["y"] = np.array(["a", "b", "c"])[np.arange(len(data)) % 3]
     random = np.random.default_rng(2)
     data["petal"] = random.uniform(size=len(data)) + 5 * (data["y"] == "a")
-    assert "target_like_features" in audit(split(data), data, features=["petal"]).passed
+    assert asked(split(data), data, "target_like_features", features=["petal"]).passed
     data["petal"] = random.uniform(size=len(data)) + 5.0 * data["y"].map({"a": 0, "b": 1, "c": 2})
-    assert the("target_like_features", audit(split(data), data, features=["petal"])).figures["features"]["petal"] == 1.0
+    assert finding(split(data), data, "target_like_features", features=["petal"]).figures["features"]["petal"] == 1.0
 
 
 def test_a_category_of_a_few_rows_each_is_not_taken_for_the_target() -> None:
@@ -269,7 +269,7 @@ def test_a_category_of_a_few_rows_each_is_not_taken_for_the_target() -> None:
     data["street"] = pd.Series(
         [f"s{i // 2}" for i in np.random.default_rng(0).permutation(len(data))], dtype="category"
     )
-    assert "target_like_features" in audit(split(data), data, features=["street"]).passed
+    assert asked(split(data), data, "target_like_features", features=["street"]).passed
 
 
 def test_the_mean_auc_is_the_one_that_can_be_counted() -> None:
@@ -286,7 +286,7 @@ def test_groups_that_say_nothing_are_found(patients: Any, said: str) -> None:
     """A group column with a value a row, or one value, keeps nothing together."""
     data = clean().assign(patient=patients)
     manifest = split(data, columns={"group": None})
-    found = the("constant_groups", audit(manifest, data, features=FEATURES, group="patient"))
+    found = finding(manifest, data, "constant_groups", features=FEATURES, group="patient")
     assert found.message.startswith(f"{said} in 'patient'")
 
 
@@ -312,7 +312,7 @@ def test_a_class_that_few_groups_hold_is_the_reason_in_numbers() -> None:
     """With three groups that hold a class, two of five folds must do without it."""
     data = clean()
     data.loc[:14, "y"] = "rare"
-    found = the("balance_out_of_reach", audit(split(data), data, features=FEATURES))
+    found = finding(split(data), data, "balance_out_of_reach", features=FEATURES)
     assert "only 3 groups hold class 'rare' of 'y', and there are 5 folds" in found.message
     assert "group 0 holds" not in found.message
 
@@ -373,6 +373,6 @@ def test_folds_of_another_target_distribution_are_found() -> None:
     data = clean().sort_values("dose", ignore_index=True)
     data["given"] = np.arange(600) // 120
     manifest = split(data, columns={"group": None, "fold": "given", "target": "dose"}, strategy="Predefined")
-    found = the("target_deviation", audit(manifest, data, features=["age"]))
+    found = finding(manifest, data, "target_deviation", features=["age"])
     assert found.figure == pytest.approx(0.8)
     assert "KS distance of 0.800" in found.message

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pandas as pd
-from audited import N, alarms, audited, plain
-from evenfold.manifests import audit, decide
+from audited import N, alarms, asked, plain, told
+from evenfold.manifests import decide
 
 
 def _levels(frame: pd.DataFrame, random: np.random.Generator, levels: int) -> np.ndarray:
@@ -21,9 +21,9 @@ def test_an_entity_of_numbers_is_found_and_the_line_is_proposed() -> None:
     """Its numbers say nothing by their order, unlike an age."""
     frame, random = plain()
     frame["patient"] = _levels(frame, random, 120)
-    assert "`group: patient`" in alarms(audited(frame))["unnamed_entities"]
+    assert "`group: patient`" in told(frame, "unnamed_entities")
     smooth = (frame["patient"] / 60 - 1 + random.normal(size=N) > 0).astype(int)
-    assert "unnamed_entities" not in alarms(audited(frame.assign(y=smooth)))
+    assert not told(frame.assign(y=smooth), "unnamed_entities")
 
 
 def test_an_entity_of_numbers_that_no_float_tells_apart_is_found() -> None:
@@ -31,7 +31,7 @@ def test_an_entity_of_numbers_that_no_float_tells_apart_is_found() -> None:
     frame, random = plain()
     accounts = pd.Series(10**18 + _levels(frame, random, 120), dtype="Int64")
     accounts[[3, 5]] = pd.NA
-    assert "`group: account`" in alarms(audited(frame.assign(account=accounts)))["unnamed_entities"]
+    assert "`group: account`" in told(frame.assign(account=accounts), "unnamed_entities")
 
 
 def test_an_entity_in_a_part_of_the_key_is_found() -> None:
@@ -39,7 +39,7 @@ def test_an_entity_in_a_part_of_the_key_is_found() -> None:
     frame, random = plain()
     codes = pd.Series(_levels(frame, random, 120))
     frame["id"] = [f"S{code:04d}-V{i}" for code, i in zip(codes, codes.groupby(codes).cumcount(), strict=True)]
-    said = alarms(audited(frame))["unnamed_entities"]
+    said = told(frame, "unnamed_entities")
     assert "of the key 'id'" in said
     _follow(said, frame)
 
@@ -49,7 +49,7 @@ def test_an_entity_of_two_columns_is_found() -> None:
     frame, random = plain()
     codes = _levels(frame, random, 120)
     frame["site"], frame["number"] = codes % 10, codes // 10
-    said = alarms(audited(frame))["unnamed_entities"]
+    said = told(frame, "unnamed_entities")
     assert "the combination of" in said
     _follow(said, frame)
 
@@ -61,7 +61,7 @@ def _follow(said: str, table: pd.DataFrame) -> None:
     exec(told[1], {"table": table})
     assert told[2] == told[3] == told[4]
     manifest = decide({"columns": {"key": "id", "target": "y", "group": told[4]}}, table)
-    assert "unnamed_entities" not in alarms(audit(manifest, table))
+    assert not alarms(asked(manifest, table, "unnamed_entities"))
 
 
 def test_a_second_entity_is_found_beside_the_named_one() -> None:
@@ -73,7 +73,7 @@ def test_a_second_entity_is_found_beside_the_named_one() -> None:
     frame["y"] = (effect + frame["a"] + random.normal(size=N) > 0).astype(int)
     frame["patient"], frame["ward"] = patients, [f"W{code:02d}" for code in wards[patients]]
     manifest = decide({"columns": {"key": "id", "target": "y", "group": "patient"}}, frame)
-    assert "`group: ward`" in alarms(audit(manifest, frame))["unnamed_entities"]
+    assert "`group: ward`" in alarms(asked(manifest, frame, "unnamed_entities"))["unnamed_entities"]
 
 
 def test_an_entity_of_a_seventh_of_the_variance_is_found_and_one_of_a_twentieth_is_no_alarm() -> None:
@@ -82,8 +82,8 @@ def test_an_entity_of_a_seventh_of_the_variance_is_found_and_one_of_a_twentieth_
     codes = random.integers(0, 60, N)
     teachers, own = random.normal(size=60)[codes], random.normal(size=N)
     named = frame.assign(teacher=[f"T{code:02d}" for code in codes])
-    assert "`group: teacher`" in alarms(audited(named.assign(y=teachers * 0.5 + own)))["unnamed_entities"]
-    assert "unnamed_entities" not in alarms(audited(named.assign(y=teachers * 0.22 + own)))
+    assert "`group: teacher`" in told(named.assign(y=teachers * 0.5 + own), "unnamed_entities")
+    assert not told(named.assign(y=teachers * 0.22 + own), "unnamed_entities")
 
 
 def test_an_entity_of_as_many_rows_each_is_found() -> None:
@@ -91,7 +91,7 @@ def test_an_entity_of_as_many_rows_each_is_found() -> None:
     frame, random = plain()
     codes = random.permutation(np.repeat(np.arange(N // 3), 3))
     frame["y"] = random.normal(size=N // 3)[codes] + frame["a"]
-    assert "`group: patient`" in alarms(audited(frame.assign(patient=codes)))["unnamed_entities"]
+    assert "`group: patient`" in told(frame.assign(patient=codes), "unnamed_entities")
 
 
 def test_a_count_is_no_entity() -> None:
@@ -99,5 +99,5 @@ def test_a_count_is_no_entity() -> None:
     frame, random = plain()
     codes = np.minimum(random.exponential(20, N).astype(int), 80)
     frame["y"] = random.normal(size=81)[codes] + random.normal(size=N)
-    assert "unnamed_entities" not in alarms(audited(frame.assign(visits=codes)))
-    assert "unnamed_entities" in alarms(audited(frame.assign(visits=random.permutation(81)[codes])))
+    assert not told(frame.assign(visits=codes), "unnamed_entities")
+    assert told(frame.assign(visits=random.permutation(81)[codes]), "unnamed_entities")

@@ -163,6 +163,16 @@ def test_deleted_rows_come_back_to_their_fold() -> None:
     assert sum(test.size for _, test in back.manifest.pairs()) == 200
 
 
+def test_rows_that_come_back_count_where_new_ones_fill_the_folds() -> None:
+    """Ten of one fold return together with ten new ones, which are shared out evenly as if none had been gone."""
+    spec = {"columns": {"key": "id"}, "strategy": "KFold", "params": {"n_splits": 2}}
+    data = pd.DataFrame({"id": range(50)})
+    manifest = decide(spec, data.head(40))
+    gone = np.flatnonzero(manifest.in_use.column() == 0)[:10]
+    fewer = extend(manifest, data.head(40).drop(index=gone), max_missing=1).manifest
+    assert np.bincount(extend(fewer, data).manifest.in_use.column()).tolist() == [25, 25]
+
+
 def test_a_table_that_is_cut_short_is_refused() -> None:
     """More than a tenth of the known rows missing stops, with the numbers and both ways to say yes."""
     whole = arrivals(400)

@@ -28,6 +28,30 @@ def test_new_groups_are_frozen_or_hashed_whole_where_that_is_the_rule() -> None:
     assert len(set(folds.first())) > 1
 
 
+def test_each_repeat_hashes_new_rows_to_folds_of_its_own() -> None:
+    inner = {"strategy": "KFold", "params": {"n_splits": 3}}
+    spec = {"columns": {"key": "id"}, "strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 2}}
+    whole = arrivals(100)
+    grown = extend(decide(spec | {"on_new_rows": "hash"}, whole.head(50)), whole).manifest
+    new = grown.membership.codes[50:]
+    assert 0 < (new[:, 0] == new[:, 1]).sum() < 50
+
+
+def test_the_order_in_which_new_groups_arrive_does_not_matter() -> None:
+    """Their names decide: with the keys in the reverse order each group has the fold that it had."""
+    whole = arrivals(280)
+    new = pd.DataFrame({"id": 9_000 + np.arange(24), "g": [f"new {i // 3}" for i in range(24)]})
+    new = new.assign(label=["a", "b", "a"] * 8, number=1.0)
+    turned = new.assign(g=new["g"].to_numpy()[::-1])
+    folds = [
+        extend(decide(GROUPS, whole), pd.concat([whole, late])).manifest.group_table.to_pandas()
+        for late in (new, turned)
+    ]
+    first, second = (frame[frame["group"].str.startswith("new")].set_index("group")["fold"] for frame in folds)
+    assert first.to_dict() == second.to_dict()
+    assert first.nunique() > 1
+
+
 def test_new_groups_join_with_their_generation() -> None:
     """The table of groups says when each came, so that older generations can be told apart."""
     whole = arrivals(420)

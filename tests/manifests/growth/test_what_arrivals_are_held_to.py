@@ -80,3 +80,50 @@ def test_a_month_is_compared_by_its_days_from_the_first_in_the_table_with_months
     few = check_arrival(manifest, pd.concat([data, two_days]), Snapshot.of(manifest, known), gates={"new_rows": 0})
     (message,) = (each.message for each in few.findings if each.check == "new_rows")
     assert message.startswith("2026-05 has 1 rows a day, 20 times fewer than usual"), "two days are no day begun"
+
+
+def test_where_the_last_generations_are_fewer_than_what_is_new_all_rows_are_held_against_it() -> None:
+    """Five rows would say little of a hundred."""
+    manifest = grown(300, 305, 310, 315, 320)
+    data = rows(420).assign(y=lambda frame: frame["y"] + 9 * (frame["id"] >= 320))
+    found = check_arrival(manifest, data, Snapshot.of(manifest, rows(320)), gates={"new_rows": "off"})
+    (told,) = (each.message for each in found.findings if each.check == "target_distribution")
+    assert "y of 100 new rows is 1 apart from that of the last 320 (" in told
+
+
+def test_of_two_group_columns_the_fewer_groups_say_what_chance_explains_and_numbers_may_become_text() -> None:
+    """Rows of either err together: 25 new groups of four rows among 50 of two; they are read as they were declared."""
+    data = rows(400).assign(pair=lambda frame: frame["id"] // 2, four=lambda frame: frame["id"] // 4)
+    data["y"] = np.where(data["id"] < 300, data["id"] % 2, 2).astype(str)
+    columns = {"key": "id", "target": "y", "group": ["pair", "four"]}
+    manifest = decide({"name": "rows", "columns": columns, "strategy": "BalancedGroupKFold"}, data.head(300))
+    later = data.astype({"pair": str, "four": str})
+    found = check_arrival(manifest, later, Snapshot.of(manifest, data.head(300)), gates={"target_distribution": 0})
+    assert "lost_columns" not in found.failed
+    (told,) = (each.figures for each in found.findings if each.check == "target_distribution")
+    bound = np.log(4 * 3 / 0.001) / 2
+    assert told == {"distance": 1.0, "chance": pytest.approx((bound / 25) ** 0.5 + (bound / 75) ** 0.5)}
+
+
+def test_a_category_is_told_where_the_model_reads_its_column() -> None:
+    data = rows(120).assign(city=lambda frame: np.where(frame["id"] < 100, "Rome", "Oslo"), x=1.0)
+    manifest = decide(SPEC, data.head(100))
+    snapshot = Snapshot.of(manifest, data.head(100))
+    for columns, said in ((["city"], ["unseen_categories"]), (["x"], [])):
+        found = check_arrival(manifest, data, snapshot, columns=columns)
+        assert [each.check for each in found.findings] == said
+
+
+def test_the_targets_that_were_kept_of_another_split_are_not_compared() -> None:
+    """Its rows are others, in another order."""
+    other = Snapshot.of(grown(50), rows(50))
+    assert check_arrival(grown(100), rows(100), other).not_asked["changed_targets"] == (
+        "the known rows' targets were not kept"
+    )
+
+
+def test_categories_are_kept_of_a_column_of_at_most_a_thousand() -> None:
+    data = rows(1001).assign(many=[str(i) for i in range(1001)], most=[str(min(i, 999)) for i in range(1001)])
+    assert {name: len(kept) for name, kept in Snapshot.of(decide(SPEC, data), data).categories.items()} == {
+        "most": 1000
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import column_names, decide, read_table
-from evenfold.manifests.tables.addresses import from_everywhere, version_of
+from evenfold.manifests.tables.addresses import from_everywhere, opened, version_of
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError
 from fsspec.implementations.memory import MemoryFileSystem
@@ -195,3 +196,23 @@ def test_a_deployed_run_reads_no_address_outside_its_roots(
     monkeypatch.setenv("EVENFOLD_DATA_ROOTS", f"{tmp_path},memory://rows")
     assert read_table(database).equals(ROWS)
     assert read_table(bucket).equals(ROWS)
+
+
+def test_a_database_that_is_written_again_is_another_version(tmp_path: Path) -> None:
+    file = tmp_path / "rows.db"
+    file.touch()
+    before = version_of(f"duckdb://{file}#rows")
+    os.utime(file, (1, 1))
+    assert version_of(f"duckdb://{file}#rows") != before
+
+
+def test_an_address_is_of_the_parquet_files_below_it_wherever_it_lies_itself(tmp_path: Path) -> None:
+    """What lies beside them is no row of it, and a folder above hides none."""
+    folder = tmp_path / "_runs"
+    folder.mkdir()
+    for name in ("a.parquet", "b.parquet"):
+        pq.write_table(pa.table({"id": [1, 2]}), folder / name)
+    (folder / "notes.txt").write_text("no rows")
+    assert opened(f"file://{folder}").n_rows == 4
+    with pytest.raises(SplitError, match=r"none\.parquet holds no Parquet file; pass one that does"):
+        opened(f"file://{folder}/none.parquet")

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from evenfold.manifests import column_names, decide, read_table
+from evenfold.manifests.tables.csv_files import Dialect, as_written, csv_bytes, dialect_of
 from evenfold.manifests.tables.read import is_parquet, write_whole
 from evenfold.splitters import KFold, SplitError
 
@@ -46,6 +47,25 @@ def test_the_same_rows_come_out_of_every_dialect(name: str, text: str, tmp_path:
     path = written(tmp_path, name, text)
     assert read_table(path).equals(read_table(written(tmp_path, "known.csv", COMMAS)))
     assert column_names(path) == ["id", "cost", "ward"]
+
+
+def test_a_line_that_the_sample_cuts_off_says_nothing_of_the_separator(tmp_path: Path) -> None:
+    """Only so many long lines fit in it; the header has more commas than separators."""
+    lines = "".join(f"{i};{'x' * 2_000};{i}\n" for i in range(60))
+    path = written(tmp_path, "long.csv", f"id;note, in words, of the ward, if any;n\n{lines}")
+    assert dialect_of(path) == Dialect(";")
+
+
+def test_a_comma_beside_a_point_is_no_decimal_mark(tmp_path: Path) -> None:
+    """Of 180,65 and 180.65 in one file nobody can say which is which; neither is taken for a number."""
+    mixed = written(tmp_path, "mixed.csv", SEMICOLONS + "4;180.65;Süd\n")
+    assert dialect_of(mixed) == Dialect(";", ".")
+    assert dialect_of(written(tmp_path, "commas.csv", SEMICOLONS)) == Dialect(";", ",")
+
+
+def test_an_empty_file_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(SplitError, match=r"nothing\.csv is empty \(0 bytes\); it needs a line of column names"):
+        read_table(written(tmp_path, "nothing.csv", ""))
 
 
 def test_a_split_does_not_depend_on_the_dialect(tmp_path: Path) -> None:
@@ -188,3 +208,15 @@ def test_what_csv_cannot_hold_is_said_and_leaves_nothing(tmp_path: Path) -> None
     with pytest.raises(SplitError, match=r"o\.csv cannot be written .*list.*nothing was changed"):
         write_whole(tmp_path / "o.csv", pa.table({"x": [[1]]}))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_csv_of_ours_is_told_by_every_byte_and_is_no_sylk_file(tmp_path: Path) -> None:
+    """A quote in the first text is part of it, and a line more makes it somebody else's; Excel refuses a first ID."""
+    table = pa.table({"ID": [1, 2], "text": pa.array(['a",b', ""], pa.large_string()), "n": [3, 4]})
+    content = b"".join(csv_bytes([table]))
+    assert content.startswith(b'"ID",text,n\n')
+    path = tmp_path / "ours.csv"
+    path.write_bytes(content)
+    assert as_written(path, table.column_names).to_pydict() == table.to_pydict()
+    path.write_bytes(content + b"\n")
+    assert as_written(path, table.column_names) is None

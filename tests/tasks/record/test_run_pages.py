@@ -11,6 +11,7 @@ import pytest
 from evenfold.flows import Evaluation, evaluate, split, tune
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.entries import MOST_FOLDS
 from evenfold.tasks.record.leaderboard import leaderboard
 from mlflow.tracking import MlflowClient
 
@@ -95,14 +96,14 @@ def test_the_leaderboard_ranks_whatever_was_judged_on_a_split(home: Home) -> Non
 
 
 def test_no_run_and_no_model_per_row(home: Home) -> None:
-    """Leave-one-out of 120 rows: one run, one model, and a table of every score."""
-    made = evaluated(strategy="LeaveOneOut", n_splits=None, metrics=["neg_mean_absolute_error"])
+    """Leave-one-out of 101 rows, one more than have runs: one run, one model, and a table of every score."""
+    made = evaluated(rows(101), strategy="LeaveOneOut", n_splits=None, metrics=["neg_mean_absolute_error"])
     client = MlflowClient(home.tracking_store)
     run = client.get_run(made.run_id)
-    assert len(made.scores) == 120
+    assert len(made.scores) == MOST_FOLDS + 1
     assert len(client.search_runs([run.info.experiment_id])) == 2
     assert len(client.search_logged_models([run.info.experiment_id])) == 1
-    assert len(pd.read_parquet(client.download_artifacts(made.run_id, "scores.parquet"))) == 120
+    assert len(pd.read_parquet(client.download_artifacts(made.run_id, "scores.parquet"))) == MOST_FOLDS + 1
     assert not [name for name in run.data.metrics if name.startswith("fold/")]
 
 
