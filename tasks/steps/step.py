@@ -30,10 +30,10 @@ from evenfold.tasks.runtime.settings import travelling
 from evenfold.tasks.runtime.stopping import at_work_on, halt_where_stopping
 from prefect import Task, tags, unmapped
 from prefect.cache_policies import NO_CACHE, CachePolicy
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
-from prefect.states import State
 from prefect.tasks import TaskRunNameCallbackWithParameters
 from prefect.transactions import IsolationLevel, Transaction, get_transaction
 
