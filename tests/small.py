@@ -13,6 +13,9 @@ from mlflow.tracking import MlflowClient
 from evenfold import flows
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
+# A recipe that learns from rows(), and one that does not.
+GOOD: dict[str, Any] = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2", "neg_mean_squared_error"]}
+BAD: dict[str, Any] = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
 # Three folds say what five say, and a fold costs a tenth of a second: its fit, its run and its part of the audit.
 SPEC: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y"}, "params": {"n_splits": 3}}
 LATE: dict[str, Any] = {"name": "late", "columns": {"key": "id", "target": "late"}, "strategy": "KFold"}

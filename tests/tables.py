@@ -54,6 +54,18 @@ def spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | N
     return {"columns": columns, "strategy": type(splitter).__name__, "params": params, "types": TYPES, **seed}
 
 
+def quick_spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | None:
+    """Return ``spec_of`` with groups packed in one round, for where how well they are packed is not asked.
+
+    An effort of "max" stays: it is another version of the algorithm.
+    """
+    spec = spec_of(splitter, target)
+    for each in [spec, spec["params"].get("strategy")] if spec else []:
+        if each and each["strategy"].startswith("BalancedGroup") and each["params"].get("effort") != "max":
+            each["params"]["effort"] = 1
+    return spec
+
+
 def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=2)
 

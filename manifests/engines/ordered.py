@@ -189,11 +189,13 @@ def read_stored(shard: Path, columns: Sequence[str] | None = None) -> pa.Table:
         return pq.read_table(shard, columns=columns, memory_map=False, use_threads=False)
     # Not mapped into memory: what is read once would count as this process's.
     with pa.OSFile(str(shard)) as file:
-        names = pa.ipc.open_file(file).schema.names
+        rows = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(use_threads=False))
+        names = rows.schema.names
         wanted = names if columns is None else columns
-        fields = sorted(names.index(name) for name in wanted)
-        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-        return pa.ipc.open_file(file, options=options).read_all().select(wanted)
+        if {*wanted} < {*names}:
+            fields = sorted(names.index(name) for name in wanted)
+            rows = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False))
+        return rows.read_all().select(wanted)
 
 
 def _rows_of(shard: Path) -> int:

@@ -331,7 +331,7 @@ def test_equal_recipes_are_seldom_told_apart_by_a_series_whose_rows_depend_on_on
     """Each stretch is one observation: of 60 series about 3 may be called, and rows alone would call most of them."""
     made = [compare(*series(seed), "mse", n_train=360, ordered=True) for seed in range(60)]
     assert sum(one.verdict != "unknown" for one in made) <= 4
-    assert sum(compare(*series(seed), "mse", n_train=360).verdict != "unknown" for seed in range(60)) > 30
+    assert sum(compare(*series(seed), "mse", n_train=360).verdict != "unknown" for seed in range(20)) > 10
     assert {one.se[1] for one in made if one.se is not None} == {4.0}
     assert not any("repeats" in note for one in made for note in one.notes), "a series has no other folds"
 

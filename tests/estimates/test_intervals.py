@@ -253,15 +253,17 @@ def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> Non
     ],
 )
 def test_an_influence_is_what_taking_the_row_away_does(metric: str, problem: Problem, frames: Any) -> None:
-    """The standard error from influences is the jackknife's, within a few percent."""
+    """Those of the 20 rows that move it most each way spread as the jackknife's do, within a few percent."""
     frame = pd.concat(frames).iloc[::3].reset_index(drop=True)
     n = len(frame)
     found = influence_of(metric, answered(frame, problem))
     assert found is not None
     value, influence = found
-    away = [influence_of(metric, answered(frame.drop(index=i), problem)) for i in range(n)]
-    jackknife = (n - 1) * (value - np.array([each[0] for each in away if each]))
     assert influence.sum() == pytest.approx(0, abs=1e-9 * n)
+    order = np.argsort(influence, kind="stable")
+    some = np.r_[order[:20], order[-20:]]
+    away = [influence_of(metric, answered(frame.drop(index=i), problem)) for i in some]
+    jackknife, influence = (n - 1) * (value - np.array([each[0] for each in away if each])), influence[some]
     assert np.std(influence) == pytest.approx(np.std(jackknife), rel=0.03)
     assert np.corrcoef(influence, jackknife)[0, 1] > 0.999
 

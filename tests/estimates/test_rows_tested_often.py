@@ -67,7 +67,10 @@ def test_the_tests_of_a_row_err_together() -> None:
     assert standard_error(found[1], found[2]) == (pytest.approx(se), df)
 
 
-@pytest.mark.parametrize(("metric", "problem", "frame"), EVALUATED)
+# R2 is no mean over rows, as little as an area under a curve, and scored six times as fast.
+@pytest.mark.parametrize(
+    ("metric", "problem", "frame"), [("r2", DIABETES, DIABETES_ONCE.query("row < 90")), *EVALUATED[1:]]
+)
 def test_a_choice_is_worth_the_same_however_often_its_rows_are_tested(
     metric: str, problem: Problem, frame: pd.DataFrame
 ) -> None:

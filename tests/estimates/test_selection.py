@@ -264,7 +264,7 @@ def test_a_configuration_that_no_draw_scored_ends_a_choice_with_a_sentence() -> 
         choose_by_draws("roc_auc", problem, [drawn(normals(10)), failed])
 
 
-@pytest.mark.parametrize("strategy", [Bootstrap(20), ShuffleSplit(20, train_size=0.7)])
+@pytest.mark.parametrize("strategy", [Bootstrap(10), ShuffleSplit(10, train_size=0.7)])
 def test_a_choice_by_draws_of_losses_resamples_rows(strategy: Any) -> None:
     """Models that know nothing differ by luck alone, and the choice among them is worth what guessing is."""
     rng = np.random.default_rng(3)

@@ -135,9 +135,13 @@ def test_the_plain_engine_records_everything_once_too(home: Home, data: Path) ->
             assert len(steps) == len(set(steps)), metric
 
 
-def test_both_engines_give_the_same_scores(prefect_home: Home, data: Path) -> None:
-    """To the last bit, and the same split."""
-    one, two = evaluated(data, engine="prefect"), evaluated(data)
+def test_both_engines_give_the_same_scores_and_a_refresh_records_the_same_runs(prefect_home: Home, data: Path) -> None:
+    """To the last bit, and the same split; of a refresh nothing comes from the cache, and nothing is recorded twice."""
+    one, two = evaluated(data, engine="prefect"), evaluated(data, refresh=True)
+    again = evaluated(data, engine="prefect", refresh=True)
+    assert [(each.cached, each.n_cached) for each in (two, again)] == [(False, 0)] * 2
+    assert (values(again), again.run_id) == (values(one), one.run_id)
+    assert_complete(prefect_home, again, children=2)
     assert values(one) == values(two)
     assert one.split.split_id == two.split.split_id
     assert [each.to_json() for each in one.estimates] == [each.to_json() for each in two.estimates]
@@ -156,15 +160,6 @@ def test_a_plain_k_fold_does_not_read_the_target_but_its_scores_do(shared_home: 
     assert (two.cached, two.n_cached) == (True, 0)
     assert values(two) != values(one)
     assert two.run_id != one.run_id
-
-
-def test_a_refresh_computes_again_and_records_the_same_runs(prefect_home: Home, data: Path) -> None:
-    """Nothing comes from the cache, and nothing is recorded twice."""
-    one = evaluated(data, engine="prefect")
-    two = evaluated(data, engine="prefect", refresh=True)
-    assert (two.cached, two.n_cached) == (False, 0)
-    assert (values(two), two.run_id) == (values(one), one.run_id)
-    assert_complete(prefect_home, two, children=2)
 
 
 def test_a_split_that_was_decided_under_another_name_is_recorded_under_this_one(home: Home, data: Path) -> None:

@@ -21,7 +21,7 @@ from evenfold.tasks.work import key_of_split, work_of
 from prefect.client.orchestration import get_client
 from servers import environment
 
-N_SPLITS = 9
+N_SPLITS = 7
 RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
 MODULE = """
 import os, signal
@@ -30,13 +30,13 @@ from sklearn.linear_model import Ridge
 
 class Picky(Ridge):
     def fit(self, X, y):
-        if 50 not in set(X["x"]):  # the fold that tests row 50
-            raise ValueError("row 50 is missing")
+        if 53 not in set(X["x"]):  # the fold that tests row 53
+            raise ValueError("row 53 is missing")
         return super().fit(X, y)
 
 class Mortal(Ridge):
     def fit(self, X, y):
-        if Path("mortal").exists() and 50 not in set(X["x"]):
+        if Path("mortal").exists() and 53 not in set(X["x"]):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().fit(X, y)
 """
@@ -92,7 +92,7 @@ def test_short_folds_share_task_runs(prefect_home: Home, data: Path, monkeypatch
     """The first fold of each worker has a run of its own; the others are blocks, as many for each worker."""
     monkeypatch.setenv("EVENFOLD_WORKERS", "2")
     evaluated(data)
-    wanted = ["fit fold 0", "fit fold 1", "fit folds 2-4", "fit folds 5-8"]
+    wanted = ["fit fold 0", "fit fold 1", "fit folds 2-3", "fit folds 4-6"]
     until = time.monotonic() + 60
     while task_runs() != wanted and time.monotonic() < until:
         time.sleep(0.5)  # the server writes down what has ended a while after
@@ -110,7 +110,7 @@ def test_a_fold_that_fails_in_a_block_loses_no_other(
         part = evaluated(data, engine, model, allow_partial=True)
         assert len(part.scores) == N_SPLITS - 1
         assert part.n_cached == n_cached
-    with pytest.raises(EvaluationError, match=rf"1 of {N_SPLITS} fits failed: fold \d.*row 50 is missing"):
+    with pytest.raises(EvaluationError, match=rf"1 of {N_SPLITS} fits failed: fold \d.*row 53 is missing"):
         evaluated(data, engine, model)
 
 
@@ -119,7 +119,7 @@ import sys
 from evenfold.tasks import SplitRef
 from evenfold.tasks.fits import fit_short_folds
 split = SplitRef.model_validate_json(sys.argv[1])
-fit_short_folds.fn(split, (0, 9), {"estimator": "estimators:Mortal", "metrics": ["r2"]})
+fit_short_folds.fn(split, (0, 7), {"estimator": "estimators:Mortal", "metrics": ["r2"]})
 """
 
 
@@ -133,7 +133,7 @@ def test_a_block_that_is_killed_keeps_its_finished_folds(home: Home, data: Path,
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     (tmp_path / "mortal").unlink()
     model = {"estimator": "estimators:Mortal"}
-    finished = int(np.flatnonzero([50 in outcome.split.manifest().pair(i)[1] for i in range(N_SPLITS)])[0])
+    finished = int(np.flatnonzero([53 in outcome.split.manifest().pair(i)[1] for i in range(N_SPLITS)])[0])
     assert finished > 0
     second = evaluated(data, "plain", model)
     assert second.n_cached == finished

@@ -28,7 +28,7 @@ from evenfold.splitters import (
     Splitter,
     StratifiedBootstrap,
 )
-from tables import TYPES, spec_of, table
+from tables import TYPES, quick_spec_of, spec_of, table
 
 MOMENT = dt.datetime(2024, 1, 1)
 THOROUGH = [SortedStratifiedKFold(4), BalancedGroupKFold(4), StratifiedBootstrap(3), ForwardChaining(3)]
@@ -89,24 +89,28 @@ def folds(manifest: Manifest, data: Any) -> list[tuple[list[int], list[int]]]:
     return [(keys[train].tolist(), keys[test].tolist()) for train, test in manifest.as_cv(data).split()]
 
 
-# Every strategy in the containers that differ most, and every container with strategies that read every column.
-PAIRED = [(splitter, name) for splitter in NAMED for name in ("rows shuffled", "polars", "Parquet", "CSV with types")]
+# Every strategy in another order and in one container, and every container with strategies that read every column.
+PAIRED = [
+    (splitter, name)
+    for number, splitter in enumerate(NAMED)
+    for name in ("rows shuffled", ("polars", "Parquet", "CSV with types")[number % 3])
+]
 PAIRED += [(splitter, name) for splitter in THOROUGH for name in CONTAINERS if (splitter, name) not in PAIRED]
 
 
 @cache
-def decided(splitter: Splitter) -> Manifest:
-    return decide(spec_of(splitter), table())
+def decided(splitter: Splitter) -> tuple[Manifest, list[tuple[list[int], list[int]]]]:
+    manifest = decide(quick_spec_of(splitter), table())
+    return manifest, folds(manifest, table())
 
 
 @pytest.mark.parametrize(("splitter", "container"), PAIRED, ids=[f"{name}: {each!r}" for each, name in PAIRED])
 def test_the_container_and_the_order_of_rows_do_not_matter(splitter: Splitter, container: str, tmp_path: Path) -> None:
     """Plan, decision and folds by key are the same in every container."""
-    frame = table()
-    other = CONTAINERS[container](frame, tmp_path)
-    one, two = decided(splitter), decide(spec_of(splitter), other)
+    other = CONTAINERS[container](table(), tmp_path)
+    (one, known), two = decided(splitter), decide(quick_spec_of(splitter), other)
     assert (one.plan_id, one.split_id) == (two.plan_id, two.split_id)
-    assert folds(one, frame) == folds(two, other)
+    assert known == folds(two, other)
 
 
 @pytest.mark.parametrize("splitter", NAMED, ids=repr)

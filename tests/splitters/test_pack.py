@@ -198,7 +198,7 @@ def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None
 
 def test_a_bound_of_many_entries_is_below_the_best_known() -> None:
     """Where nothing is proved, the bound is below the cost, the gap is the rest, and nobody says optimal."""
-    aim = Aim.of(groups(0, 60, 3), np.full(5, 0.2), size_weight=1.0)
+    aim = Aim.of(groups(0, MOST_ENTRIES + 2, 3), np.full(5, 0.2), size_weight=1.0)
     report = report_on(aim, pack_to(aim, Stream(0), "max"), Stream(0))
     assert 0 <= report.lower_bound < report.cost
     assert report.gap == pytest.approx(report.cost - report.lower_bound)
@@ -299,13 +299,12 @@ def zipf(seed: int = 5, n: int = 120) -> Any:
     )
 
 
-@pytest.mark.parametrize("size_weight", ["relative", 1.0])
-def test_high_effort_moves_large_groups(size_weight: Any) -> None:
-    """Where a few groups hold most rows, exchanges of small ones end too early; the same seed gives the same bins."""
-    aim = Aim.of(zipf(), np.full(5, 0.2), size_weight=size_weight)
+@pytest.mark.parametrize(("size_weight", "n"), [("relative", 60), (1.0, 120)])
+def test_high_effort_moves_large_groups(size_weight: Any, n: int) -> None:
+    """Where a few groups hold most rows, exchanges of small ones end too early."""
+    aim = Aim.of(zipf(n=n), np.full(5, 0.2), size_weight=size_weight)
     low, high = pack_to(aim, Stream(0), HIGH_EFFORT - 1), pack_to(aim, Stream(0), HIGH_EFFORT)
     assert total(aim, high) < total(aim, low) * 0.999
-    assert np.array_equal(high, pack_to(aim, Stream(0), HIGH_EFFORT))
     assert np.bincount(high, minlength=5).min() >= 1
 
 
@@ -320,7 +319,7 @@ def test_high_effort_costs_no_more_where_groups_are_alike(seed: int) -> None:
 
 
 def test_high_effort_is_pinned() -> None:
-    """Other bins are another version of the strategies, which name theirs at high effort."""
+    """The same seed gives the same bins; others are another version of the strategies, which name theirs there."""
     bins = pack_to(Aim.of(zipf(), np.full(5, 0.2)), Stream(3), 64)
     assert hashlib.sha256(bins.astype("<i8").tobytes()).hexdigest()[:16] == "437a2899f8497e1d"
     assert (BalancedGroupKFold(5).version, BalancedGroupKFold(5, effort=64).version) == (5, "5.1")

@@ -113,7 +113,7 @@ def test_what_grows_is_labels_that_have_shares_and_draws_by_key() -> None:
 def test_what_is_decided_by_the_table_of_groups_needs_no_rows(splitter: Splitter) -> None:
     """Groups that are known by their counts alone get the labels that their rows get."""
     rng = np.random.default_rng(0)
-    groups, y = rng.permutation(np.resize(np.arange(30), 400)), rng.integers(0, 3, 400)
+    groups, y = rng.permutation(np.resize(np.arange(24), 400)), rng.integers(0, 3, 400)
     rows = splitter.rows(np.empty((400, 0)), y if splitter.needs.y != "ignored" else None, groups)
     sizes, table, weights = table_to_pack(rows)
     names = tuple(range(rows.n_groups))

@@ -12,7 +12,7 @@ import pytest
 from cases import CASES
 from evaluations import LOGISTIC, RIDGE, normals
 from evenfold.estimates import METRICS, Estimate
-from evenfold.splitters import PredefinedPairs, Splitter, all_strategies
+from evenfold.splitters import LeaveOneOut, PredefinedPairs, Splitter, all_strategies
 from evenfold.splitters.conformance import data_for
 from evenfold.tasks import aggregate, fit_all, fit_draws, fit_fold, split
 
@@ -47,7 +47,7 @@ def table(splitter: Splitter, n: int = 60) -> tuple[pd.DataFrame, dict[str, Any]
 
 
 def estimates(splitter: Splitter, target: str, estimator: str, metrics: list[str]) -> list[Estimate]:
-    frame, columns = table(splitter)
+    frame, columns = table(splitter, 24 if isinstance(splitter, LeaveOneOut) else 60)  # of which each row is a fit
     model = {"estimator": estimator, "features": ["x"], "metrics": metrics}
     spec = {"name": "rows", "columns": columns | {"target": target}, "strategy": type(splitter).__name__}
     params = {name: value for name, value in splitter.get_params(deep=False).items() if name != "random_state"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +11,22 @@ import pandas as pd
 import pytest
 from evenfold.flows import GateError, Retraining
 from evenfold.tasks import Home
+from kept import kept_after, put_back
+from small import BAD, GOOD, champion, retrain as retrained
 from tables import rows
 
-from evenfold import flows
-
-COLUMNS = {"key": ["id"], "target": "y"}
-RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 # What came in is not asked here: it is what becomes of it that is.
 ANY_TABLE = dict.fromkeys(["changed_targets", "target_distribution", "vanished_rows", "new_rows"], "off")
 
 BROKEN_MODELS = '''
+import os
+
 import numpy as np
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 
 
 class Broken(Ridge):
-    """Is right on small tables, and breaks on larger ones, on all rows alone."""
-
-    def __init__(self, breaks_at=140, how="nan", alpha=1.0):
-        self.breaks_at, self.how = breaks_at, how
-        super().__init__(alpha=alpha)
+    """Is right where it learns from less than 145 rows, and says nonsense of the kind in the environment else."""
 
     def fit(self, X, y, sample_weight=None):
         self.n_ = len(y)
@@ -38,38 +34,24 @@ class Broken(Ridge):
 
     def predict(self, X):
         said = super().predict(X)
-        if self.n_ < self.breaks_at:
+        if self.n_ < 145:
             return said
-        return {"nan": said * np.nan, "far": said * 1000, "same": said * 0 + 1.0}[self.how]
+        return {"nan": said * np.nan, "far": said * 1000, "same": said * 0 + 1.0}[os.environ["NONSENSE"]]
 '''
 
 
-@pytest.fixture(autouse=True)
-def home(shared_home: Home) -> Home:
-    return shared_home
+def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any] = GOOD, **fields: Any) -> Retraining:
+    return retrained(name, frame, model, spec={"gates": ANY_TABLE, **fields.pop("spec", {})}, **fields)
 
 
-def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any] = RIDGE, **fields: Any) -> Retraining:
-    spec = {"name": name, "columns": COLUMNS, "strategy": "KFold", "params": {"n_splits": 3}} | {
-        "gates": ANY_TABLE, **fields.pop("spec", {})
-    }  # fmt: skip
-    return flows.retrain(frame, engine="plain", spec=spec, model=model, **fields)
-
-
-def champion(home: Home, name: str) -> str:
-    from mlflow.tracking import MlflowClient
-
-    return str(MlflowClient(home.tracking_uri).get_model_version_by_alias(name, "champion").version)
-
-
+@pytest.mark.usefixtures("first")
 def test_a_refit_tells_its_score_on_the_rows_that_both_tested(home: Home) -> None:
     """It stands in the outcome and in the report, with the chance that is allowed."""
-    retrain("told", rows(150))
-    outcome = retrain("told", rows(180))
+    outcome = retrain("monthly", rows(150))
     assert outcome.checked is not None
-    assert "on the 150 rows that both tested went from" in outcome.checked.passed["lower_score"]
+    assert "on the 120 rows that both tested went from" in outcome.checked.passed["lower_score"]
     assert "half the width of the champion's recorded interval is" in outcome.report
-    assert champion(home, "told") == "2"
+    assert champion(home, "monthly") == "2"
 
 
 def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
@@ -79,44 +61,58 @@ def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
 def spoiled(frame: pd.DataFrame) -> pd.DataFrame:
     """The old rows' targets as they were, and 200 new ones whose features are those of other rows."""
     later = frame.tail(200)
-    return pd.concat([frame.head(150), later.assign(a=-5 * later["a"], b=later["b"] * 0)])
+    return pd.concat([frame.head(120), later.assign(a=-5 * later["a"], b=later["b"] * 0)])
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "sentence"),
+    ("change", "sentence"),
     [
-        ("shuffled", lambda: shuffled(rows(180)), "R2 on all rows of each, for none could be paired, went from"),
-        ("spoiled", lambda: spoiled(rows(350)), "R2 on the 150 rows that both tested went from"),
-        ("few", lambda: shuffled(rows(200)).tail(60), "R2 on all rows of each"),
+        (lambda: shuffled(rows(150)), "R2 on all rows of each, for none could be paired, went from"),
+        (lambda: spoiled(rows(320)), "R2 on the 120 rows that both tested went from"),
+        (lambda: shuffled(rows(170)).tail(60), "R2 on all rows of each"),
     ],
+    ids=["shuffled", "spoiled", "few"],
 )
-def test_a_score_that_fell_keeps_the_champion(home: Home, name: str, change: Any, sentence: str) -> None:
+@pytest.mark.usefixtures("first")
+def test_a_score_that_fell_keeps_the_champion(home: Home, change: Any, sentence: str) -> None:
     """Even where everybody said yes to the table; the sentence has both scores, and says how to say yes."""
-    retrain(name, rows(150))
-    with pytest.raises(GateError, match=f"the new model of {name} does not take .*lower_score: off") as raised:
-        retrain(name, change())
+    with pytest.raises(GateError, match=r"the new model of monthly does not take .*lower_score: off") as raised:
+        retrain("monthly", change())
     assert sentence in str(raised.value)
-    assert champion(home, name) == "1"
-    outcome = retrain(name, change(), spec={"gates": {**ANY_TABLE, "lower_score": "off"}})
+    assert champion(home, "monthly") == "1"
+    outcome = retrain("monthly", change(), spec={"gates": {**ANY_TABLE, "lower_score": "off"}})
     assert outcome.registered is not None
-    assert champion(home, name) == "2"
+    assert champion(home, "monthly") == "2"
 
 
+@pytest.mark.usefixtures("first")
 def test_a_champion_without_a_recorded_score_is_replaced_and_that_is_told(home: Home) -> None:
     """Versions of before: the refit goes on, and says what was not compared. A tag that somebody changed stops it."""
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient(home.tracking_uri)
-    retrain("bare", rows(150))
     for tag in ("not json", '[{"metric": 5}]'):
-        client.set_model_version_tag("bare", "1", "evenfold.scores", tag)
+        client.set_model_version_tag("monthly", "1", "evenfold.scores", tag)
         with pytest.raises(GateError, match=r"is not a list of scores .*; put back what was there, or delete the tag"):
-            retrain("bare", rows(170))
-    client.delete_model_version_tag("bare", "1", "evenfold.scores")
-    outcome = retrain("bare", rows(170))
+            retrain("monthly", rows(140))
+    client.delete_model_version_tag("monthly", "1", "evenfold.scores")
+    outcome = retrain("monthly", rows(140))
     assert outcome.checked is not None
     assert outcome.checked.not_asked["lower_score"] == "the champion's r2 was not recorded with an interval"
-    assert champion(home, "bare") == "2"
+    assert champion(home, "monthly") == "2"
+
+
+BROKEN = {"estimator": "broken_models:Broken", "metrics": ["r2"]}
+
+
+@pytest.fixture(scope="module")
+def broken_month(_module_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "broken_models.py").write_text(BROKEN_MODELS)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(folder)
+        patched.setenv("EVENFOLD_ALLOWED_MODULES", "sklearn,broken_models")
+        yield kept_after(_module_home, folder / "kept", lambda: retrain("nonsense", rows(120), BROKEN))[1]
 
 
 @pytest.mark.parametrize(
@@ -128,20 +124,16 @@ def test_a_champion_without_a_recorded_score_is_replaced_and_that_is_told(home: 
     ],
 )
 def test_a_model_that_predicts_nonsense_is_not_promoted(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, check: str, sentence: str
+    home: Home, broken_month: Path, monkeypatch: pytest.MonkeyPatch, how: str, check: str, sentence: str
 ) -> None:
     """Its folds were fine: the model of all rows is looked at as well, and stays out of the registry."""
-    (tmp_path / "broken_models.py").write_text(BROKEN_MODELS)
-    monkeypatch.syspath_prepend(tmp_path)
-    sys.modules.pop("broken_models", None)
-    monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", "sklearn,broken_models")
-    model = {"estimator": "broken_models:Broken", "params": {"how": how, "breaks_at": 145}, "metrics": ["r2"]}
-    retrain(f"nonsense-{how}", rows(120), model)
+    put_back(home, broken_month)
+    monkeypatch.setenv("NONSENSE", how)
     with pytest.raises(GateError, match=sentence):
-        retrain(f"nonsense-{how}", rows(150), model)
-    assert champion(home, f"nonsense-{how}") == "1"
+        retrain("nonsense", rows(150), BROKEN)
+    assert champion(home, "nonsense") == "1"
     if how != "nan":
-        done = retrain(f"nonsense-{how}", rows(150), model, gates=False)
+        done = retrain("nonsense", rows(150), BROKEN, gates=False)
         assert done.checked is not None
         assert done.checked.failed == [check]
         assert "gate failed" in done.report
@@ -149,9 +141,8 @@ def test_a_model_that_predicts_nonsense_is_not_promoted(
 
 def test_a_champion_that_says_the_same_of_all_rows_may_do_so_again(home: Home) -> None:
     """A baseline is constant by design."""
-    dummy = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
-    retrain("dummy", rows(150), dummy)
-    retrain("dummy", rows(180), dummy)
+    retrain("dummy", rows(120), BAD)
+    retrain("dummy", rows(150), BAD)
     assert champion(home, "dummy") == "2"
 
 
@@ -163,7 +154,7 @@ def test_classes_and_draws_are_looked_at_as_well(home: Home) -> None:
     outcome = retrain("classes", frame, logistic)
     assert outcome.checked is not None
     assert set(outcome.checked.passed) == {"lower_score", "unusable_predictions", "constant_predictions"}
-    draws = {"strategy": "Bootstrap", "params": {"n_splits": 10}}
+    draws = {"strategy": "Bootstrap", "params": {"n_splits": 4}}
     retrain("drawn", rows(150), spec=draws)
     with pytest.raises(GateError, match="R2 on all rows of each, for none could be paired, went from"):
         retrain("drawn", shuffled(rows(150)), spec=draws, on_refused="new_major")

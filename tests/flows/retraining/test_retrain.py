@@ -14,27 +14,10 @@ from evenfold.estimates.promotion import Difference, decide
 from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from small import champion, registry, retrain
+from small import BAD, GOOD, champion, registry, retrain
 from tables import rows
 
 from evenfold import flows
-
-GOOD = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
-BAD = {"estimator": "sklearn.dummy:DummyRegressor", "metrics": ["r2"]}
-TWO_METRICS = GOOD | {"metrics": ["r2", "neg_mean_squared_error"]}
-
-
-@pytest.fixture(autouse=True)
-def home(shared_home: Home) -> Home:
-    return shared_home
-
-
-@pytest.fixture(scope="module")
-def first_request(_module_home: Home) -> Retraining:
-    """Retrain once as is usual, for every other request to differ from."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("EVENFOLD_HOME", str(_module_home.path))
-        return retrain("requests", rows(120), TWO_METRICS)
 
 
 def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,13 +41,12 @@ def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.Monkey
     assert "scikit-learn==" in (folder / "requirements.txt").read_text()
 
 
-def test_the_same_retraining_is_done_once(home: Home) -> None:
-    """A second identical call gives the first one's outcome and registers nothing."""
-    first = retrain("once", rows(120), GOOD)
-    second = retrain("once", rows(120), GOOD)
-    assert second.reused
-    assert second.run_id == first.run_id
-    assert len(registry(home).search_model_versions("name = 'once'")) == 1
+def test_the_same_retraining_is_done_once(home: Home, first: Retraining) -> None:
+    """An identical call gives the first one's outcome and registers nothing; the usual metric, named, asks no more."""
+    for again in (retrain("monthly", rows(120), GOOD), retrain("monthly", rows(120), GOOD, metric="r2")):
+        assert again.reused
+        assert again.run_id == first.run_id
+    assert len(registry(home).search_model_versions("name = 'monthly'")) == 1
 
 
 @pytest.mark.parametrize(
@@ -78,43 +60,42 @@ def test_the_same_retraining_is_done_once(home: Home) -> None:
     ],
     ids=lambda fields: next(iter(fields)),
 )
-def test_another_request_is_another_retraining(first_request: Retraining, other: dict[str, Any]) -> None:
+def test_another_request_is_another_retraining(first: Retraining, other: dict[str, Any]) -> None:
     """What is asked for otherwise is answered anew, and is not the outcome of an earlier request."""
-    asked = retrain("requests", rows(120), TWO_METRICS, **other)
+    asked = retrain("monthly", rows(120), GOOD, **other)
     assert not asked.reused
-    assert asked.run_id != first_request.run_id
+    assert asked.run_id != first.run_id
     assert asked.decision.metric == other.get("metric", "r2")
     levels = {estimate.interval.level for estimate in asked.estimates if estimate.interval}
     assert levels == ({other.get("level", 0.95)} if other.get("interval") != "none" else set())
-    assert retrain("requests", rows(120), TWO_METRICS, metric="r2").reused, "the usual metric, named, asks nothing else"
 
 
+@pytest.mark.usefixtures("first")
 def test_new_rows_refit_the_same_recipe(home: Home) -> None:
     """Grown data extend the split, move no row, and the same recipe becomes champion because it is newer."""
-    retrain("grow", rows(120), GOOD)
-    outcome = retrain("grow", rows(150), GOOD)
+    outcome = retrain("monthly", rows(150), GOOD)
     assert outcome.split.version == "1.1"
     assert outcome.growth.added == 30
     assert outcome.growth.moved == 0
     assert outcome.decision.why == "the recipe is the champion's, refitted on newer rows"
-    assert champion(home, "grow") == "2"
+    assert champion(home, "monthly") == "2"
     assert outcome.stored_champion.rows == 30
     assert outcome.stored_champion.score > 0.3
 
 
+@pytest.mark.usefixtures("first")
 def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
     """On the same rows nothing is registered; on newer rows the champion's recipe is refitted instead."""
-    retrain("worse", rows(200), GOOD)
-    same = retrain("worse", rows(200), BAD)
+    same = retrain("monthly", rows(120), BAD)
     assert same.decision.winner == "champion"
     assert same.registered is None
     assert same.decision.high < 0
-    grown = retrain("worse", rows(260), BAD)
+    grown = retrain("monthly", rows(150), BAD)
     assert grown.decision.winner == "champion"
     assert "refitted on newer rows" in grown.decision.why
-    tags = registry(home).get_model_version_by_alias("worse", "champion").tags
+    tags = registry(home).get_model_version_by_alias("monthly", "champion").tags
     assert "Ridge" in tags["evenfold.model"]
-    assert champion(home, "worse") == "2"
+    assert champion(home, "monthly") == "2"
 
 
 def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> None:
@@ -128,64 +109,57 @@ def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> Non
     assert "90.0% interval" in outcome.report
 
 
-def test_a_champion_of_another_split_is_compared_by_its_recipe(home: Home) -> None:
+@pytest.mark.usefixtures("first")
+def test_a_champion_of_another_split_is_compared_by_its_recipe() -> None:
     """With other rules for the split its recipe is evaluated on the new folds, and its stored model is not scored."""
-    retrain("resplit", rows(150), GOOD)
-    outcome = retrain("resplit", rows(150), BAD, spec={"params": {"n_splits": 4}})
+    outcome = retrain("monthly", rows(120), BAD, spec={"params": {"n_splits": 4}})
     assert outcome.split.version == "2.0"
     assert outcome.decision.winner == "champion"
-    assert "another split (resplit@1.0)" in outcome.stored_champion.why
+    assert "another split (monthly@1.0)" in outcome.stored_champion.why
 
 
 BROKEN = {
-    "cut short": (lambda frame: frame.tail(60), "110 of 150 known rows"),
+    "cut short": (lambda frame: frame.tail(60), "80 of 120 known rows"),
     "shuffled": (lambda frame: frame.assign(y=frame["y"].sample(frac=1, random_state=2).to_numpy()), "another y"),
     "in another unit": (lambda frame: frame.assign(y=frame["y"] * 60), "another y"),
     "without a column": (lambda frame: frame.drop(columns="b"), "b is gone"),
 }
 
 
-@pytest.fixture(scope="module")
-def guarded(_module_home: Home) -> str:
-    """Retrain once, for all that does not come to a second champion; return its name."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("EVENFOLD_HOME", str(_module_home.path))
-        return retrain("guarded", rows(150), GOOD).split.name
-
-
+@pytest.mark.usefixtures("first")
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_table_makes_no_champion(home: Home, guarded: str, name: str) -> None:
+def test_a_broken_table_makes_no_champion(home: Home, name: str) -> None:
     """The sentence says what is wrong and how to say yes; nothing is split, fitted or registered."""
     change, sentence = BROKEN[name]
     before = {*home.splits.rglob("*"), *home.scores.rglob("*")}
-    with pytest.raises(GateError, match=f"do not look like the next table of guarded 1.0: .*{sentence}.*: off"):
-        retrain(guarded, change(rows(170)), GOOD)
+    with pytest.raises(GateError, match=f"do not look like the next table of monthly 1.0: .*{sentence}.*: off"):
+        retrain("monthly", change(rows(140)), GOOD)
     assert {*home.splits.rglob("*"), *home.scores.rglob("*")} == before
-    assert champion(home, guarded) == "1"
+    assert champion(home, "monthly") == "1"
 
 
+@pytest.mark.usefixtures("first")
 def test_after_a_broken_table_the_right_one_makes_the_next_champion(home: Home) -> None:
     """What was refused is in nobody's way."""
-    retrain("mended", rows(150), GOOD)
     with pytest.raises(GateError):
-        retrain("mended", rows(170).tail(60), GOOD)
-    assert retrain("mended", rows(170), GOOD).registered is not None
-    assert champion(home, "mended") == "2"
+        retrain("monthly", rows(140).tail(60), GOOD)
+    assert retrain("monthly", rows(140), GOOD).registered is not None
+    assert champion(home, "monthly") == "2"
 
 
-def test_somebody_says_that_a_table_is_right(home: Home) -> None:
+@pytest.mark.usefixtures("first")
+def test_somebody_says_that_a_table_is_right() -> None:
     """By the gate's name in the specification, or for all gates at once; the outcome tells it all the same."""
-    retrain("yes", rows(150), GOOD)
-    other = rows(160).assign(y=lambda frame: frame["y"] * 60)
+    other = rows(130).assign(y=lambda frame: frame["y"] * 60)
     with pytest.raises(GateError, match="changed_targets: off"):
-        retrain("yes", other, GOOD)
-    outcome = retrain("yes", other, GOOD, spec={"gates": {"changed_targets": "off", "target_distribution": "off"}})
+        retrain("monthly", other, GOOD)
+    outcome = retrain("monthly", other, GOOD, spec={"gates": {"changed_targets": "off", "target_distribution": "off"}})
     assert outcome.growth.added == 10
-    outcome = retrain("yes", rows(170), GOOD, gates=False)
+    outcome = retrain("monthly", rows(140), GOOD, gates=False)
     assert any("have another y than before" in note for note in outcome.growth.notes)
 
 
-def test_a_refused_extension_stops(home: Home) -> None:
+def test_a_refused_extension_stops() -> None:
     """A new split forgets which rows were tested: it is made only where somebody asks for it."""
     spec = {"columns": {"target": "y"}, "strategy": "KFold", "name": "unkeyed"}
     flows.retrain(rows(150), engine="plain", spec=spec, model=GOOD)
@@ -208,25 +182,21 @@ def test_a_metric_that_cannot_judge_the_target_promotes_nobody(home: Home) -> No
     assert retrain("judged", table, bad, metric="recall").decision.metric == "recall of yes"
 
 
-def test_a_table_that_was_stopped_late_hides_no_change_of_the_next(home: Home) -> None:
+def test_a_table_that_was_stopped_late_hides_no_change_of_the_next(home: Home, first: Retraining) -> None:
     """The split has grown by it, and nothing was learnt: what comes next is compared with the table before."""
     from evenfold.tasks.arrivals import extend
 
-    def late(n: int) -> pd.DataFrame:
-        return rows(n).assign(id=lambda table: table["id"] + 5_000)  # no other test has these rows in its splits
-
-    made = retrain("late", late(120), GOOD)
     path = home.path / "late.parquet"
-    late(150).to_parquet(path)
-    grown = extend.fn(made.split.uri, str(path))
+    rows(150).to_parquet(path)
+    grown = extend.fn(first.split.uri, str(path))
     assert (grown.split.version, grown.added) == ("1.1", 30)
-    wrong = late(160).assign(y=lambda table: np.where(table["id"] < 5_130, table["y"] * 60, table["y"]))
+    wrong = rows(160).assign(y=lambda table: np.where(table["id"] < 130, table["y"] * 60, table["y"]))
     with pytest.raises(GateError, match=r"120 of 150 known rows \(80.0%\) have another y than before"):
-        retrain("late", wrong, GOOD)
-    assert champion(home, "late") == "1"
-    right = retrain("late", late(122), GOOD)  # 28 of 150 rows are not in it, which nobody has learnt from
+        retrain("monthly", wrong, GOOD)
+    assert champion(home, "monthly") == "1"
+    right = retrain("monthly", rows(122), GOOD)  # 28 of 150 rows are not in it, which nobody has learnt from
     assert right.registered
-    assert champion(home, "late") == "2"
+    assert champion(home, "monthly") == "2"
 
 
 @pytest.mark.parametrize("name", ["a'b", "a/b", "a:b", "", " "])
@@ -238,7 +208,7 @@ def test_a_name_that_the_registry_does_not_take_is_refused_first(name: str) -> N
 
 def test_draws_are_compared_draw_by_draw() -> None:
     """A bootstrap has no predictions per row; the scores of the same draws are paired."""
-    draws = {"strategy": "Bootstrap", "params": {"n_splits": 20}}
+    draws = {"strategy": "Bootstrap", "params": {"n_splits": 6}}
     retrain("draws", rows(150), BAD, spec=draws)
     outcome = retrain("draws", rows(150), GOOD, spec=draws)
     assert outcome.decision.winner == "candidate"
@@ -248,7 +218,7 @@ def test_draws_are_compared_draw_by_draw() -> None:
 def test_draws_scored_with_other_weights_promote_nobody() -> None:
     """Each side of a draw was scored with its own recipe's weights, which makes two metrics, and no test of one."""
     frame = rows(90).assign(w=lambda frame: 1.0 + frame["id"] % 3)
-    draws = {"strategy": "Bootstrap", "params": {"n_splits": 5}}
+    draws = {"strategy": "Bootstrap", "params": {"n_splits": 2}}
     retrain("weighed", frame, BAD | {"exclude": ["w"]}, spec=draws)
     decision = retrain("weighed", frame, GOOD | {"weights": "w"}, spec=draws).decision
     assert (decision.winner, decision.low, decision.p) == ("champion", None, None)
@@ -271,6 +241,9 @@ def test_locked_rows_are_never_learnt_from(home: Home) -> None:
     retrain("locked", rows(200), GOOD, spec={"holdout": {"fraction": 0.25}})
     version = registry(home).get_model_version_by_alias("locked", "champion")
     assert version.tags["evenfold.n_train"] == "150"
+
+
+MEDIAN = {"params": {"strategy": "median"}}
 
 
 def leaky(n: int) -> pd.DataFrame:
@@ -354,8 +327,10 @@ def test_the_rule_is_what_it_says(difference: float, se: float | None, newer: bo
     assert (told.winner, told.promote) == (winner, promote)
 
 
-def test_a_month_after_the_other_has_less_to_spend(home: Home) -> None:
+@pytest.mark.usefixtures("first")
+def test_a_month_after_the_other_has_less_to_spend() -> None:
     """What earlier comparisons of the name have used up is read from its runs."""
-    retrain("monthly", rows(150), GOOD)
-    spent = [retrain("monthly", rows(150 + 10 * month), BAD).decision.spent for month in range(3)]
+    spent = [
+        retrain("monthly", rows(n), BAD | more).decision.spent for n, more in ((120, {}), (130, {}), (130, MEDIAN))
+    ]
     assert spent == pytest.approx([0.05, 0.025, 0.0125])

@@ -57,10 +57,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(scope="module")
 def dask_client() -> Iterator[Any]:
-    """Start two worker processes on loopback."""
+    """Start two worker processes on loopback, which share what one process has imported."""
+    import dask
     from distributed import Client, LocalCluster
+    from distributed.utils import get_mp_context
 
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(["distributed", "evenfold.manifests.engines.partitioned"])
     with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):

@@ -20,11 +20,13 @@ TIED: dict[str, Callable[[Any], Any]] = {
     "rounded": lambda at: np.round(at**2 / 900.0),
     "one number": lambda at: np.full(at.size, 0.5),
 }
-PARTS = {"parts": {"train": 0.7, "validation": 0.3}}
+FOLDS = {"effort": 1}
+PARTS = {"parts": {"train": 0.7, "validation": 0.3}, "effort": 1}
 
 
-@pytest.mark.parametrize("holdout", [None, 0.2])
-@pytest.mark.parametrize(("strategy", "params"), [("BalancedGroupKFold", {}), ("BalancedGroupSplit", PARTS)])
+@pytest.mark.parametrize(
+    ("strategy", "params", "holdout"), [("BalancedGroupKFold", FOLDS, 0.2), ("BalancedGroupSplit", PARTS, None)]
+)
 @pytest.mark.parametrize("tied", TIED)
 def test_equal_numbers_are_cut_alike_out_of_core(
     tied: str, strategy: str, params: Any, holdout: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -346,18 +346,23 @@ def test_a_child_that_would_move_rows_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 EXTENDER = """
+import os
 import sys
 import pandas as pd
 from pathlib import Path
 from evenfold.manifests import extend, read_manifest, write_manifest
-folder, seed = Path(sys.argv[1]), int(sys.argv[2])
+folder, other = Path(sys.argv[1]), os.fork()
+seed = 7 if other else 0
 grown = extend(read_manifest(folder), pd.DataFrame({"id": range(1000 + seed, 1030 + seed)}), batch=True).manifest
-sys.stdin.readline()  # both wait here until both are ready
+print("ready", flush=True)
+os.read(0, 1)  # both wait here until both are ready
 try:
     write_manifest(grown, folder.parent.parent)
-    print("won")
+    print("won", flush=True)
 except ValueError as error:
-    print(error)
+    print(error, flush=True)
+if other:
+    os.waitpid(other, 0)
 """
 
 
@@ -365,11 +370,9 @@ def test_of_two_that_extend_at_once_one_wins(tmp_path: Path) -> None:
     """The other gets a clear error, and nothing is lost."""
     folder = write_manifest(decide(PLAIN, arrivals(50)), tmp_path)
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    both = [subprocess.Popen([sys.executable, "-c", EXTENDER, str(folder), seed], **pipes) for seed in ("0", "7")]
-    for process in both:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    told = sorted((process.communicate(timeout=120)[0].strip() for process in both), key=len)
+    both = subprocess.Popen([sys.executable, "-c", EXTENDER, str(folder)], **pipes)
+    assert [both.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+    told = sorted(both.communicate("\n\n", timeout=120)[0].splitlines(), key=len)
     assert told[0] == "won"
     assert "already holds another decision" in told[1]
     assert read_manifest(folder.parent / "1.1").n == 80

@@ -84,6 +84,7 @@ def test_what_cannot_wait_is_refused_in_words() -> None:
         decide(SPEC, payments(199))
 
 
+@pytest.mark.usefixtures("home")  # whose store is a copy of one that is there
 def test_the_flows_take_it_and_no_model_sees_a_row_that_waits(tmp_path: Path) -> None:
     """One parameter from Python to the fits: every scored row has a target, and the file need not be edited."""
     path = tmp_path / "payments.parquet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,3 +128,15 @@ def test_categories_are_kept_of_a_column_of_at_most_a_thousand() -> None:
     assert {name: len(kept) for name, kept in Snapshot.of(decide(SPEC, data), data).categories.items()} == {
         "most": 1000
     }
+
+
+def test_real_months_pass() -> None:
+    """Eleven months of flights that arrive one by one, with their seasons, new airports and cancelled lines."""
+    flights = pd.read_parquet(Path(__file__).parents[3] / "examples" / "flights.parquet")
+    spec = {"columns": {"key": "flight_id", "target": "arr_delay"}, "strategy": "SortedStratifiedKFold"}
+    known = flights[flights["month"] <= 1]
+    manifest = decide(spec, known)
+    for month in range(2, 13):
+        snapshot, known = Snapshot.of(manifest, known), flights[flights["month"] <= month]
+        assert check_arrival(manifest, known, snapshot).failed == [], month
+        manifest = extend(manifest, known).manifest

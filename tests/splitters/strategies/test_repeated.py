@@ -43,7 +43,7 @@ def test_pairs_follow_repeat_by_repeat() -> None:
 
 def test_groups_are_repeated_with_other_partitions() -> None:
     """Grouped folds are repeated too, and no repeat is another one renamed."""
-    check_conformance(Repeated(BalancedGroupKFold(3), 3), n=120)
+    check_conformance(Repeated(BalancedGroupKFold(3), 3), n=72)
 
 
 def test_a_named_strategy_takes_the_seed_unless_it_has_its_own() -> None:
