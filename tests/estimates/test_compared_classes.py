@@ -65,8 +65,10 @@ def test_a_column_of_ones_own_is_no_class(labels: tuple[str, ...], own: str) -> 
 
 def test_labels_in_shorter_floats_are_the_same_labels() -> None:
     y = np.array([0.1, 0.2] * 50)
-    made = compare(frame_of(y, y.astype(np.float32)), frame_of(y, y), "accuracy")
+    shorter, longer = frame_of(y, y.astype(np.float32)), frame_of(y, y)
+    made = compare(shorter, longer, "accuracy")
     assert (made.a, made.b) == (1.0, 1.0)
+    assert classes_of("accuracy", shorter, longer, ("A", "B")) == (0.1, 0.2)
 
 
 @pytest.mark.parametrize(

@@ -325,3 +325,10 @@ def test_a_metric_that_is_no_mean_of_rows_says_why_a_bootstrap_has_no_interval_o
         assert any("R2 is none; choose folds" in note for note in each.notes) == (each.metric == "r2")
     bca = bootstrap_aggregate(scored, apparent, on_all, problem, drawn=drawn, interval="bca")
     assert all(each.interval is None and any("bca needs" in note for note in each.notes) for each in bca)
+
+
+def test_half_of_the_draws_are_enough_and_fewer_are_not() -> None:
+    table = pd.DataFrame({"draw": range(10), "r2": [0.5] * 5 + [np.nan] * 5})
+    assert DrawScores(table, {}).defined("r2").size == 5
+    with pytest.raises(EvaluationError, match="r2 has no score in 5 of 9 draws: r2 is undefined in 5 of 9 draws; use"):
+        DrawScores(table.tail(9), {}).defined("r2")

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from evaluations import normals
-from evenfold.estimates import compare, corrected_resampled_t
+from evenfold.estimates import ModelError, compare, corrected_resampled_t
+from evenfold.estimates.pairing import paired
 
 
 def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
@@ -81,3 +82,12 @@ def test_rows_of_either_run_alone_are_left_out_wherever_they_stand() -> None:
     assert made.difference == compare(a.iloc[10:55], b.iloc[10:55], "mae").difference
     assert made.notes[0] == "Compared on the 45 shared rows of 50 in A and 55 in B."
     assert compare(b.head(55), a.tail(50), "mae").difference == -made.difference
+
+
+def test_the_first_tests_of_a_row_stand_beside_one_another_and_each_repeat_weighs_something() -> None:
+    a, b = (pd.concat([frame_of([1.0, 2.0], [1.5, 2.5], fold) for fold in range(n)]) for n in (2, 3))
+    left, right, _ = paired(a, b, ["row"], ("A", "B"))
+    assert left["fold"].tolist() == right["fold"].tolist() == [0, 1, 0, 1]
+    nothing = [frame_of([1.0, 2.0], [1.5, 2.5], weight=float(1 - i)).assign(repeat=i) for i in range(2)]
+    with pytest.raises(ModelError, match="the weights of A are 0 on all shared rows of a repeat"):
+        paired(pd.concat(nothing), pd.concat(nothing), ["row"], ("A", "B"))
