@@ -203,13 +203,13 @@ Holdout = Annotated[
     Flag(takes="SHARE", panel="Split"),
 ]
 Spec = Annotated[
-    "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path] | None",
+    "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | str | SkipJsonSchema[Path] | None",
     BeforeValidator(_spec),
     Field(description="A specification, or its YAML or JSON file; what is given beside it is put over it."),
     Flag(file=True, takes="PATH", panel="Split"),
 ]
 Model = Annotated[
-    "ModelSpec | SkipJsonSchema[Mapping[str, Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path] | None",
+    "ModelSpec | SkipJsonSchema[Mapping[str, Any]] | str | SkipJsonSchema[Path] | None",
     BeforeValidator(_model),
     Field(description="Import path of an estimator, or a YAML or JSON file; what is given beside it is put over it."),
     Flag(file=True, takes="NAME or PATH", panel="Model"),
@@ -352,7 +352,7 @@ Merged = Annotated[
     Flag(panel="Data"),
 ]
 Grid = Annotated[
-    "Mapping[str, Sequence[Any]] | SkipJsonSchema[str] | SkipJsonSchema[Path]",
+    "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]",
     BeforeValidator(_grid),
     Field(description="Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself."),
     Flag(file=True, takes="PATH", panel="Model"),

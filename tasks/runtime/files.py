@@ -26,7 +26,8 @@ from .shared import Lock
 # Of threads. Between processes moments are left: before the deletion, and where two write one new frame at once.
 _NAMING = Lock()
 TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
-_ONCE: ContextVar[dict[int, tuple[Any, Path, int | None]] | None] = ContextVar("evenfold_named_once", default=None)
+Named = dict[int, tuple[Any, Path, int | None]]  # frames by id, their files, and when these were written here
+_ONCE: ContextVar[Named | None] = ContextVar("evenfold_named_once", default=None)
 
 
 def write_aside(path: Path, write: Callable[[Path], Any], put: Callable[[Path, Path], Any] = os.replace) -> None:
@@ -139,23 +140,33 @@ def _named(frame: Any, home: Home) -> tuple[str, int | None]:
 
 
 @contextmanager
-def naming_once() -> Iterator[None]:
+def naming_once() -> Iterator[Named]:
     """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file.
 
-    Where the outermost block fails, nothing is left of the files written in it, as after ``asking``.
+    Where the outermost block fails, nothing is left of the files written in it, as after ``asking``. It yields these,
+    to ``forget`` where what was begun in it fails without an error there.
     """
     once = _ONCE.get()
-    named = {} if once is None else once
-    token = _ONCE.set(named)
+    named: Named = {}
+    token = _ONCE.set(named if once is None else once)
     try:
-        yield
+        yield named
     except BaseException:
-        if once is None:
-            for _, path, written in named.values():
-                _take_back(path, written)
+        forget(written_in(named))
         raise
     finally:
         _ONCE.reset(token)
+
+
+def written_in(named: Named) -> list[tuple[Path, int | None]]:
+    """Return the files in ``named``, without the frames, which nobody is to hold because of them."""
+    return [(path, written) for _, path, written in named.values()]
+
+
+def forget(files: list[tuple[Path, int | None]]) -> None:
+    """Remove the files of frames that were written for what has failed, where nobody else has named them since."""
+    for path, written in files:
+        _take_back(path, written)
 
 
 @contextmanager

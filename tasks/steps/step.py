@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
@@ -22,7 +22,7 @@ from evenfold.splitters import EvenfoldError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.results.trusted import ResultFolder, check_record
-from evenfold.tasks.runtime.files import naming_once, write_aside
+from evenfold.tasks.runtime.files import Named, forget, naming_once, write_aside, written_in
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import FileLocks
 from evenfold.tasks.runtime.progress import log
@@ -30,6 +30,7 @@ from evenfold.tasks.runtime.settings import travelling
 from evenfold.tasks.runtime.stopping import at_work_on, halt_where_stopping
 from prefect import Task, tags, unmapped
 from prefect.cache_policies import NO_CACHE, CachePolicy
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.serializers import JSONSerializer
 from prefect.settings import PREFECT_UI_URL
@@ -190,7 +191,7 @@ class Step(Task[P, R]):
             return contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def _run_as(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[None]:
+    def _run_as(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Iterator[Named]:
         """Let task runs begin inside the block: with their tags, and in no transaction but their own.
 
         Somebody's task or transaction around ours would write our result, and free its lock, only when it ends itself:
@@ -200,8 +201,8 @@ class Step(Task[P, R]):
         alone = isinstance(self.cache_policy, ByContent) and not self.on_rollback_hooks
         token = Transaction.__var__.set(None) if alone else None  # type: ignore[arg-type]
         try:
-            with naming_once(), self._tagged(args, _without(kwargs)):
-                yield
+            with naming_once() as named, self._tagged(args, _without(kwargs)):
+                yield named
         finally:
             if token is not None:
                 Transaction.__var__.reset(token)
@@ -214,8 +215,9 @@ class Step(Task[P, R]):
             Raises EvaluationError where a task that it waits for has failed: Prefect answers None there.
             """
             halt_where_stopping()
-            with self._run_as(args, kwargs):
+            with self._run_as(args, kwargs) as named:
                 answer = super().__call__(*args, **kwargs)
+            _forget_if_failed(answer, written_in(named))
             if answer is None and not _may_be_none(self.fn):
                 raise EvaluationError(
                     f"`{self.fn.__name__}` did not run: a task that it waits for has failed; see its state."
@@ -225,8 +227,13 @@ class Step(Task[P, R]):
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             """Submit the task; see ``prefect.Task.submit``."""
             halt_where_stopping()
-            with self._run_as(args, kwargs):
-                return super().submit(*args, **kwargs)
+            with self._run_as(args, kwargs) as named:
+                answer = super().submit(*args, **kwargs)
+            if named and not isinstance(answer, State):
+                answer.add_done_callback(partial(_forget_when_done, written_in(named)))
+            else:
+                _forget_if_failed(answer, written_in(named))
+            return answer
 
         def map(self, *args: Any, **kwargs: Any) -> Any:
             """Map the task; see ``prefect.Task.map``."""
@@ -237,6 +244,18 @@ class Step(Task[P, R]):
         # A worker process has the function already, under the name of this task; what it lacks are the settings.
         state = {name: value for name, value in vars(self).items() if name not in ("fn", "key_of", "run_tags")}
         return _arrived, (sys.modules[self.__module__], self.fn.__name__, state, travelling())
+
+
+def _forget_if_failed(answer: object, files: list[Any]) -> None:
+    """Leave no file of a frame where a task run has failed, of which its state alone tells."""
+    if isinstance(answer, State) and answer.is_final() and not answer.is_completed():
+        forget(files)
+
+
+def _forget_when_done(files: list[Any], future: Any) -> None:
+    with contextlib.suppress(Exception):  # of a pool that broke; whoever asks for the result is told
+        future.wait()  # which has nothing to wait for, and lets the future know its last state
+        _forget_if_failed(future.state, files)
 
 
 def _may_be_none(fn: Callable[..., object]) -> bool:

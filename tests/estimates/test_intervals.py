@@ -394,8 +394,7 @@ def test_groups_make_the_aggregates_interval_cluster_robust() -> None:
 
 def test_small_folds_are_told_for_metrics_that_need_more() -> None:
     """A mean of R2 over folds of 5 rows misleads; a mean of errors does not."""
-    pairs = list(KFold(88, random_state=0).split(DIABETES.X))
-    scores, frames = evaluated(DIABETES, pairs)
+    scores, frames = evaluated(DIABETES, list(KFold(88, random_state=0).split(DIABETES.X)))
     r2, mae, _ = aggregate(scores, frames, DIABETES, DIABETES.model)
     assert any("R2: folds have as few as 5 rows" in note for note in r2.notes)
     assert not any("as few as" in note for note in mae.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,24 @@ def in_many_folds(frame: pd.DataFrame) -> Any:
     return split(frame, target="y", **TOO_MANY)
 
 
-@pytest.mark.parametrize("mine", [in_many_folds, lambda frame: split.fn(frame, target="y", **TOO_MANY)], ids=["", "fn"])
+@flow
+def told_by_a_state(frame: pd.DataFrame) -> Any:
+    return split(frame, target="y", **TOO_MANY, return_state=True).result()
+
+
+@flow
+def submitted_in_many_folds(frame: pd.DataFrame) -> Any:
+    future = split.submit(frame, target="y", **TOO_MANY)
+    ended = threading.Event()
+    future.add_done_callback(lambda _: ended.set())  # after those of the task's own
+    assert ended.wait(60)
+    return future.result()
+
+
+LATE = [in_many_folds, told_by_a_state, submitted_in_many_folds, lambda frame: split.fn(frame, target="y", **TOO_MANY)]
+
+
+@pytest.mark.parametrize("mine", LATE, ids=["called", "state", "submitted", "fn"])
 def test_a_split_that_fails_after_it_was_planned_leaves_nothing_of_a_frame(mine: Any, prefect_home: Home) -> None:
     """What was there before stays, with a frame that somebody named by its content."""
     with pytest.raises(SplitError, match="n_splits=100 with 60 rows"):

@@ -16,6 +16,9 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from prefect import Flow, flow
 from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.utilities.schema_tools import validate
+
+from evenfold import flows
 
 RIDGE = "sklearn.linear_model:Ridge"
 
@@ -38,6 +41,17 @@ def test_each_is_a_flow_that_a_deployment_finds_by_its_module() -> None:
         changed = made.with_options(task_runner=runner, retries=2)
         assert type(changed) is type(made)
         assert (changed.task_runner, changed.retries) == (runner, 2)
+
+
+@pytest.mark.parametrize("named", ["split", "evaluate", "tune", "retrain"])
+def test_a_run_of_a_deployment_takes_by_its_name_what_a_call_does(named: str) -> None:
+    """Prefect's server checks it by the schema, which refused an import path and a path that the description offers."""
+    texts = {"spec": "rows.yaml", "model": RIDGE, "grid": "{alpha: [1.0]}"}
+    schema = getattr(flows, named).to_deployment("nightly")._parameter_openapi_schema.model_dump_for_openapi()
+    for name in texts.keys() & schema["properties"]:
+        validate({"data": "rows.parquet", "grid": {}, name: texts[name]}, schema, raise_on_error=True)
+        given = {"spec": {"strategy": "KFold"}, "model": {"estimator": RIDGE}, "grid": {"alpha": [1.0]}}
+        validate({"data": "rows.parquet", "grid": {}, name: given[name]}, schema, raise_on_error=True)
 
 
 def test_a_subflow_of_somebodys_flow_is_a_subflow(prefect_home: Home, data: str) -> None:
