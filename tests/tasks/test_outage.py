@@ -262,6 +262,26 @@ def test_what_waits_for_the_own_store_goes_with_a_home_that_moves(
     assert (replay(moved), sent, waiting(moved)) == (1, ["kept"], [])
 
 
+def test_where_the_first_finds_nobody_the_others_wait_for_another_day(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is down is not asked again for each of a thousand records."""
+    from evenfold.tasks.results.spool import replay, survives_outage
+
+    asked = []
+
+    def note(text: str) -> str:
+        asked.append(text)
+        raise ConnectionError
+
+    monkeypatch.setattr("evenfold.tasks.results.spool.WAIT_SECONDS", ())
+    monkeypatch.setattr("evenfold.tasks.results.spool._RECORDERS", {})
+    for text in ("first", "second"):
+        survives_outage(note)(text)
+    kept = waiting(home)
+    assert (replay(home), waiting(home), asked) == (0, kept, ["first", "second", "first"])
+
+
 def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
     """By the next command of the split, or by doctor; what another machine or a living process began is left alone."""
     from evenfold.tasks.doctor import examine

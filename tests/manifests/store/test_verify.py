@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from evenfold.manifests import (
     verify,
     write_manifest,
 )
+from evenfold.manifests.store.tables import tables_of
+from evenfold.manifests.store.write import describe, write_described
 from evenfold.splitters import SplitError
 from tables import hourly
 
@@ -86,6 +89,21 @@ def test_generations_of_different_density_are_merged_in_key_order(
     folder = write_manifest(extend(first, hourly(300)).manifest, tmp_path)
     monkeypatch.setattr("evenfold.manifests.store.rows.BATCH_ROWS", 7)
     assert verify(folder).damages == []
+
+
+def test_what_was_written_wrong_from_the_start_is_found_by_the_rows(tmp_path: Path) -> None:
+    """Header, its copy and every digest agree there; plan_id, the parent and the counts are made anew."""
+    first = decide(STRATEGIES[0], hourly(300))
+    later = extend(first, hourly(400)).manifest
+    said = []
+    for number, wrong in enumerate((replace(first, plan_id="0" * 64), replace(later, parent_split_id="0" * 64))):
+        said += [each.message for each in verify(write_manifest(wrong, tmp_path / str(number))).damages]
+    (tmp_path / "1.0").mkdir()
+    write_described(tmp_path / "1.0", {**describe(first), "counts": {"0": 300}}, [], tables_of(first, 0).items())
+    said += [each.message for each in verify(tmp_path / "1.0").damages]
+    assert ["make plan_id" in each for each in said] == [True, True, False, False]
+    assert "the older rows make split_id" in said[2]
+    assert "differs in counts from what its rows give" in said[3]
 
 
 def test_a_version_before_that_is_no_parent_lends_no_file(tmp_path: Path) -> None:
