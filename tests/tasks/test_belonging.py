@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import measure
@@ -21,9 +22,12 @@ from evenfold.tasks import (
     fit_folds,
     split,
 )
+from evenfold.tasks.fits import fit_inner
 from evenfold.tasks.record.evaluations import record_evaluation, record_split
 from evenfold.tasks.record.models.registry import register_model
+from evenfold.tasks.scores import _of_draws
 from evenfold.tasks.steps.step import worth_another_try
+from evenfold.tasks.work import work_of
 from mlflow.tracking import MlflowClient
 from prefect.states import Failed
 from small import named, small
@@ -69,6 +73,16 @@ def test_draws_that_are_left_out_are_told_too(path: str) -> None:
     drawn = split.fn(path, key="id", target="y", strategy="Bootstrap", n_splits=6)
     some = aggregate.fn(drawn, [fit_draws.fn(drawn, (0, 4), RIDGE)], apparent=fit_all.fn(drawn, RIDGE))
     assert some.errors == ["4 of 6 splits are given, and the estimates are of these alone."]
+    assert len(_of_draws(work_of(drawn, RIDGE))[1]) == 6, "what guessing scores is of every draw"
+
+
+def test_draws_that_are_stratified_say_that_their_spread_is_too_small(path: str) -> None:
+    model = {"estimator": "sklearn.linear_model:LogisticRegression", "features": ["a", "b"], "metrics": ["accuracy"]}
+    for strategy, said in (("StratifiedShuffleSplit", True), ("ShuffleSplit", False)):
+        drawn = split.fn(path, key="id", target="late", strategy=strategy, n_splits=3, name=strategy)
+        made = aggregate.fn(drawn, [fit_draws.fn(drawn, (0, 3), model)], apparent=fit_all.fn(drawn, model))
+        (interval,) = (estimate.interval for estimate in made.estimates if estimate.interval is not None)
+        assert any("stratified on the target" in note for note in interval.notes) == said
 
 
 def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
@@ -93,10 +107,17 @@ def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
     assert client.search_registered_models() == []
 
 
+def test_inside_a_split_each_training_row_is_predicted_once_and_no_other(path: str) -> None:
+    made = folds_of(path)
+    predicted = pd.read_parquet(fit_inner.fn(made, 0, RIDGE).predictions.path)["row"]
+    assert sorted(predicted) == sorted(work_of(made, RIDGE).pair(0)[0])
+
+
 def test_a_model_of_all_rows_or_of_one_split_is_kept_and_registered(path: str, home: Home) -> None:
     made = folds_of(path)
     evaluation = aggregate.fn(made, [fit_fold.fn(made, i, RIDGE) for i in made.splits()])
     final, third = fit_final.fn(made, RIDGE), fit_final.fn(made, RIDGE, 2)
+    assert (final.n_train, third.n_train) == (120, 80)
     run = record_evaluation.fn(made, evaluation, models={"all rows": final, "fold 2": third}).run_id
     for version, model in (("1", final), ("2", third)):
         client = MlflowClient(home.tracking_store)

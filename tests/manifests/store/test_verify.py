@@ -77,6 +77,24 @@ def test_that_nothing_moved_is_proved_from_the_files(grown: Path) -> None:
     assert f"0 rows moved: the older rows make their parent's split_id {parent.split_id[:16]}" in verify(grown).proved
 
 
+def test_generations_of_different_density_are_merged_in_key_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few rows of each are read at a time, though those of one reach ten times as far."""
+    first = decide(STRATEGIES[0], hourly(300).iloc[::10])
+    write_manifest(first, tmp_path)
+    folder = write_manifest(extend(first, hourly(300)).manifest, tmp_path)
+    monkeypatch.setattr("evenfold.manifests.store.rows.BATCH_ROWS", 7)
+    assert verify(folder).damages == []
+
+
+def test_a_version_before_that_is_no_parent_lends_no_file(tmp_path: Path) -> None:
+    """As where somebody moved a folder: the new version is written whole."""
+    write_manifest(decide(STRATEGIES[0] | {"seed": 1}, hourly(300)), tmp_path)
+    manifest = extend(decide(STRATEGIES[0], hourly(300)), hourly(400)).manifest
+    assert read_manifest(write_manifest(manifest, tmp_path)).split_id == manifest.split_id
+
+
 def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) -> None:
     """Only deletions: its file of assignments is empty, in labels of one column and of several."""
     for spec in (STRATEGIES[0], STRATEGIES[5] | {"name": "repeated"}):
