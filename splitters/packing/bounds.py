@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,8 @@ from .cost import Aim, FloatArray
 from .exact import CLOSE, MOST_ENTRIES, best_packing, covering_bound
 from .pack import DEFAULT_EFFORT, best_of_starts
 
-# Fold sizes that a bound looks at, around the wanted one.
-SIZES = 1 << 16
+# Fold sizes that a bound looks at, around the wanted one: all of them, and those that are mostly enough.
+SIZES, FIRST_SIZES = 1 << 16, 1 << 8
 
 
 @dataclass(frozen=True)
@@ -72,45 +73,60 @@ def lower_bound(aim: Aim, known: float, stream: Stream) -> float:
 
 def _rounding_bound(aim: Aim) -> float:
     """Return the sum over the bins of the least cost that any whole number of rows of each class allows."""
-    costs = {}
-    for f, wanted in enumerate(aim.wanted.tolist()):
-        # Equal shares have equal pulls, so one bin of each share is enough.
-        if wanted not in costs:
-            rows = _sizes_around(wanted, 1)
-            excess = np.zeros(rows.size)
-            for rate, root in zip(aim.rates.tolist(), aim.roots.tolist(), strict=True):
-                off = (rows * rate - np.rint(rows * rate)) * root
-                excess += off * off
-            costs[wanted] = _least(rows, wanted, excess / (rows * rows), float(aim.pull[f]))
-    return math.fsum(costs[wanted] for wanted in aim.wanted.tolist())
+
+    def excess(rows: FloatArray) -> FloatArray:
+        off = np.zeros(rows.size)
+        for rate, root in zip(aim.rates.tolist(), aim.roots.tolist(), strict=True):
+            apart = (rows * rate - np.rint(rows * rate)) * root
+            off += apart * apart
+        return off / (rows * rows)
+
+    shares = aim.wanted.tolist()
+    costs = {wanted: _least(excess, wanted, 1, wanted, float(aim.pull[f])) for wanted, f in _of_each_share(aim)}
+    return math.fsum(costs[wanted] for wanted in shares)
+
+
+def _of_each_share(aim: Aim) -> list[tuple[float, int]]:
+    """Return each share that a bin is wanted to have, and one bin of it: equal shares have equal pulls."""
+    wanted, first = np.unique(aim.wanted, return_index=True)
+    return list(zip(wanted.tolist(), first.tolist(), strict=True))
 
 
 def _holding_bound(aim: Aim, entry: int) -> float:
     """Return the least cost of a packing in which some bin holds ``entry``, were all the others divisible."""
-    return min(_held_by(aim, entry, f) for f in range(aim.n_bins))
+    return min(_held_by(aim, entry, f) for _, f in _of_each_share(aim))
 
 
 def _held_by(aim: Aim, entry: int, f: int) -> float:
     """Of each class the bin has at least the rows that the entry brings; the other bins are off by as many rows."""
-    wanted, pulls = float(aim.wanted[f]), np.delete(aim.pull, f)
-    rows = _sizes_around(max(wanted, float(aim.sizes[entry])), int(aim.sizes[entry]))
-    excess = np.zeros(rows.size)
-    for brings, rate, root in zip(aim.table[entry].tolist(), aim.rates.tolist(), aim.roots.tolist(), strict=True):
-        over = np.maximum(brings / rows - rate, 0.0) * root
-        excess += over * over
+    wanted, size, pulls = float(aim.wanted[f]), int(aim.sizes[entry]), np.delete(aim.pull, f)
+
+    def excess(rows: FloatArray) -> FloatArray:
+        off = np.zeros(rows.size)
+        for brings, rate, root in zip(aim.table[entry].tolist(), aim.rates.tolist(), aim.roots.tolist(), strict=True):
+            over = np.maximum(brings / rows - rate, 0.0) * root
+            off += over * over
+        return off
+
     # Being off by d rows together costs the other bins least when each is off in inverse proportion to its pull.
     rest = 1.0 / math.fsum((1.0 / pulls).tolist()) if pulls.min() > 0.0 else 0.0
-    return _least(rows, wanted, excess, float(aim.pull[f]) + rest)
+    return _least(excess, max(wanted, float(size)), size, wanted, float(aim.pull[f]) + rest)
 
 
-def _sizes_around(middle: float, least: int) -> FloatArray:
-    low = max(least, int(middle) - SIZES // 2)
-    return np.arange(low, low + SIZES, dtype=np.float64)
+def _least(
+    class_costs: Callable[[FloatArray], FloatArray], middle: float, smallest: int, wanted: float, pull: float
+) -> float:
+    """Return the least cost of the sizes around ``middle``, or of any size beyond, where only the size is sure to cost.
 
-
-def _least(rows: FloatArray, wanted: float, class_costs: FloatArray, pull: float) -> float:
-    """Return the least cost of these sizes, or of any size beyond them, where only the size is sure to cost."""
-    off = rows - wanted
-    # Sizes below the first are at least as far off as those beyond the last, so one figure bounds both sides.
-    beyond = float(rows[-1]) - wanted
-    return min(float(np.min(class_costs + pull * off * off)), pull * beyond * beyond)
+    A few sizes are looked at first: what the size alone costs beyond them is mostly more than the best of them.
+    """
+    for width in (FIRST_SIZES, SIZES):
+        low = max(smallest, int(middle) - width // 2)
+        rows = np.arange(low, low + width, dtype=np.float64)
+        off = rows - wanted
+        least = float(np.min(class_costs(rows) + pull * off * off))
+        # Sizes below the first are at least as far off as those beyond the last, so one figure bounds both sides.
+        beyond = pull * float(off[-1]) * float(off[-1])
+        if least <= beyond:
+            break
+    return min(least, beyond)
