@@ -107,6 +107,9 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
 
     assert unreachable(wrapped(requests.exceptions.ConnectionError("refused")))
     assert unreachable(wrapped(ConnectionRefusedError()))
+    meanwhile = RuntimeError("it failed")
+    meanwhile.__context__ = ConnectionRefusedError()
+    assert unreachable(meanwhile)
     assert unreachable(wrapped(answered(500)))
     assert unreachable(wrapped(answered(503)))
     assert not unreachable(wrapped(answered(404)))

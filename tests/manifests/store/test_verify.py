@@ -101,6 +101,10 @@ def test_what_was_written_wrong_from_the_start_is_found_by_the_rows(tmp_path: Pa
     (tmp_path / "1.0").mkdir()
     write_described(tmp_path / "1.0", {**describe(first), "counts": {"0": 300}}, [], tables_of(first, 0).items())
     said += [each.message for each in verify(tmp_path / "1.0").damages]
+    (tmp_path / "2.0").mkdir()
+    write_described(tmp_path / "2.0", {**describe(first), "split_id": "0" * 64}, [], tables_of(first, 0).items())
+    with pytest.raises(SplitError, match=f"says it is 000000000000 and its rows are {first.split_id[:12]}"):
+        read_manifest(tmp_path / "2.0")
     assert ["make plan_id" in each for each in said] == [True, True, False, False]
     assert "the older rows make split_id" in said[2]
     assert "differs in counts from what its rows give" in said[3]
