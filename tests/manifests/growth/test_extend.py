@@ -345,7 +345,7 @@ def test_a_child_that_would_move_rows_is_refused(monkeypatch: pytest.MonkeyPatch
         extend(decide(PLAIN, arrivals(50)), arrivals(60))
 
 
-EXTENDER = """
+EXTENDER = r"""
 import os
 import sys
 import pandas as pd
@@ -354,13 +354,14 @@ from evenfold.manifests import extend, read_manifest, write_manifest
 folder, other = Path(sys.argv[1]), os.fork()
 seed = 7 if other else 0
 grown = extend(read_manifest(folder), pd.DataFrame({"id": range(1000 + seed, 1030 + seed)}), batch=True).manifest
-print("ready", flush=True)
+os.write(1, b"ready\n")
 os.read(0, 1)  # both wait here until both are ready
 try:
     write_manifest(grown, folder.parent.parent)
-    print("won", flush=True)
+    told = "won"
 except ValueError as error:
-    print(error, flush=True)
+    told = str(error)
+os.write(1, f"{told}\n".encode())  # a line is one write: what print writes in two may lie on both sides of another's
 if other:
     os.waitpid(other, 0)
 """
