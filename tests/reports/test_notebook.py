@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -61,10 +63,12 @@ class Watched(NotebookClient):
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+def executed(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Watched:
     """Run a notebook in a kernel of its own: each kind of result, and last an evaluation."""
     cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, *CELLS.values(), RUNNING)]
     folder = tmp_path_factory.mktemp("notebook")
+    (folder / "home").mkdir()
+    shutil.copy(empty_store, folder / "home")
     notebook = nbformat.v4.new_notebook(cells=cells)
     client = Watched(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     client.said = []
