@@ -25,13 +25,13 @@ def left_to_another() -> Any:
     """Return the state in which the run under way ends at once, or None where it is its turn.
 
     A newer run of the same deployment and request that waits does the work. A run that a crash has ended for the
-    fourth time is not started again: raises EvaluationError.
+    fourth time is not started again, beyond the retries that were asked for: raises EvaluationError.
     """
     flow = FlowRunContext.get()
     run = flow.flow_run if flow else None
     if run is None or run.deployment_id is None:
         return None
-    if run.run_count > MOST_STARTS:
+    if run.run_count > MOST_STARTS + (run.empirical_policy.retries or 0):
         raise EvaluationError(
             f"this run was started {run.run_count} times and ended each time without a result, as when memory runs "
             "out; look at the worker's log, and start a new one."

@@ -28,7 +28,7 @@ from .runtime.limits import fair_threads, limited, peak_memory
 from .runtime.locks import locked
 from .runtime.settings import Settings
 from .steps.step import step
-from .work import Work, files_digest
+from .work import Work, files_digest, key_names
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ def fit_batches(split: SplitRef, i: int, model: Model = None, *, memory: Memory 
     score, predictions, keys, recipe = fit_one_by_batches(
         split, i, ModelSpec.of(given), Settings.memory_of(memory), f"split {i}"
     )
-    keys = keys.rename(columns=lambda name: f"key_{name}" if name in predictions else name)
+    keys = keys.set_axis(key_names(list(keys), list(predictions)), axis=1)
     made = keep_predictions(pd.concat([keys, predictions], axis=1), _batches_key(split, i, model).partition("/")[2])
     return FoldResult(
         score=score, predictions=made, peak_memory_mb=peak_memory(), split_id=split.split_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -125,7 +126,7 @@ class Work:
     def keyed(self, predictions: pd.DataFrame) -> pa.Table:
         """Return predictions with the key columns in front, so that any later run can be compared row by row.
 
-        A key that is called as a column of the predictions, such as row or y, becomes key_row or key_y.
+        Keys are called as ``key_names`` says.
         """
         # In Arrow from here on: frames that are joined and written take twice the time, which short fits feel.
         rows, table = predictions["row"].to_numpy(), pa.Table.from_pandas(predictions, preserve_index=False)
@@ -133,9 +134,23 @@ class Work:
             table = table.append_column("group", pa.array(self.problem.groups[rows]))
         if self.keys is None:
             return table
-        names = [f"key_{name}" if name in table.column_names else name for name in self.keys.column_names]
+        names = [*key_names(self.keys.column_names, table.column_names), *table.column_names]
         columns = [*self.keys.take(pa.array(rows)).columns, *table.columns]
-        return pa.table(columns, names=[*names, *table.column_names], metadata=table.schema.metadata)
+        return pa.table(columns, names=names, metadata=table.schema.metadata)
+
+
+def key_names(keys: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return what keys are called beside the columns of predictions.
+
+    A key called as one of these, such as row or y, becomes key_row or key_y; where that is a key too, key_key_row.
+    """
+    named = []
+    for key in keys:
+        name = key
+        while name in columns or (name != key and name in keys):
+            name = f"key_{name}"
+        named.append(name)
+    return named
 
 
 def work_of(split: SplitRef, model: Any = None) -> Work:

@@ -160,7 +160,7 @@ def naming_once() -> Iterator[Named]:
 
 def written_in(named: Named) -> list[tuple[Path, int | None]]:
     """Return the files in ``named``, without the frames, which nobody is to hold because of them."""
-    return [(path, written) for _, path, written in named.values()]
+    return [(path, written) for _, path, written in list(named.values())]  # a task's thread may add to them
 
 
 def forget(files: list[tuple[Path, int | None]]) -> None:

@@ -217,11 +217,11 @@ class Step(Task[P, R]):
             halt_where_stopping()
             with self._run_as(args, kwargs) as named:
                 answer = super().__call__(*args, **kwargs)
+                if answer is None and not _may_be_none(self.fn):
+                    raise EvaluationError(
+                        f"`{self.fn.__name__}` did not run: a task that it waits for has failed; see its state."
+                    )
             _forget_if_failed(answer, written_in(named))
-            if answer is None and not _may_be_none(self.fn):
-                raise EvaluationError(
-                    f"`{self.fn.__name__}` did not run: a task that it waits for has failed; see its state."
-                )
             return answer
 
         def submit(self, *args: Any, **kwargs: Any) -> Any:
@@ -247,8 +247,8 @@ class Step(Task[P, R]):
 
 
 def _forget_if_failed(answer: object, files: list[Any]) -> None:
-    """Leave no file of a frame where a task run has failed, of which its state alone tells."""
-    if isinstance(answer, State) and answer.is_final() and not answer.is_completed():
+    """Leave no file of a frame where a task run that is over has failed, or did not begin: its state alone tells."""
+    if isinstance(answer, State) and not answer.is_completed():
         forget(files)
 
 

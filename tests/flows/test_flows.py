@@ -301,7 +301,7 @@ def test_predictions_carry_the_keys_of_their_own_data(shared_home: Home, data: P
 
 def test_keys_may_be_called_as_columns_of_ours(shared_home: Home) -> None:
     """They get other names in the predictions; no key is lost."""
-    names = ["row", "repeat", "y", "prediction", "weight", "proba_yes"]
+    names = ["row", "key_row", "repeat", "y", "prediction", "weight", "proba_yes"]
     frame = small().drop(columns="y")
     frame[names] = np.column_stack([np.random.default_rng(i).permutation(frame["id"]) for i in range(len(names))])
     spec = {"name": "named", "columns": {"key": names, "target": "late"}, "strategy": "KFold"}
@@ -309,7 +309,8 @@ def test_keys_may_be_called_as_columns_of_ours(shared_home: Home) -> None:
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["accuracy"], "features": ["a", "b"]}
     outcome = evaluated(frame, spec=spec, model=model)
     predictions = artifact(shared_home, outcome.run_id, "predictions.parquet")
-    told = predictions[[f"key_{name}" if name != "weight" else name for name in names]].to_numpy()
+    kept = {"row": "key_key_row", "key_row": "key_row", "weight": "weight"}
+    told = predictions[[kept.get(name, f"key_{name}") for name in names]].to_numpy()
     assert sorted(told.tolist()) == sorted(frame[names].to_numpy().tolist())
 
 

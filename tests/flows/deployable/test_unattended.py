@@ -15,6 +15,7 @@ from evenfold.flows import unattended
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from prefect import get_client
+from prefect.context import FlowRunContext
 from prefect.events.filters import EventFilter
 from prefect.events.schemas.automations import AutomationCore
 from prefect.flow_engine import run_flow
@@ -100,13 +101,17 @@ def test_of_runs_that_wait_the_newest_does_the_work(deployment: Any) -> None:
 
 
 def test_a_run_that_crashed_again_and_again_is_not_started_for_ever(deployment: Any) -> None:
-    """The fifth start says how often it was started, and fails."""
+    """The fifth start says how often it was started, and fails; a retry that was asked for is no crash."""
     run = due(deployment, times=0)
+    asked = run.empirical_policy.model_copy(update={"retries": 1})
     with get_client(sync_client=True) as client:
         for _ in range(unattended.MOST_STARTS):
             for state in (prefect.states.Running(), prefect.states.Crashed(), prefect.states.AwaitingRetry()):
                 assert client.set_flow_run_state(run.id, state).status.value == "ACCEPT"
         run = client.read_flow_run(run.id)
+        retried = run.model_copy(update={"empirical_policy": asked})
+    with FlowRunContext.model_construct(flow_run=retried.model_copy(update={"run_count": 5})):
+        assert unattended.left_to_another() is None
     state = ended(run)
     assert state.is_failed()
     assert "was started 5 times" in state.message
