@@ -48,13 +48,18 @@ class Search:
     def __init__(self, values: set[Any]) -> None:
         self.values = values
         texts = {str(value) for value in values}
-        self.needles = [text.encode(code) for text in texts for code in ("utf-8", "utf-16-le")]
-        self.needles += [struct.pack(order, v) for v in values if isinstance(v, int) for order in ("<q", ">q")]
+        needles = [text.encode(code) for text in texts for code in ("utf-8", "utf-16-le")]
+        needles += [struct.pack(order, v) for v in values if isinstance(v, int) for order in ("<q", ">q")]
+        # Where none of the few middles stands that the needles share, none of the needles does.
+        self.needles: dict[bytes, list[bytes]] = {}
+        for needle in needles:
+            self.needles.setdefault(needle[3:5], []).append(needle)
         self.texts = texts
 
     def of_bytes(self, content: bytes, name: str) -> list[str]:
         """Return where a value stands in some bytes, looking into Parquet and ZIP files."""
-        found = [f"{name}: {needle!r}" for needle in self.needles if needle in content][:3]
+        near = [needle for middle, needles in self.needles.items() if middle in content for needle in needles]
+        found = [f"{name}: {needle!r}" for needle in near if needle in content][:3]
         if content[:4] == b"PAR1":
             table = pq.read_table(io.BytesIO(content))
             found += self.of_bytes(str(table.schema.metadata).encode(), f"{name} metadata")

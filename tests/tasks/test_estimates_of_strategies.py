@@ -47,10 +47,12 @@ def table(splitter: Splitter, n: int = 60) -> tuple[pd.DataFrame, dict[str, Any]
 
 
 def estimates(splitter: Splitter, target: str, estimator: str, metrics: list[str]) -> list[Estimate]:
-    frame, columns = table(splitter, 24 if isinstance(splitter, LeaveOneOut) else 60)  # of which each row is a fit
+    frame, columns = table(splitter, 12 if isinstance(splitter, LeaveOneOut) else 60)  # of which each row is a fit
     model = {"estimator": estimator, "features": ["x"], "metrics": metrics}
     spec = {"name": "rows", "columns": columns | {"target": target}, "strategy": type(splitter).__name__}
     params = {name: value for name, value in splitter.get_params(deep=False).items() if name != "random_state"}
+    if "n_splits" in params:  # of which each is a fit too: this many have an interval as more have
+        params["n_splits"] = 6 if "Bootstrap" in type(splitter).__name__ else 3
     ref = split.fn(frame, spec=spec | {"params": params})
     if ref.kind == "draws":
         results: list[Any] = [fit_draws.fn(ref, (0, ref.n_splits), model)]

@@ -80,9 +80,10 @@ def test_a_score_that_fell_keeps_the_champion(home: Home, change: Any, sentence:
         retrain("monthly", change())
     assert sentence in str(raised.value)
     assert champion(home, "monthly") == "1"
-    outcome = retrain("monthly", change(), spec={"gates": {**ANY_TABLE, "lower_score": "off"}})
-    assert outcome.registered is not None
-    assert champion(home, "monthly") == "2"
+    if "both tested" in sentence:  # whichever rows were compared, yes is said to the same gate
+        outcome = retrain("monthly", change(), spec={"gates": {**ANY_TABLE, "lower_score": "off"}})
+        assert outcome.registered is not None
+        assert champion(home, "monthly") == "2"
 
 
 @pytest.mark.usefixtures("first")
@@ -129,10 +130,10 @@ def test_a_model_that_predicts_nonsense_is_not_promoted(
     """Its folds were fine: the model of all rows is looked at as well, and stays out of the registry."""
     put_back(home, broken_month)
     monkeypatch.setenv("NONSENSE", how)
-    with pytest.raises(GateError, match=sentence):
+    with pytest.raises(GateError, match=f"{sentence}.*{check}: off"):
         retrain("nonsense", rows(150), BROKEN)
     assert champion(home, "nonsense") == "1"
-    if how != "nan":
+    if how == "far":  # each of them is told by its name above, and gates are off for all alike
         done = retrain("nonsense", rows(150), BROKEN, gates=False)
         assert done.checked is not None
         assert done.checked.failed == [check]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import ModelError
+from evenfold.estimates import ModelError, ModelSpec
 from evenfold.estimates.promotion import Difference, decide
 from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.models.registry import open_retraining
 from small import BAD, GOOD, champion, registry, retrain
 from tables import rows
 
@@ -49,25 +50,26 @@ def test_the_same_retraining_is_done_once(home: Home, first: Retraining) -> None
     assert len(registry(home).search_model_versions("name = 'monthly'")) == 1
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"metric": "neg_mean_squared_error"},
-        {"level": 0.8},
-        {"interval": "none"},
-        {"log_models": "final"},
-        {"allow_partial": True},
-    ],
-    ids=lambda fields: next(iter(fields)),
-)
+# Each makes another request by itself; "none" makes no interval, so that a level beside it would say nothing.
+OTHER: dict[str, Any] = {"metric": "neg_mean_squared_error", "level": 0.8, "log_models": "final", "allow_partial": True}
+
+
+@pytest.mark.parametrize("other", [OTHER, {"interval": "none"}], ids=["at once", "interval"])
 def test_another_request_is_another_retraining(first: Retraining, other: dict[str, Any]) -> None:
-    """What is asked for otherwise is answered anew, and is not the outcome of an earlier request."""
+    """What is asked for otherwise, in one thing or in several, is answered anew, and is not an earlier outcome."""
     asked = retrain("monthly", rows(120), GOOD, **other)
     assert not asked.reused
     assert asked.run_id != first.run_id
     assert asked.decision.metric == other.get("metric", "r2")
     levels = {estimate.interval.level for estimate in asked.estimates if estimate.interval}
     assert levels == ({other.get("level", 0.95)} if other.get("interval") != "none" else set())
+
+    def opened(**fields: Any) -> str:
+        return open_retraining.fn(asked.split, ModelSpec.of(GOOD), "monthly", **{"metric": "r2", **fields}).run_id
+
+    assert (opened(), opened(**other)) == (first.run_id, asked.run_id), "the flow asks for what it was asked for"
+    alone = [opened(**{name: value}) for name, value in other.items()]
+    assert len({first.run_id, asked.run_id, *alone}) == (2 if len(other) == 1 else 2 + len(other))
 
 
 @pytest.mark.usefixtures("first")
