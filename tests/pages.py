@@ -99,13 +99,13 @@ def require_silent(html: str, folder: Path, scheme: str) -> str:
     shown = "[document.documentElement.scrollWidth,getComputedStyle(document.body).backgroundColor].join(' ')"
     path.write_text(html.replace("</body>", f"<script>document.title={shown}</script></body>"))
     dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
-    seen = browse(path, folder / "profile", "--window-size=800,900", "--enable-logging=stderr", "--dump-dom", *dark)
+    both = ["--dump-dom", f"--print-to-pdf={folder / 'report.pdf'}"]  # in this order, by one browser
+    seen = browse(path, folder / "profile", "--window-size=800,900", "--enable-logging=stderr", *both, *dark)
     assert "CONSOLE" not in seen.stderr
     title = re.search(r"<title>(\d+) (.*?)</title>", seen.stdout)
     assert title is not None
     assert int(title[1]) <= 800
     assert title[2] == ("rgb(18, 22, 27)" if scheme == "dark" else "rgb(255, 255, 255)")
     assert re.findall(r'<section id="([\w-]+)"', seen.stdout) == Page(html).sections
-    browse(path, folder / "profile", f"--print-to-pdf={folder / 'report.pdf'}", *dark)
     assert (folder / "report.pdf").read_bytes()[:4] == b"%PDF"
     return seen.stdout

@@ -286,4 +286,5 @@ def test_flows_read_a_table_of_a_database_and_notice_that_rows_joined(home: Home
     grown = retrain(address, **FOLDS, model=model, registered_name="delays", engine="plain")
     assert (grown.growth.added, grown.growth.moved) == (500, 0)
     in_batches = {"estimator": "sklearn.linear_model:SGDRegressor", "features": ["x"]}
-    assert evaluate(address, **FOLDS, model=in_batches, engine="plain", name="other").n_fits == 2
+    batched = evaluate(address, manifest=grown.growth.split.uri, model=in_batches, engine="plain")
+    assert (batched.n_fits, sum(score.n_test for score in batched.scores)) == (2, 2_000)

@@ -41,7 +41,7 @@ def nightly(folder: Path, more: dict[str, str], store: Path) -> list[dict[str, o
     shutil.copy(store, folder / "home")
     env = environment(folder, {"EVENFOLD_HOME": str(folder / "home"), "PYTHONUNBUFFERED": "1", **more})
     env |= {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    pd.read_parquet(ROOT / "examples" / "flights.parquet")[::10].to_parquet(folder / "flights.parquet")
+    pd.read_parquet(ROOT / "examples" / "flights.parquet")[::50].to_parquet(folder / "flights.parquet")
     command = [sys.executable, "-c", STATES, str(folder / "flights.parquet"), str(folder / "table.parquet")]
     done = subprocess.run(command, env=env, cwd=CONSUMER, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

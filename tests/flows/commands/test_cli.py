@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from evenfold.flows.cli import main
+from evenfold.flows.cli import app, main
 from evenfold.tasks import Home
+from typer.main import get_command
 
 MESSAGES = Path(__file__).with_name("messages.md")
 LISTED = re.findall(r"^\$ evenfold (.*)\n(\d) (.*)$", MESSAGES.read_text(encoding="utf-8"), re.M)
+BUILT = get_command(app)  # once, as in a process of its own: Typer would build all commands anew at each call
 
 
 def rows(n: int = 60) -> pd.DataFrame:
@@ -115,6 +117,7 @@ def call(*arguments: str) -> int:
     """Run the command line in this process and return its exit code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["evenfold", *arguments])
+        patch.setattr("typer.main.get_command", {app: BUILT}.__getitem__)
         with pytest.raises(SystemExit) as stopped:
             main()
     return int(stopped.value.code or 0)

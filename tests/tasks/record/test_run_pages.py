@@ -25,7 +25,8 @@ def rows(n: int = 120) -> pd.DataFrame:
 
 
 def evaluated(data: Any = None, alpha: float = 1.0, **asked: Any) -> Evaluation:
-    model = {"estimator": RIDGE, "params": {"alpha": alpha}, "metrics": ["r2", "neg_mean_absolute_error"]}
+    scored = ["r2", "neg_mean_absolute_error"]
+    model = {"estimator": RIDGE, "features": ["a"], "params": {"alpha": alpha}, "metrics": scored}
     named: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "name": "rows"}
     return evaluate(rows() if data is None else data, model=model, engine="plain", **(named | asked))
 
