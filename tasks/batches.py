@@ -82,7 +82,7 @@ def fit_batches(split: SplitRef, i: int, model: Model = None, *, memory: Memory 
     score, predictions, keys, recipe = fit_one_by_batches(
         split, i, ModelSpec.of(given), Settings.memory_of(memory), f"split {i}"
     )
-    keys = keys.set_axis(key_names(list(keys), list(predictions)), axis=1)
+    keys = keys.set_axis(key_names(keys.columns.tolist(), predictions.columns.tolist()), axis=1)
     made = keep_predictions(pd.concat([keys, predictions], axis=1), _batches_key(split, i, model).partition("/")[2])
     return FoldResult(
         score=score, predictions=made, peak_memory_mb=peak_memory(), split_id=split.split_id,
