@@ -20,7 +20,7 @@ from evenfold.manifests.engines.sources import source_of
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from .outcomes import FoldResult, KeptFile, SplitRef
+from .outcomes import FoldResult, KeptFile, SplitRef, key_names
 from .parameters import Memory, Model
 from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
@@ -28,7 +28,7 @@ from .runtime.limits import fair_threads, limited, peak_memory
 from .runtime.locks import locked
 from .runtime.settings import Settings
 from .steps.step import step
-from .work import Work, files_digest, key_names
+from .work import Work, files_digest
 
 T = TypeVar("T")
 

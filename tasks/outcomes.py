@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -127,6 +127,18 @@ class KeptFile(Outcome):
     def intact(self) -> bool:
         """Return whether the file is still what was written."""
         return Path(self.path).exists() and sha256(Path(self.path)) == self.sha256
+
+
+def key_names(keys: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return what keys are called beside the columns of kept predictions.
+
+    A key called as one of these, such as row or y, becomes key_row or key_y; where that is a key too, key_key_row.
+    """
+    named = list(keys)
+    for place, key in enumerate(keys):
+        while named[place] in columns or (named[place] != key and named[place] in keys):
+            named[place] = f"key_{named[place]}"
+    return named
 
 
 class Fit(Outcome):

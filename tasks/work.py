@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -45,7 +44,7 @@ from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
-from .outcomes import SplitRef
+from .outcomes import SplitRef, key_names
 from .splits import stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -124,10 +123,7 @@ class Work:
         return "positions" if self.keys is None else fingerprint(self.keys)
 
     def keyed(self, predictions: pd.DataFrame) -> pa.Table:
-        """Return predictions with the key columns in front, so that any later run can be compared row by row.
-
-        Keys are called as ``key_names`` says.
-        """
+        """Return predictions with the key columns in front, so that any later run can be compared row by row."""
         # In Arrow from here on: frames that are joined and written take twice the time, which short fits feel.
         rows, table = predictions["row"].to_numpy(), pa.Table.from_pandas(predictions, preserve_index=False)
         if self.problem.groups is not None:
@@ -137,20 +133,6 @@ class Work:
         names = [*key_names(self.keys.column_names, table.column_names), *table.column_names]
         columns = [*self.keys.take(pa.array(rows)).columns, *table.columns]
         return pa.table(columns, names=names, metadata=table.schema.metadata)
-
-
-def key_names(keys: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return what keys are called beside the columns of predictions.
-
-    A key called as one of these, such as row or y, becomes key_row or key_y; where that is a key too, key_key_row.
-    """
-    named = []
-    for key in keys:
-        name = key
-        while name in columns or (name != key and name in keys):
-            name = f"key_{name}"
-        named.append(name)
-    return named
 
 
 def work_of(split: SplitRef, model: Any = None) -> Work:
