@@ -27,7 +27,7 @@ for state in [nightly(*sys.argv[1:3], return_state=True) for _ in "ab"]:
         until = time.monotonic() + 60
         while True:  # the server writes down a while after what has ended
             runs = client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [flow_run]}))
-            if len(runs) >= 8 and all(run.state.is_final() for run in runs) or time.monotonic() > until:
+            if len(runs) >= 8 and all(run.state and run.state.is_final() for run in runs) or time.monotonic() > until:
                 break
             time.sleep(0.5)
     told = {"run_id": state.result().run_id}
