@@ -64,10 +64,9 @@ TEXTS: list[str] = [
     "../../../etc/passwd",
 ]
 
-# Texts that are YAML: a short text may stand for a billion values, or for values that cannot be made. Three readers
-# read each, character by character: of one that is only long they see a tenth.
+# Texts that are YAML: a short text may stand for a billion values, or for values that cannot be made.
 DOCUMENTS: list[str] = [
-    *(text[:100_000] if set(text) == {"x"} else text for text in TEXTS),
+    *TEXTS,
     "params: !!int x", "params: !!float x", "params: !!bool x", "params: !!timestamp x", "params: !!binary x",
     'params: !!int ""', "params: 2026-13-45", "params: !!set {a, b}", "params: !!omap [a: 1]", "params: !!pairs [a: 1]",
     "a: &a [*a]\nparams: *a", "params: &a {b: *a}", "? [1]\n: 2", "? {a: 1}\n: 2", "1: 2", "null: 2",

@@ -225,7 +225,9 @@ SEEN: list[Callable[[pd.DataFrame], pd.DataFrame]] = [
 ]
 
 
-@pytest.mark.parametrize("columns", [{"group": "group", "target": "number"}, {"target": "label"}])
+@pytest.mark.parametrize(
+    "columns", [{"group": "group", "target": "number"}, {"group": "group", "target": "label"}, {"target": "label"}]
+)
 def test_what_has_grown_is_measured_and_audited_alike(columns: dict[str, Any], tmp_path: Path) -> None:
     """Deleted and quarantined rows are in no figure, whether they are in the data or not."""
     first, second, third, last = months()

@@ -76,6 +76,5 @@ def test_the_rows_of_a_csv_are_judged_by_how_tightly_its_beginning_is_packed(
     monkeypatch.setattr(csv_files, "UNPACKED_BYTES", 1_000_000)
     monkeypatch.setattr(ordered, "SHARD_ROWS", 50_000)
     assert about_rows([file]) == pytest.approx(120_000, rel=0.5)
-    if suffix in (".gz", ".lz4"):  # what is more than a shard is sorted out of core, however it is packed
-        plan = planned({"columns": {"key": "row"}, "strategy": "KFold"}, file, memory="1MB", to=tmp_path / "splits")
-        assert isinstance(plan, StreamedPlan)
+    plan = planned({"columns": {"key": "row"}, "strategy": "KFold"}, file, memory="1MB", to=tmp_path / "splits")
+    assert isinstance(plan, StreamedPlan)
