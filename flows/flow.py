@@ -47,7 +47,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from . import outcomes
-from .unattended import left_to_another, through_outages
+from .unattended import has_tries_left, left_to_another, through_outages
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -159,20 +159,13 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
             with guarded(), room(home), _marked():
                 return through_outages(partial(fn, *args, **kwargs))
         except EvenfoldError as error:
-            if FlowRunContext.get() is None or _has_tries_left():
+            if FlowRunContext.get() is None or has_tries_left():
                 raise
             return cast(R, Failed(message=str(error), data=error))  # as Prefect takes a state for a result
         finally:
             _CHECKED.reset(token)
 
     return body
-
-
-def _has_tries_left() -> bool:
-    """Return whether Prefect will try the run under way again, which it does of what is raised, not of a state."""
-    context = FlowRunContext.get()
-    run = context.flow_run if context else None
-    return run is not None and run.run_count <= (run.empirical_policy.retries or 0)
 
 
 def _marked() -> contextlib.AbstractContextManager[None]:

@@ -21,17 +21,31 @@ AGAIN_SECONDS = (60.0, 300.0, 900.0)
 MOST_STARTS = 4
 
 
+def _run_under_way() -> Any:
+    context = FlowRunContext.get()
+    return context.flow_run if context else None
+
+
+def _retries_of(run: Any) -> int:
+    return run.empirical_policy.retries or 0
+
+
+def has_tries_left() -> bool:
+    """Return whether Prefect will try the run under way again, which it does of what is raised, not of a state."""
+    run = _run_under_way()
+    return run is not None and run.run_count <= _retries_of(run)
+
+
 def left_to_another() -> Any:
     """Return the state in which the run under way ends at once, or None where it is its turn.
 
     A newer run of the same deployment and request that waits does the work. A run that a crash has ended for the
     fourth time is not started again, beyond the retries that were asked for: raises EvaluationError.
     """
-    flow = FlowRunContext.get()
-    run = flow.flow_run if flow else None
+    run = _run_under_way()
     if run is None or run.deployment_id is None:
         return None
-    if run.run_count > MOST_STARTS + (run.empirical_policy.retries or 0):
+    if run.run_count > MOST_STARTS + _retries_of(run):
         raise EvaluationError(
             f"this run was started {run.run_count} times and ended each time without a result, as when memory runs "
             "out; look at the worker's log, and start a new one."
@@ -55,8 +69,8 @@ def through_outages(work: Callable[[], R]) -> R:
     Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again; at a terminal, and in
     the end, the outage is an EvaluationError.
     """
-    flow = FlowRunContext.get()
-    unattended = flow is not None and flow.flow_run is not None and flow.flow_run.deployment_id is not None
+    run = _run_under_way()
+    unattended = run is not None and run.deployment_id is not None
     for seconds in AGAIN_SECONDS if unattended else ():
         try:
             return work()
