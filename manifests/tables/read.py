@@ -301,12 +301,17 @@ def write_whole(path: str | Path, content: Any) -> Path:
         _write(aside, content)
         os.replace(aside, file)
     except (OSError, pa.ArrowException) as error:
-        # Arrow's own texts repeat the path.
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-        raise SplitError(f"{file} cannot be written ({reason}); nothing was changed.") from None
+        raise not_written(file, error) from None
     finally:
         aside.unlink(missing_ok=True)
     return file
+
+
+def not_written(place: str | Path, error: Exception) -> SplitError:
+    """Return the error of a file or folder of which nothing stands where it was to be."""
+    # Arrow's own texts repeat the path.
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+    return SplitError(f"{place} cannot be written ({reason}); nothing was changed.")
 
 
 def _write(file: Path, content: Any) -> None:
