@@ -43,10 +43,13 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     path = isinstance(source, (str, Path))
     table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
     if table.num_rows == 0:
-        raise SplitError(
-            f"{source if path else 'the ' + type(source).__name__} has 0 rows; 1 is needed at least, and 2 to split."
-        )
+        raise no_rows(str(source) if path else f"the {type(source).__name__}")
     return table
+
+
+def no_rows(table: str) -> SplitError:
+    """Return the error of a table without rows."""
+    return SplitError(f"{table} has 0 rows; 1 is needed at least, and 2 to split.")
 
 
 def column_names(source: Any) -> list[str]:
