@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -22,10 +23,8 @@ from evenfold.splitters import SplitError
 
 from .home import Home
 
-try:
+if sys.platform != "win32":  # where every file of a frame stays
     import fcntl
-except ModuleNotFoundError:  # Windows, where every file of a frame stays
-    fcntl = None  # type: ignore[assignment]
 
 MOST_HELD = 200  # files of frames in one block, for a process may open a thousand
 _ONCE: ContextVar[Named | None] = ContextVar("evenfold_named_once", default=None)
@@ -141,7 +140,8 @@ class _Use:
             with suppress(OSError):  # others hold it, or it is needed
                 if needed:
                     _mark(self.path).unlink()
-                elif not leave and self.process == os.getpid():  # a fork that leaves the block has not entered it
+                elif sys.platform != "win32" and not leave and self.process == os.getpid():
+                    # Not in a fork that leaves the block, which has not entered it.
                     fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if _is_of(_mark(self.path), hold):
                         self.path.unlink(missing_ok=True)
@@ -201,7 +201,7 @@ def _placed(home: Home, name: str, content: memoryview) -> _Use:
 
 def _held(mark: Path) -> tuple[int | None, bool]:
     """Return a mark, open and locked together with others, and whether it was made; None where nothing locks."""
-    if fcntl is None:
+    if sys.platform == "win32":
         return None, False
     try:
         hold, first = os.open(mark, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600), True
