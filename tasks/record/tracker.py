@@ -75,7 +75,8 @@ class Tracker:
     def __init__(self, home: Home, experiment: str) -> None:
         self.home = home
         self.experiment = experiment
-        self._made: set[str] = set()
+        self.made: set[str] = set()  # runs that nobody has written to before
+        self._places: dict[str, str] = {}  # where artifacts of runs lie, by their ids
         home.make()
         from mlflow.tracking import MlflowClient
 
@@ -146,7 +147,16 @@ class Tracker:
 
     def _run_of(self, key: str) -> Any:
         runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
+        self._places |= {run.info.run_id: run.info.artifact_uri for run in runs}
         return runs[0] if runs else None
+
+    def _files_of(self, run_id: str) -> Any:
+        # MLflow's client would ask for the run once more, and where it reads for every model that the run has made.
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        if run_id not in self._places:
+            self._places[run_id] = self.client.get_run(run_id).info.artifact_uri
+        return get_artifact_repository(self._places[run_id], tracking_uri=self.client.tracking_uri)
 
     def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
         """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
@@ -154,7 +164,7 @@ class Tracker:
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return None
         run_id = str(run.info.run_id)
-        held = {artifact.path.rpartition("/")[2] for artifact in self.client.list_artifacts(run_id, folder)}
+        held = {artifact.path.rpartition("/")[2] for artifact in self._files_of(run_id).list_artifacts(folder)}
         return run_id if names <= held else None
 
     def runs_named(self, name: str) -> list[Any]:
@@ -177,12 +187,13 @@ class Tracker:
 
     def _open(self, entry: Entry, parent: str | None) -> tuple[Any, bool]:
         """Return the run that an entry names, RUNNING, and whether it was there before."""
-        run = None if parent in self._made else self._run_of(entry.key)
+        run = None if parent in self.made else self._run_of(entry.key)
         if run is None:
             own = {"mlflow.parentRunId": parent} if parent else {PROCESS: process_mark()}
             tags = {RUN_KEY: entry.key} | own | _cut(entry.tags)
             made = self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name)
-            self._made.add(made.info.run_id)
+            self.made.add(made.info.run_id)
+            self._places[made.info.run_id] = made.info.artifact_uri
             return made, False
         run_id = run.info.run_id
         self.client.update_run(run_id, status="RUNNING", name=entry.name)
@@ -288,21 +299,23 @@ class Tracker:
         self.client.log_batch(run_id, tags=[RunTag(*tag) for tag in _cut(tags).items()])
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
-        """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
+        """Log ``value`` as a JSON artifact, or the folder that a Path names, or a page, text or picture as it is."""
         if isinstance(value, Path):
-            log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
-            log(run_id, str(value), name)
-        elif name.endswith((".html", ".svg")):
-            self.client.log_text(run_id, value, name)
-        else:
-            self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
+            self._files_of(run_id).log_artifacts(str(value), name)
+            return
+        as_it_is = name.endswith((".html", ".svg", ".md"))
+        text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
+        self._put(run_id, name, lambda path: path.write_text(text, encoding="utf-8"))
 
     def keep_table(self, run_id: str, name: str, table: Any) -> None:
         """Log a pandas table as a Parquet artifact."""
+        self._put(run_id, name, lambda path: table.to_parquet(path, index=False))
+
+    def _put(self, run_id: str, name: str, write: Callable[[Path], object]) -> None:
+        place, _, file = name.rpartition("/")
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / name
-            table.to_parquet(path, index=False)
-            self.client.log_artifact(run_id, str(path))
+            write(Path(folder) / file)
+            self._files_of(run_id).log_artifact(str(Path(folder) / file), place or None)
 
     def keep_model(
         self, run_id: str, model: Any, trusted: list[str], requirements: list[str], example: pd.DataFrame | None = None
@@ -329,7 +342,7 @@ class Tracker:
     def fetch(self, run_id: str, name: str, folder: Path) -> Path:
         """Download an artifact of a run into a folder, and return where it lies."""
         folder.mkdir(parents=True, exist_ok=True)
-        return Path(self.client.download_artifacts(run_id, name, str(folder)))
+        return Path(self._files_of(run_id).download_artifacts(name, str(folder)))
 
     def reads(self, run_id: str, *inputs: DatasetInput) -> None:
         """Say which data and which split a run rests on."""
