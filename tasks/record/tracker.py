@@ -28,6 +28,7 @@ from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
+from .artifacts import artifacts_of, placed
 from .entries import PARTIAL, Entry, Judged, KeptModel, Point, allowed, news
 from .models.stored_models import keep_stored, load_skops, load_stored, signature_of
 
@@ -76,7 +77,6 @@ class Tracker:
         self.home = home
         self.experiment = experiment
         self.made: set[str] = set()  # runs that nobody has written to before
-        self._places: dict[str, str] = {}  # where artifacts of runs lie, by their ids
         home.make()
         from mlflow.tracking import MlflowClient
 
@@ -147,16 +147,7 @@ class Tracker:
 
     def _run_of(self, key: str) -> Any:
         runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
-        self._places |= {run.info.run_id: run.info.artifact_uri for run in runs}
-        return runs[0] if runs else None
-
-    def _files_of(self, run_id: str) -> Any:
-        # MLflow's client would ask for the run once more, and where it reads for every model that the run has made.
-        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-        if run_id not in self._places:
-            self._places[run_id] = self.client.get_run(run_id).info.artifact_uri
-        return get_artifact_repository(self._places[run_id], tracking_uri=self.client.tracking_uri)
+        return placed(self.client, runs[0]) if runs else None
 
     def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
         """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
@@ -164,7 +155,9 @@ class Tracker:
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return None
         run_id = str(run.info.run_id)
-        held = {artifact.path.rpartition("/")[2] for artifact in self._files_of(run_id).list_artifacts(folder)}
+        held = {
+            artifact.path.rpartition("/")[2] for artifact in artifacts_of(self.client, run_id).list_artifacts(folder)
+        }
         return run_id if names <= held else None
 
     def runs_named(self, name: str) -> list[Any]:
@@ -193,8 +186,7 @@ class Tracker:
             tags = {RUN_KEY: entry.key} | own | _cut(entry.tags)
             made = self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name)
             self.made.add(made.info.run_id)
-            self._places[made.info.run_id] = made.info.artifact_uri
-            return made, False
+            return placed(self.client, made), False
         run_id = run.info.run_id
         self.client.update_run(run_id, status="RUNNING", name=entry.name)
         # What an earlier attempt said of its failure holds no more.
@@ -204,7 +196,7 @@ class Tracker:
 
     def measured(self, run_id: str, values: Mapping[str, float]) -> None:
         """Log the metrics that the run does not hold yet; what it holds already is not said twice."""
-        run = self.client.get_run(run_id)
+        run = placed(self.client, self.client.get_run(run_id))
         known = {(name, 0): value for name, value in run.data.metrics.items()}
         points = {(allowed(name), 0): value for name, value in values.items()}
         self._log(run_id, news(points, known, run.info.start_time))
@@ -301,7 +293,7 @@ class Tracker:
     def keep(self, run_id: str, name: str, value: Any) -> None:
         """Log ``value`` as a JSON artifact, or the folder that a Path names, or a page, text or picture as it is."""
         if isinstance(value, Path):
-            self._files_of(run_id).log_artifacts(str(value), name)
+            artifacts_of(self.client, run_id).log_artifacts(str(value), name)
             return
         as_it_is = name.endswith((".html", ".svg", ".md"))
         text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
@@ -315,7 +307,7 @@ class Tracker:
         place, _, file = name.rpartition("/")
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder) / file)
-            self._files_of(run_id).log_artifact(str(Path(folder) / file), place or None)
+            artifacts_of(self.client, run_id).log_artifact(str(Path(folder) / file), place or None)
 
     def keep_model(
         self, run_id: str, model: Any, trusted: list[str], requirements: list[str], example: pd.DataFrame | None = None
@@ -342,7 +334,7 @@ class Tracker:
     def fetch(self, run_id: str, name: str, folder: Path) -> Path:
         """Download an artifact of a run into a folder, and return where it lies."""
         folder.mkdir(parents=True, exist_ok=True)
-        return Path(self._files_of(run_id).download_artifacts(name, str(folder)))
+        return Path(artifacts_of(self.client, run_id).download_artifacts(name, str(folder)))
 
     def reads(self, run_id: str, *inputs: DatasetInput) -> None:
         """Say which data and which split a run rests on."""

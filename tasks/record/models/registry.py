@@ -208,18 +208,18 @@ def _promote(client: Any, name: str, version: str) -> None:
         client.set_model_version_tag(name, version, REPLACES, before)
     replaced = client.get_model_version(name, version).tags.get(REPLACES)
     there = {str(version.version) for version in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
-    _put(client, name, version, replaced if replaced in there else None)
+    _put(client, name, version, replaced if replaced in there else None, aliases)
 
 
-def _put(client: Any, name: str, version: str, previous: str | None) -> None:
+def _put(client: Any, name: str, version: str, previous: str | None, aliases: dict[str, str]) -> None:
     """Let the champion be ``version`` and the previous one ``previous``; what named either of them before does not."""
-    for alias, now in _aliases(client, name).items():
+    for alias, now in aliases.items():
         if alias in (CHALLENGER, PREVIOUS) and now in (version, previous) and (alias, now) != (PREVIOUS, previous):
             client.delete_registered_model_alias(name, alias)
     client.set_registered_model_alias(name, CHAMPION, version)
     if previous is not None:
         client.set_registered_model_alias(name, PREVIOUS, previous)
-    elif PREVIOUS in _aliases(client, name):
+    elif aliases.get(PREVIOUS, version) != version:
         client.delete_registered_model_alias(name, PREVIOUS)
 
 
@@ -241,7 +241,8 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     if not versions:
         raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
     with _aliases_held(tracker, name):
-        champion = _aliases(client, name).get(CHAMPION)
+        aliases = _aliases(client, name)
+        champion = aliases.get(CHAMPION)
         chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)
         before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
         done = RolledBack(
@@ -249,7 +250,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
             by=Settings.here().user or getpass.getuser(), at=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
         _remember(client, done)
-        _put(client, name, chosen, before if before in versions and before != chosen else None)
+        _put(client, name, chosen, before if before in versions and before != chosen else None, aliases)
     return done
 
 
