@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -381,11 +381,13 @@ def requirements(estimator: str) -> list[str]:
     known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
     of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
     names = dict.fromkeys([*known, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
-    return [f"{name}=={version(name)}" for name in names if _installed(name)]
+    return [f"{name}=={installed}" for name in names if (installed := _installed(name))]
 
 
-def _installed(name: str) -> bool:
+@cache
+def _installed(name: str) -> str | None:
+    """Return the version of a package, which a process that has it goes on with; None where there is none."""
     try:
-        return bool(version(name))
+        return version(name)
     except ModuleNotFoundError:
-        return False
+        return None
