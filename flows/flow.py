@@ -24,7 +24,7 @@ from evenfold.manifests import SplitSpec, explain
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters
 from evenfold.tasks.results.block import use_named_store
-from evenfold.tasks.runtime.files import asking, room
+from evenfold.tasks.runtime.files import asking, needed, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guarded
 from evenfold.tasks.runtime.runners import task_runner
@@ -32,6 +32,7 @@ from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server, one_a
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.settings import (
     PREFECT_API_URL,
@@ -47,10 +48,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from . import outcomes
-from .unattended import has_tries_left, left_to_another, through_outages
+from .unattended import has_tries_left, left_to_another, run_under_way, through_outages
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 Check = Callable[..., str]
 _NAMES = {
     **vars(parameters),
@@ -64,10 +66,15 @@ BEGIN_SECONDS = 1.0
 
 
 class _Begun:
-    """The flow run that this process has started, which a stop marks as cancelled: known before it is RUNNING."""
+    """The flow run that this process has started, which a stop marks as cancelled: known before it is RUNNING.
+
+    ``came_to`` is what it returned, or the mistake it ended with. Where the answer to its last state is lost, Prefect
+    asks again, and its server answers with the state alone.
+    """
 
     def __init__(self) -> None:
         self.run: Any = None
+        self.came_to: Any = None
         self.known = threading.Event()
 
     def is_run(self, run: Any) -> None:
@@ -157,33 +164,47 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
             if left is not None:
                 return cast(R, left)
             with guarded(), room(home), _marked():
-                return through_outages(partial(fn, *args, **kwargs))
+                return _noted(through_outages(partial(fn, *args, **kwargs)))
         except EvenfoldError as error:
             if FlowRunContext.get() is None or has_tries_left():
                 raise
-            return cast(R, Failed(message=str(error), data=error))  # as Prefect takes a state for a result
+            return cast(R, Failed(message=str(error), data=_noted(error)))  # as Prefect takes a state for a result
         finally:
             _CHECKED.reset(token)
 
     return body
 
 
+def _begun_here() -> _Begun | None:
+    """Return what is known of the run under way, where a call in this process has started it; None in a flow inside."""
+    run, begun = run_under_way(), _BEGUN.get()
+    return begun if run is not None and begun is not None and begun.run == run.id else None
+
+
+def _noted(value: S) -> S:
+    """Return ``value``, noted as what the run under way came to."""
+    begun = _begun_here()
+    if begun is not None:
+        begun.came_to = value
+    return value
+
+
 def _marked() -> contextlib.AbstractContextManager[None]:
     """Return a block inside which a stopped process marks the flow run under way, if there is one, as cancelled."""
-    flow, begun = FlowRunContext.get(), _BEGUN.get()
-    if flow is None or flow.flow_run is None or (begun is not None and begun.run == flow.flow_run.id):
+    run = run_under_way()
+    if run is None or _begun_here() is not None:
         return contextlib.nullcontext()
-    return at_stop(partial(copy_context().run, cancel_run, flow.flow_run.id))
+    return at_stop(partial(copy_context().run, cancel_run, run.id))
 
 
 @contextlib.contextmanager
-def _cancelled_at_stop() -> Iterator[None]:
+def _cancelled_at_stop() -> Iterator[_Begun]:
     """Let a stopped process mark the flow run that is started inside the block as cancelled, from its first moment."""
     begun = _Begun()
     token = _BEGUN.set(begun)
     try:
         with at_stop(partial(copy_context().run, begun.cancel)):
-            yield
+            yield begun
     finally:
         _BEGUN.reset(token)
 
@@ -241,12 +262,16 @@ class Flow(prefect.Flow[P, R]):
         given = self._named(args, kwargs)
         home = Home.here()
         # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
-        with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
+        with asking(given["data"], home, accepted=False) if "data" in given else contextlib.nullcontext() as path:
             parameters = self.read(given if path is None else given | {"data": path})
             if FlowRunContext.get() is not None or return_state:  # as any flow
                 as_any: Any = super().__call__
-                return as_any(return_state=return_state, wait_for=wait_for, **parameters)
+                answer = as_any(return_state=return_state, wait_for=wait_for, **parameters)
+                if not isinstance(answer, State) or answer.is_completed():
+                    needed(given.get("data"))
+                return answer
             self.check(**parameters)
+            needed(given.get("data"))
         token = _CHECKED.set(True)
         try:
             if parameters.get("engine") == "plain":
@@ -288,11 +313,12 @@ class Flow(prefect.Flow[P, R]):
 
     def _started(self, home: Home, parameters: Mapping[str, object]) -> Any:
         home.make()
-        with guarded(), room(home), _quiet(), _served(home), _cancelled_at_stop():
+        with guarded(), room(home), _quiet(), _served(home), _cancelled_at_stop() as begun:
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **parameters)
+        told_alone = state.data is None and (state.is_completed() or state.is_failed())
         # Where an event loop runs, as in a notebook, Prefect would return what is to be awaited.
-        value: Any = state.result(raise_on_failure=False, _sync=True)
+        value: Any = begun.came_to if told_alone else state.result(raise_on_failure=False, _sync=True)
         if isinstance(value, EvenfoldError):
             raise value.with_traceback(None)
         if isinstance(value, BaseException):

@@ -21,7 +21,8 @@ AGAIN_SECONDS = (60.0, 300.0, 900.0)
 MOST_STARTS = 4
 
 
-def _run_under_way() -> Any:
+def run_under_way() -> Any:
+    """Return the flow run under way in this process, or None."""
     context = FlowRunContext.get()
     return context.flow_run if context else None
 
@@ -32,7 +33,7 @@ def _retries_of(run: Any) -> int:
 
 def has_tries_left() -> bool:
     """Return whether Prefect will try the run under way again, which it does of what is raised, not of a state."""
-    run = _run_under_way()
+    run = run_under_way()
     return run is not None and run.run_count <= _retries_of(run)
 
 
@@ -42,7 +43,7 @@ def left_to_another() -> Any:
     A newer run of the same deployment and request that waits does the work. A run that a crash has ended for the
     fourth time is not started again, beyond the retries that were asked for: raises EvaluationError.
     """
-    run = _run_under_way()
+    run = run_under_way()
     if run is None or run.deployment_id is None:
         return None
     if run.run_count > MOST_STARTS + _retries_of(run):
@@ -69,7 +70,7 @@ def through_outages(work: Callable[[], R]) -> R:
     Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again; at a terminal, and in
     the end, the outage is an EvaluationError.
     """
-    run = _run_under_way()
+    run = run_under_way()
     unattended = run is not None and run.deployment_id is not None
     for seconds in AGAIN_SECONDS if unattended else ():
         try:

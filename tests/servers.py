@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -112,6 +115,40 @@ def answers(url: str) -> bool:
         return error.code == 401
     except OSError:
         return False
+
+
+@contextlib.contextmanager
+def losing_an_answer(api: str, to: bytes) -> Iterator[tuple[str, threading.Event]]:
+    """Yield another address of a server, and what is set once the first answer to a request with ``to`` in it is lost.
+
+    The server has done what it was asked then, and the client is told nothing: its connection ends.
+    """
+    place = urllib.parse.urlsplit(api)
+    lost = threading.Event()
+
+    def between(client: socket.socket) -> None:
+        asked = b""
+        with client, socket.create_connection((str(place.hostname), place.port or 80)) as server:
+            while True:
+                for ready in select.select([client, server], [], [])[0]:
+                    passed = ready.recv(1 << 16)
+                    asked = asked + passed if ready is client else asked
+                    if not passed or (ready is server and to in asked and not lost.is_set()):
+                        if passed:
+                            lost.set()
+                        return
+                    (server if ready is client else client).sendall(passed)
+                    asked = asked if ready is client else b""
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=between, args=listener.accept()[:1], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield place._replace(netloc=f"127.0.0.1:{listener.getsockname()[1]}").geturl(), lost
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.engines.engine import DuckDB, bytes_of_memory
+from evenfold.manifests.engines.engine import DuckDB, bytes_of_memory, ordered_by
 from evenfold.manifests.engines.ordered import STORED, Canonical, Ordered, stored
 from evenfold.manifests.engines.sources import source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
@@ -261,11 +261,7 @@ def _ordered(manifest: StoredManifest, data: Any, columns: Columns, memory: int,
     names = names or source.schema.names[:1]
     known = {name: kind for name, kind in {**manifest.types, **spec.types}.items() if name in names}
     canonical = Canonical(spec, tuple(names), tuple(known.items()), tuple(manifest.types.items()))
-    key = key_names(spec)
-    shards = DuckDB(memory).ordered(source, canonical, key, folder)
-    if not shards:
-        raise SplitError("the data have 0 rows; 1 is needed at least, and 2 to split.")
-    return Ordered(tuple(shards), canonical.types(source.schema), tuple(key))
+    return ordered_by(DuckDB(memory), source, canonical, key_names(spec), folder)
 
 
 def in_use(codes: IntArray) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.engines.engine import DuckDB, bytes_of_memory
+from evenfold.manifests.engines.engine import DuckDB, bytes_of_memory, ordered_by
 from evenfold.manifests.engines.groups import is_numeric
 from evenfold.manifests.engines.ordered import Canonical, Ordered
 from evenfold.manifests.engines.sources import source_of
@@ -129,10 +129,7 @@ def _ordered(manifest: StoredManifest, data: Any, memory: int, folder: Path) -> 
     used = used_columns(spec, manifest.splitter.needs)
     declared = {name: kind for name, kind in {**types, **spec.types}.items() if name in used}
     canonical = Canonical(spec, tuple(used), tuple(declared.items()), tuple(types.items()))
-    shards = DuckDB(memory).ordered(source, canonical, key_names(spec), folder)
-    if not shards:
-        raise SplitError("the data have 0 rows; 1 is needed at least, and 2 to split.")
-    ordered = Ordered(tuple(shards), canonical.types(source.schema), tuple(key_names(spec)))
+    ordered = ordered_by(DuckDB(memory), source, canonical, key_names(spec), folder)
     ordered.check(spec.columns.grouped)
     return ordered
 

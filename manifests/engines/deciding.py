@@ -34,7 +34,7 @@ from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
 from numpy.typing import NDArray
 
-from .engine import Engine
+from .engine import Engine, ordered_by
 from .groups import (
     Classes,
     Combinations,
@@ -47,7 +47,7 @@ from .groups import (
     quantiles,
     rows_by_group,
 )
-from .ordered import Canonical, Ordered
+from .ordered import Canonical
 from .sources import Source
 
 
@@ -89,14 +89,10 @@ class StreamedPlan(Plan):
         nothing = canonical_table(_nothing(source.schema), self.spec.columns.key, self.spec.types)
         self.spec = with_key_types(self.spec, column_types(nothing))
         canonical = Canonical(self.spec, tuple(used), tuple(self.spec.types.items() if used != ["row"] else ()))
-        types = canonical.types(source.schema)
-        shards = engine.ordered(source, canonical, self.key, folder)
-        if not shards:
-            raise SplitError("the table has 0 rows; at least 2 are needed.")
-        self.ordered = Ordered(tuple(shards), types, tuple(self.key))
+        self.ordered = ordered_by(engine, source, canonical, self.key, folder)
         self.ordered.check(self.spec.columns.grouped)
         self.digests = self.ordered.digests()
-        empty = pa.table({name: pa.array([], ARROW_TYPES[kind]) for name, kind in types.items()})
+        empty = pa.table({name: pa.array([], ARROW_TYPES[kind]) for name, kind in self.ordered.types.items()})
         self._identify(type_names(empty, self.spec), self.ordered.fingerprint(self.digests))
 
     room: ExitStack  # closes where the rows are spilled

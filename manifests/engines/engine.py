@@ -13,11 +13,12 @@ from typing import Any, Literal, Protocol, TypeVar
 import pyarrow as pa
 from evenfold.manifests.tables.addresses import quoted
 from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.read import no_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
 from .carried import as_carried, as_it_was, carried
-from .ordered import Canonical, ShardWriter
+from .ordered import Canonical, Ordered, ShardWriter
 from .sources import Source
 
 EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
@@ -40,6 +41,15 @@ class Engine(Protocol):
 
     def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
         """Yield ``function`` of each part, in the order of the parts."""
+
+
+def ordered_by(engine: Engine, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Ordered:
+    """Return the rows of the source in key order, written below ``folder``; SplitError where there are none."""
+    types = canonical.types(source.schema)
+    shards = engine.ordered(source, canonical, key, folder)
+    if not shards:
+        raise no_rows("the table")
+    return Ordered(tuple(shards), types, tuple(key))
 
 
 class DuckDB:

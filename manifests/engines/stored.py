@@ -33,6 +33,7 @@ from evenfold.manifests.store.write import (
     write_described,
 )
 from evenfold.manifests.tables.keys import key_names
+from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError, Splitter
 
 from .deciding import Decision, StreamedPlan
@@ -279,12 +280,12 @@ def room_beside(root: str | Path) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise SplitError(f"{root} cannot be written ({error.strerror}); nothing was changed.") from None
+        raise not_written(root, error) from None
     clear_abandoned(home, ".spilling")
     try:
         yield folder
     except OSError as error:
-        raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
+        raise not_written(folder, error) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         for place in made:

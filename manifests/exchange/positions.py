@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.tables.canonical import amount
+from evenfold.manifests.tables.canonical import amount, verb
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Pair, SplitError
 
@@ -26,7 +26,6 @@ ARFF_HEADER = """@RELATION {name}_splits
 @ATTRIBUTE fold NUMERIC
 @DATA
 """
-LOST = "Lost: keys, strategy and seed; the positions hold for this order of rows alone."
 
 
 def for_data_foundry(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
@@ -36,7 +35,9 @@ def for_data_foundry(manifest: Manifest, data: Any, repeat: int) -> tuple[str, s
         splits.setdefault(of, {})[fold] = [train.tolist(), test.tolist()]
     comment = f"{manifest.name} {manifest.version} by {manifest.algorithm['name']}, split_id {manifest.split_id}"
     content = {"splits_comment": comment, "splits": splits, "type_adapter_id": "predictive-ml-splits-mold-v1"}
-    return json.dumps(content), f"PredictiveMLSplitsMetadata(**json.load(...)) of data-foundry takes it. {LOST}"
+    return json.dumps(
+        content
+    ), f"PredictiveMLSplitsMetadata(**json.load(...)) of data-foundry takes it. {_lost(manifest)}"
 
 
 def for_openml(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
@@ -46,7 +47,7 @@ def for_openml(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
     for of, fold, pair in _numbered(manifest, data, "openml"):
         for kind, side in zip(("TRAIN", "TEST"), pair, strict=True):
             text.writelines(f"{kind},{row},{of},{fold}\n" for row in side.tolist())
-    return text.getvalue(), f"OpenML's columns type, rowid, repeat, fold; rowid counts from 0. {LOST}"
+    return text.getvalue(), f"OpenML's columns type, rowid, repeat, fold; rowid counts from 0. {_lost(manifest)}"
 
 
 def for_torch(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
@@ -54,7 +55,14 @@ def for_torch(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:
     splits = [
         {"train": train.tolist(), "val": test.tolist()} for _, _, (train, test) in _numbered(manifest, data, "torch")
     ]
-    return json.dumps(splits), f"Subset(dataset, split['train']) takes them, in Lightning's data modules too. {LOST}"
+    taken = "Subset(dataset, split['train']) takes them, in Lightning's data modules too."
+    return json.dumps(splits), f"{taken} {_lost(manifest)}"
+
+
+def _lost(manifest: Manifest) -> str:
+    n = manifest.in_use.locked.size
+    lock = f", and the lock of {amount(n, 'row')}, which {verb(n, 'is', 'are')} on no side" if n else ""
+    return f"Lost: keys, strategy and seed{lock}; the positions hold for this order of rows alone."
 
 
 def _numbered(manifest: Manifest, data: Any, to: str) -> Iterator[tuple[int, int, Pair]]:

@@ -145,10 +145,11 @@ class Arrival:
         return codes
 
     def _not_new(self) -> str:
-        first = int(np.flatnonzero(self.known >= 0)[0])
+        known = np.flatnonzero(self.known >= 0)
+        first, n = int(known[0]), known.size
         key = ", ".join(shown(value) for value in self.keys.slice(first, 1).to_pylist()[0].values())
         return (
-            f"{int((self.known >= 0).sum()):,} of {self.table.num_rows:,} rows of the batch are in the manifest "
+            f"{n:,} of {amount(self.table.num_rows, 'row')} of the batch {verb(n, 'is', 'are')} in the manifest "
             f"already (first key {key}); pass new rows only, or the whole table without batch."
         )
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
 
 from .header import SCHEMA, Described, Header, ListedFile, Part, other_identity, prove_files, read_header, sha256
@@ -54,7 +55,7 @@ def appear(final: Path, fill: Callable[[Path], None]) -> Path:
             for folder in made:
                 folder.rmdir()
         if isinstance(error, OSError):
-            raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.") from None
+            raise not_written(final, error) from None
         raise
     try:
         # No folder can be renamed to one that is not empty: the first to finish wins, and the second compares itself.
@@ -73,7 +74,7 @@ def _aside(folder: Path) -> Path:
         aside = folder / owned(".writing")
         aside.mkdir(parents=True)
     except OSError as error:
-        raise SplitError(f"{folder} cannot be written ({error.strerror or error}); nothing was changed.") from None
+        raise not_written(folder, error) from None
     clear_abandoned(folder, ".writing")
     return aside
 
@@ -104,7 +105,7 @@ def _alive(process: int) -> bool:
 
 def _require_same(aside: Path, final: Path, error: OSError) -> None:
     if not final.exists():
-        raise SplitError(f"{final} cannot be written ({error.strerror or error}); nothing was changed.")
+        raise not_written(final, error)
     held, new = read_header(final), read_header(aside)
     if of := other_identity(held, new):
         was, now = (str(header.get(of))[:12] for header in (held, new))

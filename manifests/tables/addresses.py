@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,11 +16,10 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, require_readable
 
 from .canonical import one_schema, require_columns
+from .passwords import require_no_password, without_secrets
 
 DATABASE = "duckdb://"
 AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
-# github://owner:repository@branch is no login.
-_LOGIN = re.compile(r"([\w+.-]*)(?<!\bgithub)://[^/@]*:[^/]*@")
 Batches = Callable[[list[str], int], Iterator[pa.Table]]
 
 
@@ -48,7 +46,7 @@ def opened(address: str) -> Addressed:
 
     ``duckdb:///folder/file.db#table`` is a table of a DuckDB file; any other address is a Parquet object, or a folder
     or glob of them. Raises SplitError where there is none, where a deployed run may not read it, and for an address
-    with a password.
+    with a password or another secret.
     """
     if address.startswith(DATABASE):
         return _table_of_database(address)
@@ -131,7 +129,7 @@ def _listed(address: str) -> tuple[Any, list[str]]:
     """Return the file system of an address and the names of the objects that it stands for, sorted, listed anew."""
     import fsspec
 
-    _require_no_password(address)
+    require_no_password(address)
     require_readable([address])
     try:
         files, path = fsspec.core.url_to_fs(address)
@@ -148,17 +146,6 @@ def _listed(address: str) -> tuple[Any, list[str]]:
     if missing or not names:
         raise SplitError(f"{address} holds no Parquet file; pass one that does.")
     return files, names
-
-
-def _require_no_password(address: str) -> None:
-    """Raise SplitError for an address with a password: whoever is told where data lies would be told it."""
-    if login := _LOGIN.search(address):
-        shown = _LOGIN.sub(r"\1://", address)
-        raise SplitError(
-            f"{shown} is given with a password, which every result and record would keep; leave "
-            f"the login out of the address, and give it as fsspec's file system takes it: as JSON in the environment's "
-            f"FSSPEC_{login[1].upper()}, or in a file in ~/.config/fsspec."
-        )
 
 
 def _objects(address: str) -> pyarrow.dataset.Dataset:
@@ -187,4 +174,5 @@ def _batches(data: pyarrow.dataset.Dataset, address: str, columns: list[str], ro
 
 
 def _unreadable(address: str, error: BaseException) -> SplitError:
-    return SplitError(f"{address} cannot be read ({reason_of(error)}); pass Parquet files, or a table of a database.")
+    reason = without_secrets(reason_of(error))  # aiohttp's names the parameters that fsspec was given
+    return SplitError(f"{address} cannot be read ({reason}); pass Parquet files, or a table of a database.")

@@ -43,10 +43,13 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     path = isinstance(source, (str, Path))
     table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
     if table.num_rows == 0:
-        raise SplitError(
-            f"{source if path else 'the ' + type(source).__name__} has 0 rows; 1 is needed at least, and 2 to split."
-        )
+        raise no_rows(str(source) if path else f"the {type(source).__name__}")
     return table
+
+
+def no_rows(table: str) -> SplitError:
+    """Return the error of a table without rows."""
+    return SplitError(f"{table} has 0 rows; 1 is needed at least, and 2 to split.")
 
 
 def column_names(source: Any) -> list[str]:
@@ -301,12 +304,17 @@ def write_whole(path: str | Path, content: Any) -> Path:
         _write(aside, content)
         os.replace(aside, file)
     except (OSError, pa.ArrowException) as error:
-        # Arrow's own texts repeat the path.
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-        raise SplitError(f"{file} cannot be written ({reason}); nothing was changed.") from None
+        raise not_written(file, error) from None
     finally:
         aside.unlink(missing_ok=True)
     return file
+
+
+def not_written(place: str | Path, error: Exception) -> SplitError:
+    """Return the error of a file or folder of which nothing stands where it was to be."""
+    # Arrow's own texts repeat the path.
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+    return SplitError(f"{place} cannot be written ({reason}); nothing was changed.")
 
 
 def _write(file: Path, content: Any) -> None:

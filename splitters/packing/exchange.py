@@ -87,24 +87,27 @@ class TwoBins:
         self._pull = aim.pull[[a, b]]
         self._wanted = aim.wanted[[a, b]]
 
-    def best_of_all(self) -> tuple[float, IntArray]:
-        """Return the cost of the best of all exchanges, and the entries that change their bin."""
-        costs = self.costs(subset_sums(self.changes), self.entries)
+    def best_of_all(self, limit: float) -> tuple[float, IntArray]:
+        """Return the cost of the best of all exchanges, and the entries that change their bin; none above ``limit``."""
+        numbers, costs = self.within(limit, subset_sums(self.changes), self.entries)
+        if numbers.size == 0:
+            return math.inf, self.entries[:0]
         best = int(np.argmin(costs))
-        return float(costs[best]), self.entries[_bits(best, self.entries.size)]
+        return float(costs[best]), self.entries[_bits(int(numbers[best]), self.entries.size)]
 
     def any_within(self, limit: float, stream: Stream) -> IntArray:
         """Return the entries of one of all exchanges that cost at most ``limit``, each equally likely."""
         # Moving nothing is one of them, so there is a choice wherever the packing itself keeps the limit.
-        within = np.flatnonzero(self.costs(subset_sums(self.changes), self.entries) <= limit)
-        if within.size == 0:
+        numbers, _ = self.within(limit, subset_sums(self.changes), self.entries)
+        if numbers.size == 0:
             return self.entries[:0]
-        return self.entries[_bits(int(within[stream.below(within.size, 1)[0]]), self.entries.size)]
+        return self.entries[_bits(int(numbers[stream.below(numbers.size, 1)[0]]), self.entries.size)]
 
-    def best_of_joined(self, stream: Stream, width: float) -> tuple[float, IntArray, float]:
+    def best_of_joined(self, limit: float, stream: Stream, width: float) -> tuple[float, IntArray, float]:
         """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
 
-        An exchange is a subset of each list; those whose sums meet near the ideal change get their exact cost.
+        An exchange is a subset of each list; those whose sums meet near the ideal change get their exact cost. None
+        above ``limit`` is returned.
         """
         scale, ideal = self._scaled()
         chosen = self._choose(scale, ideal, stream)
@@ -116,12 +119,28 @@ class TwoBins:
         first, second, width = close_pairs(
             aims[1], aims[0], width or self._first_width(), stream, MEETINGS // ideal.size
         )
-        if first.size == 0:
+        # Sizes alone rule out more than half, whose columns need not be looked up.
+        near = np.flatnonzero(self._size_terms(left[0, first] + right[0, second]) <= limit)
+        first, second = first[near], second[near]
+        numbers, costs = self.within(limit, left.take(first, axis=1) + right.take(second, axis=1), self.entries[chosen])
+        if numbers.size == 0:
             return math.inf, chosen[:0], width
-        costs = self.costs(left[:, first] + right[:, second], self.entries[chosen])
         best = int(np.argmin(costs))
-        moved = np.concatenate([_bits(int(first[best]), half), half + _bits(int(second[best]), chosen.size - half)])
+        i, j = int(first[numbers[best]]), int(second[numbers[best]])
+        moved = np.concatenate([_bits(i, half), half + _bits(j, chosen.size - half)])
         return float(costs[best]), self.entries[chosen[moved]], width
+
+    def within(self, limit: float, change: FloatArray, moving: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return which changes cost at most ``limit``, ascending, and what they cost: exactly as ``costs`` has it."""
+        most = self.aim.table[moving].sum(axis=0)
+        of_a = self._side(0, -1.0, change, most)
+        # No bin costs less than 0, and a rounded sum is never below what is added: few are left for the other bin.
+        few = np.flatnonzero(of_a <= limit)
+        if few.size == 0:
+            return few, of_a[:0]
+        costs = of_a[few] + self._side(1, 1.0, change.take(few, axis=1), most)
+        kept = np.flatnonzero(costs <= limit)
+        return few[kept], costs[kept]
 
     def costs(self, change: FloatArray, moving: IntArray) -> FloatArray:
         """Return the cost of both bins after each change (1 + columns, candidates); infinite where one is empty.
@@ -130,6 +149,12 @@ class TwoBins:
         """
         most = self.aim.table[moving].sum(axis=0)
         return self._side(0, -1.0, change, most) + self._side(1, 1.0, change, most)
+
+    def _size_terms(self, moved: FloatArray) -> FloatArray:
+        # The same steps as in `_side`, so that no rounding lifts a term above the cost that it is a part of.
+        off_a, off_b = self._loads[0, 0] - moved - self._wanted[0], self._loads[0, 1] + moved - self._wanted[1]
+        terms: FloatArray = self._pull[0] * (off_a * off_a) + self._pull[1] * (off_b * off_b)
+        return terms
 
     def _side(self, side: int, sign: float, change: FloatArray, most: IntArray) -> FloatArray:
         # Column by column in a fixed order, elementwise: a sum over an axis would depend on the CPU.
@@ -227,11 +252,12 @@ class Packing:
         if pair in self._settled:
             return False
         two = self._two(a, b)
+        limit = float(self.costs[a] + self.costs[b]) * (1.0 - GAIN)
         if every := two.entries.size <= ALL_AT_ONCE:
-            cost, moved = two.best_of_all()
+            cost, moved = two.best_of_all(limit)
         else:
-            cost, moved, self._width = two.best_of_joined(self._stream, self._width)
-        if not cost < (self.costs[a] + self.costs[b]) * (1.0 - GAIN):
+            cost, moved, self._width = two.best_of_joined(limit, self._stream, self._width)
+        if not cost < limit:
             self._settled |= {pair} if every else set()
             return False
         self._move(moved, a, b)

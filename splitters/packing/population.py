@@ -95,17 +95,19 @@ class Population:
         there = np.where(moves, bins, self.bins[self.every, other])
         # What `here` gains and `there` loses: in a swap the other entry comes back, in a move nothing does.
         change = np.where(moves, 0.0, self.vectors[:, other]) - self.vectors[:, entry]
-        after_here, after_there = self.sums[:, self.every, here] + change, self.sums[:, self.every, there] - change
-        cost_here, cost_there = self._costs(after_here, here), self._costs(after_there, there)
-        rise = cost_here + cost_there - self.costs[self.every, here] - self.costs[self.every, there]
+        # Both bins at once (2, replicas): what a step takes are calls, not numbers.
+        both = np.stack([here, there])
+        after = self.sums[:, self.every, both] + np.stack([change, -change], axis=1)
+        costs, before = self._costs(after, both), self.costs[self.every, both]
+        rise = costs[0] + costs[1] - before[0] - before[1]
         taken = np.flatnonzero((rise < limit) & (here != there))
         if not taken.size:
             return
-        a, b = here[taken], there[taken]
-        self.sums[:, taken, a], self.sums[:, taken, b] = after_here[:, taken], after_there[:, taken]
-        self.costs[taken, a], self.costs[taken, b] = cost_here[taken], cost_there[taken]
+        changed = both[:, taken]
+        self.sums[:, taken, changed] = after[:, :, taken]
+        self.costs[taken, changed] = costs[:, taken]
         self.totals[taken] += rise[taken]
-        self.bins[taken, entry[taken]] = b
+        self.bins[taken, entry[taken]] = changed[1]
         swapped = taken[~moves[taken]]
         self.bins[swapped, other[swapped]] = here[swapped]
         better = taken[self.totals[taken] < self.best[taken]]

@@ -6,10 +6,10 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
+from evenfold.manifests.tables.passwords import SHOWN, without_secrets
+
 # Up to the last @ of the word, for passwords that hold one unquoted; github://owner:repository@branch is no login.
 _USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
-_NAMED = re.compile(r"(?i)\b([\w.-]*(?:password|passwd|pwd|token|secret|signature|credential)[\w.-]*=)([^\s'\"&<>]+)")
-_SHOWN = "***"
 CALLED_WITH: list[str] = []  # the words of our own command line, where this process is one
 
 
@@ -19,12 +19,12 @@ def redacted(text: str) -> str:
     What stands before the ``@`` of a URI without a colon is hidden whole, for it may be a token. Redacting twice
     changes nothing. O(n).
     """
-    return _NAMED.sub(rf"\1{_SHOWN}", _USERINFO.sub(_without_password, text))
+    return without_secrets(_USERINFO.sub(_without_password, text))
 
 
 def _without_password(userinfo: re.Match[str]) -> str:
     user, colon, _ = userinfo[2].partition(":")
-    return f"{userinfo[1]}{user}:{_SHOWN}@" if colon else f"{userinfo[1]}{_SHOWN}@"
+    return f"{userinfo[1]}{user}:{SHOWN}@" if colon else f"{userinfo[1]}{SHOWN}@"
 
 
 def without_login(uri: str) -> str:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 from urllib.parse import quote
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,7 +45,10 @@ def test_no_password_is_left(scheme: str, user: str, password: str, mark: str, h
         assert redacted(told) == told
 
 
-@given(passwords, st.sampled_from(["password", "PGPASSWORD", "api_token", "aws_secret_access_key", "sslpassword"]))
+NAMES = ["password", "PGPASSWORD", "api_token", "aws_secret_access_key", "sslpassword", "sig", "apikey", "api_key"]
+
+
+@given(passwords, st.sampled_from([*NAMES, "access_key", "X-Amz-Signature", "X-Amz-Credential"]))
 def test_no_named_secret_is_left(password: str, name: str) -> None:
     """Parameters of an address, a connection's text or the environment that are called like a secret."""
     for text in (
@@ -59,7 +69,16 @@ def test_what_holds_no_secret_is_left_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["models:/flights@champion", "http://127.0.0.1:5000", "sqlite:////home/me/mlflow.db", "a@b.example", "s3://b/f"],
+    [
+        *[
+            "models:/flights@champion",
+            "http://127.0.0.1:5000",
+            "sqlite:////home/me/mlflow.db",
+            "a@b.example",
+            "s3://b/f",
+        ],
+        "s3://b/f.parquet?versionId=1&design=1&assignment=2",
+    ],
 )
 def test_addresses_without_a_login_stay_readable(text: str) -> None:
     """What people need to find a server or a model is shown."""
@@ -131,6 +150,63 @@ def test_a_password_is_advised_to_whoever_reads_it(address: str) -> None:
     """The variable is that of the file system that logs in, whatever caches what it reads."""
     with pytest.raises(SplitError, match=rf"^{address.format('')} is given with a password.* FSSPEC_FTP,"):
         opened(address.format(f"ada:{SECRET}@"))
+
+
+@pytest.mark.parametrize("name", ["token", "sig", "X-Amz-Signature", "X-Amz-Credential", "api_key", "apikey"])
+def test_a_secret_among_the_parameters_of_an_address_is_advised_to_whoever_reads_it(name: str) -> None:
+    """It is refused as a login is, before anything is asked for; where the file system takes it is said."""
+    advice = (
+        rf'^https://127\.0\.0\.1:9/a\.pq is given with a secret.* as JSON \({{"params": {{"{name}": .* FSSPEC_HTTPS,'
+    )
+    with pytest.raises(SplitError, match=advice) as refused:
+        opened(f"https://127.0.0.1:9/a.pq?a=1&{name}={SECRET}")
+    assert SECRET not in str(refused.value)
+    with pytest.raises(SplitError, match=r"^zip://a\.pq::abfs://rows/a\.zip is given with a secret.* FSSPEC_ABFS,"):
+        opened(f"zip://a.pq::abfs://rows/a.zip?{name}={SECRET}")
+
+
+def test_parameters_of_an_address_that_are_no_secret_are_passed_on() -> None:
+    """A name that only holds the letters of ``sig`` is none."""
+    with pytest.raises(SplitError, match=r"^http://127\.0\.0\.1:9/a\.pq\?versionId=1.*=2 (holds no|cannot be read)"):
+        opened("http://127.0.0.1:9/a.pq?versionId=1&design=1&assignment=2")
+
+
+def test_a_secret_that_the_file_system_was_given_is_kept_nowhere(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the refusal advises: rows behind it are split and recorded, and an error shows none."""
+    from evenfold import flows
+
+    pd.DataFrame({"id": range(60)}).to_parquet(tmp_path / "rows.parquet")
+    spec = {"name": "rows", "columns": {"key": ["id"]}, "strategy": "KFold"}
+    with behind_a_secret(tmp_path, f"token={SECRET}") as host:
+        monkeypatch.setitem(fsspec.config.conf, "http", {"params": {"token": SECRET}})
+        assert flows.split(f"simplecache::{host}/rows.parquet", spec, engine="plain").split.n_rows == 60
+        monkeypatch.setitem(fsspec.config.conf, "http", {"params": {"token": f"{SECRET}0"}})
+        with pytest.raises(SplitError, match=r"cannot be read .*token=\*\*\*"):
+            flows.split(f"{host}/rows.parquet", spec, engine="plain")
+    assert [path for path in home.path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
+
+
+@contextmanager
+def behind_a_secret(folder: Path, secret: str) -> Iterator[str]:
+    """Yield the address of a server of a folder's files, which refuses whoever does not send the secret."""
+
+    class Files(SimpleHTTPRequestHandler):
+        def send_head(self) -> Any:
+            if not self.path.endswith(f"?{secret}"):
+                return self.send_error(403)
+            return super().send_head()
+
+        def log_message(self, *words: Any) -> None:
+            """Stay silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(folder))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 def test_a_repository_on_github_is_no_login(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,28 @@ def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed
         assert predicted == pytest.approx(aim.costs(aim.loads(after))[:2].sum(), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("size_weight", ["relative", "exact", 0.0])
+def test_exchanges_that_cost_at_most_a_limit_are_all_found_and_the_best_of_joined_ones_is_the_same(
+    size_weight: Any,
+) -> None:
+    """Whatever the limit: the cost of one bin, or of sizes alone, rules out no exchange that keeps it."""
+    table = Stream(3).below(9, 120).reshape(40, 3)
+    aim, bins = Aim.of(table, np.array([0.5, 0.2, 0.3]), size_weight=size_weight), np.arange(40) % 3
+    loads, entries = aim.loads(bins), np.flatnonzero(bins != 2)
+    few = TwoBins(aim, 0, 1, loads, entries[:10], bins[entries[:10]] == 0)
+    sums = subset_sums(few.changes)
+    costs = few.costs(sums, few.entries)
+    for limit in np.sort(costs)[[0, 1, 30, 500, 1000]].tolist():
+        numbers, found = few.within(limit, sums, few.entries)
+        assert numbers.tolist() == np.flatnonzero(costs <= limit).tolist()
+        assert found.tolist() == costs[numbers].tolist()
+    pair = TwoBins(aim, 0, 1, loads, entries, bins[entries] == 0)
+    cost, moved, width = pair.best_of_joined(math.inf, Stream(1), 0.0)
+    again = pair.best_of_joined(cost, Stream(1), 0.0)
+    assert (again[0], again[1].tolist(), again[2]) == (cost, moved.tolist(), width)
+    assert pair.best_of_joined(cost * (1.0 - 1e-9), Stream(1), 0.0)[0] == math.inf
+
+
 @settings(max_examples=30)
 @given(counts(), st.integers(0, 99))
 def test_what_few_entries_come_to_no_exchange_of_two_bins_betters(table: Any, seed: int) -> None:

@@ -15,8 +15,10 @@ from evenfold.flows import compare, evaluate, extend, retrain, split, tune
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from prefect import Flow, flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.schema_tools import validate
+from servers import losing_an_answer
 
 from evenfold import flows
 
@@ -80,6 +82,22 @@ def test_a_flow_called_where_an_event_loop_runs_returns_its_outcome(prefect_home
         return split(data, key="id", strategy="KFold", n_splits=3)
 
     assert asyncio.run(cell()).split.n_splits == 3
+
+
+@pytest.mark.parametrize("ends", ["COMPLETED", "FAILED"])
+def test_the_answer_to_its_last_state_may_be_lost(ends: str, prefect_home: Home, data: str, tmp_path: Path) -> None:
+    """Prefect asks again and is told the state alone: it said that its data is missing, after hours of fits."""
+    data = str(Path(data).rename(tmp_path / f"{ends}.parquet"))  # Prefect keeps a client for each set of tags
+    model = {"estimator": RIDGE, "params": {"alpha": 1.0 if ends == "COMPLETED" else -1.0}}
+    given: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "metrics": ["r2"]}
+    with losing_an_answer(str(PREFECT_API_URL.value()), f'"type":"{ends}"'.encode()) as (api, lost):
+        with temporary_settings({PREFECT_API_URL: api}):
+            if ends == "COMPLETED":
+                assert evaluate(data, model=model, **given).n_fits == 3
+            else:
+                with pytest.raises(EvaluationError, match=r"^3 of 3 fits failed"):
+                    evaluate(data, model=model, **given)
+        assert lost.is_set()
 
 
 def test_a_flow_that_is_to_be_tried_again_ends_with_its_sentence(prefect_home: Home, data: str) -> None:

@@ -368,3 +368,12 @@ def test_the_folders_of_one_repeat_are_counted(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("evenfold.manifests.anywhere.joining.MOST_PARTS", 3)
     with pytest.raises(SplitError, match="4 folds make as many folders"):
         partition(stored, rows, tmp_path / "more")
+
+
+def test_a_table_without_rows_is_told_as_in_memory(tmp_path: Path) -> None:
+    """One sentence, whatever reads the rows."""
+    table = pa.table({"id": pa.array([], pa.int64()), "y": pa.array([], pa.float64())})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    for room in ({}, {"engine": "duckdb", "memory": "1MB", "to": tmp_path / "splits"}):
+        with pytest.raises(SplitError, match=r" has 0 rows; 1 is needed at least, and 2 to split\.$"):
+            decide({"columns": {"key": "id", "target": "y"}}, tmp_path / "rows.parquet", **room)

@@ -50,6 +50,14 @@ def test_positions_come_back_as_the_same_split(tool: Any, key: str | None, tmp_p
     assert (back.spec.strategy, back.split_id) == ("Predefined", manifest.split_id)
 
 
+@pytest.mark.parametrize("tool", POSITIONAL)
+def test_positions_tell_how_many_rows_were_locked(tool: Any, tmp_path: Path) -> None:
+    """They are on no side of the splits, and nothing in the file says that a tool may not train on them."""
+    manifest = split(visits(), holdout=0.2)
+    made = export(manifest, tool, tmp_path / POSITIONAL[tool], visits())
+    assert "seed, and the lock of 60 rows, which are on no side; the positions" in made.note
+
+
 @pytest.mark.parametrize("strategy", ["Repeated", "ForwardChaining", "ShuffleSplit"])
 @pytest.mark.parametrize("tool", POSITIONAL)
 def test_positions_of_repeats_pairs_and_shuffles_keep_their_sides(tool: Any, strategy: str, tmp_path: Path) -> None:

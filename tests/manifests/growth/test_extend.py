@@ -315,8 +315,10 @@ def test_a_batch_with_known_rows_is_refused() -> None:
         extend(decide(PLAIN, arrivals(50)), arrivals(20, start=40), batch=True)
     with pytest.raises(SplitError, match=r"20 of 31 rows of the batch are in the manifest already \(first key 120\)"):
         extend(decide(PLAIN, arrivals(20, start=40)), arrivals(31, start=29), batch=True)
-    with pytest.raises(SplitError, match=r"1 of 31 rows of the batch are in the manifest already \(first key 0\)"):
+    with pytest.raises(SplitError, match=r"1 of 31 rows of the batch is in the manifest already \(first key 0\)"):
         extend(decide(PLAIN, arrivals(50)), pd.concat([arrivals(30, start=50), arrivals(1)]), batch=True)
+    with pytest.raises(SplitError, match=r"^1 of 1 row of the batch is in the manifest already \(first key 0\)"):
+        extend(decide(PLAIN, arrivals(50)), arrivals(1), batch=True)
 
 
 @pytest.mark.parametrize("column", ["g", "label", "id"])
