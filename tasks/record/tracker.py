@@ -12,14 +12,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache, cached_property, partial
-from importlib.metadata import version
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.splitters.deployed import is_deployed
-from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -30,7 +28,7 @@ from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
 from .artifacts import artifacts_of, placed
 from .entries import PARTIAL, Entry, Judged, KeptModel, Point, allowed, news
-from .models.stored_models import keep_stored, load_skops, load_stored, signature_of
+from .models.stored_models import keep_stored, load_skops, load_stored, requirements, signature_of
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Param, RunTag
@@ -387,20 +385,3 @@ def keep_model_of(tracker: Tracker, run_id: str, kept: KeptModel | None, estimat
     made, types = load_final(kept.file)
     tracker.keep_model(run_id, made, types, requirements(estimator))
     tracker.client.set_tag(run_id, KEPT, kept.key)
-
-
-def requirements(estimator: str) -> list[str]:
-    """Return what must be installed to load a model, with exact versions."""
-    known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
-    of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
-    names = dict.fromkeys([*known, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
-    return [f"{name}=={installed}" for name in names if (installed := _installed(name))]
-
-
-@cache
-def _installed(name: str) -> str | None:
-    """Return the version of a package, which a process that has it goes on with; None where there is none."""
-    try:
-        return version(name)
-    except ModuleNotFoundError:
-        return None

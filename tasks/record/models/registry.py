@@ -23,7 +23,7 @@ from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels,
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags, unless_usual
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.recorders import write_failure
-from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
+from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, tracker_of
 from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -32,7 +32,7 @@ from evenfold.tasks.steps.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag
-from .stored_models import location_of, typical_row
+from .stored_models import location_of, requirements, typical_row
 from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
 if TYPE_CHECKING:
