@@ -242,7 +242,7 @@ def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:
 def _frame_in(file: str | Path) -> pd.DataFrame:
     # pandas would make a data set of the file first, which takes as long as to read the predictions of a fold.
     with parquet.ParquetFile(file) as opened:
-        return opened.read().to_pandas()
+        return pd.DataFrame(opened.read().to_pandas())
 
 
 @step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)
