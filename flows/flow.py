@@ -24,7 +24,7 @@ from evenfold.manifests import SplitSpec, explain
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters
 from evenfold.tasks.results.block import use_named_store
-from evenfold.tasks.runtime.files import asking, room
+from evenfold.tasks.runtime.files import asking, needed, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guarded
 from evenfold.tasks.runtime.runners import task_runner
@@ -32,6 +32,7 @@ from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server, one_a
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.settings import (
     PREFECT_API_URL,
@@ -261,12 +262,16 @@ class Flow(prefect.Flow[P, R]):
         given = self._named(args, kwargs)
         home = Home.here()
         # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
-        with asking(given["data"], home) if "data" in given else contextlib.nullcontext(None) as path:
+        with asking(given["data"], home, accepted=False) if "data" in given else contextlib.nullcontext() as path:
             parameters = self.read(given if path is None else given | {"data": path})
             if FlowRunContext.get() is not None or return_state:  # as any flow
                 as_any: Any = super().__call__
-                return as_any(return_state=return_state, wait_for=wait_for, **parameters)
+                answer = as_any(return_state=return_state, wait_for=wait_for, **parameters)
+                if not isinstance(answer, State) or answer.is_completed():
+                    needed(given.get("data"))
+                return answer
             self.check(**parameters)
+            needed(given.get("data"))
         token = _CHECKED.set(True)
         try:
             if parameters.get("engine") == "plain":

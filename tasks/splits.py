@@ -125,7 +125,7 @@ def name_of(data: Any) -> str:
 def _planned(
     data: Any, spec: Any = None, *, data_engine: DataEngine = "auto", memory: Memory = None, **columns: Any
 ) -> Plan:
-    with asking(data, Home.here()) as named:
+    with asking(data, Home.here(), accepted=False) as named:
         path = from_anywhere(named)
         asked = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
         return plan_of(asked, path, data_engine, memory)

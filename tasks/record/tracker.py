@@ -108,12 +108,24 @@ class Tracker:
         """
         with locked(self.home.locks, f"record/{self.home.tracking_uri}/{entry.key}"):
             run_id = self.begin(entry, parent)
-            try:
-                yield run_id
-            except BaseException as error:
-                self.fail(run_id, str(error))
-                raise
-            self.finish(run_id)
+            with self._killed_by_signals(run_id):
+                try:
+                    yield run_id
+                except Exception as error:
+                    self.fail(run_id, str(error))
+                    raise
+                self.finish(run_id)
+
+    @contextmanager
+    def _killed_by_signals(self, run_id: str) -> Iterator[None]:
+        """Mark a run as KILLED where what interrupts the block is no failure, as in a run that Prefect cancels."""
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            self.finish(run_id, "KILLED")
+            raise
 
     def begin(self, entry: Entry, parent: str | None = None) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
@@ -123,7 +135,8 @@ class Tracker:
             run, known = self._open(entry, parent)
             run_id = str(run.info.run_id)
             _UNDER_WAY[run_id] = self
-            self._fill(run, entry, known)
+            with self._killed_by_signals(run_id):
+                self._fill(run, entry, known)
             return run_id
 
     def fail(self, run_id: str, reason: str) -> None:

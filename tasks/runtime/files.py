@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import time
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,12 +22,11 @@ from evenfold.manifests.tables.addresses import from_everywhere, is_address
 from evenfold.splitters import SplitError
 
 from .home import Home
-from .shared import Lock
 
-# Of threads. Between processes moments are left: before the deletion, and where two write one new frame at once.
-_NAMING = Lock()
-TICK_SECONDS = 0.1  # the clocks of file systems tick far more often
-Named = dict[int, tuple[Any, Path, int | None]]  # frames by id, their files, and when these were written here
+if sys.platform != "win32":  # where every file of a frame stays
+    import fcntl
+
+MOST_HELD = 200  # files of frames in one block, for a process may open a thousand
 _ONCE: ContextVar[Named | None] = ContextVar("evenfold_named_once", default=None)
 
 
@@ -103,111 +103,190 @@ def data_reference(data: Any, home: Home) -> str:
 
     A file that is there already is not written again, nor does its time of writing move: what was kept of it counts.
     """
-    return str(data) if isinstance(data, (str, Path)) else _named(data, home)[0]
-
-
-def _named(frame: Any, home: Home) -> tuple[str, int | None]:
-    """Return the path of a frame's file, and if it was written here when its entry was changed.
-
-    Threads wait for one another only while they look whether it is there, and put it there.
-    """
+    if isinstance(data, (str, Path)):
+        return str(data)
     once = _ONCE.get()
-    known = once.get(id(frame)) if once else None
-    if known is not None and known[1].parent == home.data and known[1].exists():
-        return str(known[1]), None
-    content, written = parquet_bytes(read_table(frame).replace_schema_metadata(None)), list[int | None]()
-
-    def put(aside: Path, path: Path) -> None:
-        with _NAMING.held():  # else two that both find it new would each take it for their own
-            try:
-                _claim(path)
-                aside.unlink()
-            except FileNotFoundError:
-                os.replace(aside, path)
-                written.append(_changed(path))
-
-    path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
-    try:
-        with _NAMING.held():
-            _claim(path)  # somebody else's, who leaves it to us by this
-    except FileNotFoundError:
-        home.make()
-        write_aside(path, lambda aside: aside.write_bytes(content), put)
-    changed = next(iter(written), None)
+    known = next((use for use in once or () if use.frame is data), None)
+    if known is not None and known.path.parent == home.data and known.path.exists():
+        return str(known.path)
+    content = parquet_bytes(read_table(data).replace_schema_metadata(None))
+    use = _placed(home, f"{hashlib.sha256(content).hexdigest()[:32]}.parquet", content)
+    if once is None or len(once) >= MOST_HELD:
+        use.end(needed=True)
     if once is not None:
-        once[id(frame)] = frame, path, changed  # with the frame itself, so that its id is no other's
-    return str(path), changed
+        use.frame = data  # itself, so that it is found again
+        once.append(use)
+    return str(use.path)
+
+
+@dataclass
+class _Use:
+    """A file of a frame that nobody may need yet, held through its mark: who holds it last and needs it not removes it.
+
+    Whoever dies holds nothing any more. What has no mark is needed, and stays.
+    """
+
+    path: Path
+    hold: int | None = None  # the mark, open and locked together with whoever else uses the file; None: it stays
+    frame: Any = None
+    process: int = field(default_factory=os.getpid)
+
+    def end(self, needed: bool = False, leave: bool = False) -> None:
+        """Hold the file no longer: where nobody else does, it is removed, unless ``needed``, or left to who is next."""
+        hold, self.hold = self.hold, None
+        if hold is None:
+            return
+        try:
+            with suppress(OSError):  # others hold it, or it is needed
+                if needed:
+                    _mark(self.path).unlink()
+                elif sys.platform != "win32" and not leave and self.process == os.getpid():
+                    # Not in a fork that leaves the block, which has not entered it.
+                    fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if _is_of(_mark(self.path), hold):
+                        self.path.unlink(missing_ok=True)
+                        _mark(self.path).unlink()
+        finally:
+            os.close(hold)
+
+
+def _mark(path: Path) -> Path:
+    return path.with_suffix(".new")
+
+
+def _is_of(path: Path, opened: int) -> bool:
+    """Return whether a file that is open is still the one that lies there."""
+    try:
+        return os.path.samestat(os.fstat(opened), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _stays(path: Path) -> bool:
+    """Return whether a frame's file is there for good: the same before and after it had no mark."""
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _mark(path).exists() and _is_of(path, opened)
+    finally:
+        os.close(opened)
+
+
+def _placed(home: Home, name: str, content: memoryview) -> _Use:
+    """Return the file of a frame, written where it is not there; held until it is needed.
+
+    The mark comes before the file and goes after it: without a mark, a file that is there is needed.
+    """
+    path = home.data / name
+    while not _stays(path):
+        home.make()
+        home.data.mkdir(exist_ok=True)
+        hold, first = _held(_mark(path))
+        if hold is None or _is_of(_mark(path), hold):
+            use, there = _Use(path, hold), path.exists()
+            try:
+                if not there:
+                    write_aside(path, lambda aside: aside.write_bytes(content))
+            except BaseException:
+                use.end()
+                raise
+            if there and first:  # it was written, and needed, since we looked
+                use.end(needed=True)
+            return use
+        os.close(hold)  # its mark went while we waited
+    return _Use(path)
+
+
+def _held(mark: Path) -> tuple[int | None, bool]:
+    """Return a mark, open and locked together with others, and whether it was made; None where nothing locks."""
+    if sys.platform == "win32":
+        return None, False
+    try:
+        hold, first = os.open(mark, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600), True
+    except FileExistsError:
+        try:
+            hold, first = os.open(mark, os.O_RDONLY), False
+        except FileNotFoundError:  # it went meanwhile
+            return _held(mark)
+    try:
+        fcntl.flock(hold, fcntl.LOCK_SH)
+    except OSError:  # a file system without locks
+        os.close(hold)
+        mark.unlink(missing_ok=True)
+        return None, False
+    return hold, first
+
+
+class Named(list[_Use]):
+    """The frames that are named inside a block, with their files."""
+
+    def __init__(self) -> None:
+        self._waited_for: set[Any] = set()
+
+    def end(self, leave: bool = False) -> None:
+        """Hold none of the files any longer, where nothing is waited for."""
+        with suppress(IndexError):  # two futures may be done at once
+            while not self._waited_for:
+                self.pop().end(leave=leave)
+
+    def end_after(self, futures: Iterable[Any]) -> None:
+        """Hold the files until every future is done, which are those of task runs that begin in the block."""
+        waited = list(futures)
+        self._waited_for = {future.task_run_id for future in waited}
+        with suppress(Exception):  # of a server that has to be asked; the files stay
+            for future in waited:
+                future.add_done_callback(self._end_with)
+
+    def _end_with(self, future: Any) -> None:
+        self._waited_for.discard(future.task_run_id)
+        self.end()
 
 
 @contextmanager
-def naming_once() -> Iterator[Named]:
+def naming_once(leave: bool = False) -> Iterator[Named]:
     """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file.
 
-    Where the outermost block fails, nothing is left of the files written in it, as after ``asking``. It yields these,
-    to ``forget`` where what was begun in it fails without an error there.
+    When the outermost block ends, files that nothing has ``needed`` and nobody else uses are removed; ``leave``: only
+    where it fails.
     """
-    once = _ONCE.get()
-    named: Named = {}
+    once, named, well = _ONCE.get(), Named(), False
     token = _ONCE.set(named if once is None else once)
     try:
         yield named
-    except BaseException:
-        forget(written_in(named))
-        raise
+        well = True
     finally:
         _ONCE.reset(token)
+        named.end(leave=leave and well)
 
 
-def written_in(named: Named) -> list[tuple[Path, int | None]]:
-    """Return the files in ``named``, without the frames, which nobody is to hold because of them."""
-    return [(path, written) for _, path, written in list(named.values())]  # a task's thread may add to them
-
-
-def forget(files: list[tuple[Path, int | None]]) -> None:
-    """Remove the files of frames that were written for what has failed, where nobody else has named them since."""
-    for path, written in files:
-        _take_back(path, written)
+def needed(*values: object) -> None:
+    """Say that what has succeeded needs the files of these frames, or at these paths: they stay."""
+    paths = {Path(value) for value in values if isinstance(value, (str, Path))}
+    named = {use.path for use in list(_ONCE.get() or ()) if any(use.frame is value for value in values)}
+    data = Home.here().data
+    for path in named | {path for path in paths if path.parent == data}:  # which a flow has named for the task
+        with suppress(OSError):
+            _mark(path).unlink(missing_ok=True)
 
 
 @contextmanager
-def asking(data: Any, home: Home) -> Iterator[str]:
+def asking(data: Any, home: Home, accepted: bool = True) -> Iterator[str]:
     """Yield a path that names ``data``; where the block refuses them, nothing is left of a frame's file.
 
-    Unless somebody else has named the same frame meanwhile: by its content the file is theirs too.
+    Unless somebody else needs or uses the same frame: by its content the file is theirs too. ``accepted``: what does
+    not refuse them needs them.
     """
     made = [folder for folder in (home.data, home.path, *home.path.parents) if not folder.exists()]
-    path, written = (str(data), None) if isinstance(data, (str, Path)) else _named(data, home)
     try:
-        yield path
+        with naming_once():
+            path = data_reference(data, home)
+            yield path
+            if accepted:
+                needed(data, path)
     except BaseException:
-        _take_back(Path(path), written)
         with suppress(OSError):  # others may have written there meanwhile
             for folder in made:
                 folder.rmdir()
         raise
-
-
-def _take_back(path: Path, written: int | None) -> None:
-    """Remove a frame's file that was written here, where nobody else has named it since."""
-    with _NAMING.held():
-        if written is not None and _changed(path) == written:
-            path.unlink(missing_ok=True)
-
-
-def _claim(path: Path) -> None:
-    """Move when the file's entry, not its content, was last changed; raises FileNotFoundError where there is none.
-
-    That time moves when a file is touched or renamed, but not when it is read, as its maker does.
-    """
-    before, until = path.stat(), time.monotonic() + TICK_SECONDS
-    while path.stat().st_ctime_ns == before.st_ctime_ns and time.monotonic() < until:
-        try:
-            os.utime(path, ns=(time.time_ns(), before.st_mtime_ns))
-        except PermissionError:  # another user's, who alone may take it back
-            return
-
-
-def _changed(path: str | Path) -> int | None:
-    with suppress(OSError):
-        return os.stat(path).st_ctime_ns
-    return None

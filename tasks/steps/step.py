@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from types import ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
@@ -22,7 +22,7 @@ from evenfold.splitters import EvenfoldError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.results.trusted import ResultFolder, check_record
-from evenfold.tasks.runtime.files import Named, forget, naming_once, write_aside, written_in
+from evenfold.tasks.runtime.files import Named, naming_once, needed, write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import FileLocks
 from evenfold.tasks.runtime.progress import log
@@ -60,13 +60,17 @@ class ByContent(CachePolicy):
     ) -> str | None:
         """Return the key of these inputs; None, which is never kept, where they are bad: the task then says why."""
         assert self.key_of is not None
-        try:
-            key = self.key_of(**inputs)
-        except EvenfoldError:
-            return None
-        if key is not None:
-            ready(key) if _chosen(task_ctx.task) is None else _drop_damaged(task_ctx.result_store.result_storage, key)
-        return key
+        with naming_once(leave=True):  # to the run itself
+            try:
+                key = self.key_of(**inputs)
+            except EvenfoldError:
+                return None
+            if key is not None and _chosen(task_ctx.task) is not None:
+                _drop_damaged(task_ctx.result_store.result_storage, key)
+            elif key is None or ready(key) is None:
+                return key
+            needed(*inputs.values())  # by what is kept, with which the run may end
+            return key
 
 
 def _chosen(task: Task[..., Any]) -> Any:
@@ -215,47 +219,35 @@ class Step(Task[P, R]):
             Raises EvaluationError where a task that it waits for has failed: Prefect answers None there.
             """
             halt_where_stopping()
-            with self._run_as(args, kwargs) as named:
+            with self._run_as(args, kwargs):
                 answer = super().__call__(*args, **kwargs)
                 if answer is None and not _may_be_none(self.fn):
                     raise EvaluationError(
                         f"`{self.fn.__name__}` did not run: a task that it waits for has failed; see its state."
                     )
-            _forget_if_failed(answer, written_in(named))
-            return answer
+                return answer
 
         def submit(self, *args: Any, **kwargs: Any) -> Any:
             """Submit the task; see ``prefect.Task.submit``."""
             halt_where_stopping()
             with self._run_as(args, kwargs) as named:
                 answer = super().submit(*args, **kwargs)
-            if named and not isinstance(answer, State):
-                answer.add_done_callback(partial(_forget_when_done, written_in(named)))
-            else:
-                _forget_if_failed(answer, written_in(named))
-            return answer
+                named.end_after([] if isinstance(answer, State) else [answer])
+                return answer
 
         def map(self, *args: Any, **kwargs: Any) -> Any:
             """Map the task; see ``prefect.Task.map``."""
-            with self._run_as(args, kwargs):
-                return super().map(*args, **kwargs)
+            with self._run_as(args, kwargs) as named:
+                answer = super().map(*args, **kwargs)
+                named.end_after(
+                    [] if kwargs.get("deferred") else [each for each in answer if not isinstance(each, State)]
+                )
+                return answer
 
     def __reduce__(self) -> Any:
         # A worker process has the function already, under the name of this task; what it lacks are the settings.
         state = {name: value for name, value in vars(self).items() if name not in ("fn", "key_of", "run_tags")}
         return _arrived, (sys.modules[self.__module__], self.fn.__name__, state, travelling())
-
-
-def _forget_if_failed(answer: object, files: list[Any]) -> None:
-    """Leave no file of a frame where a task run that is over has failed, or did not begin: its state alone tells."""
-    if isinstance(answer, State) and not answer.is_completed():
-        forget(files)
-
-
-def _forget_when_done(files: list[Any], future: Any) -> None:
-    with contextlib.suppress(Exception):  # of a pool that broke; whoever asks for the result is told
-        future.wait()  # which has nothing to wait for, and lets the future know its last state
-        _forget_if_failed(future.state, files)
 
 
 def _may_be_none(fn: Callable[..., object]) -> bool:
@@ -290,7 +282,8 @@ class _Named(TaskRunNameCallbackWithParameters):
     run_name: Callable[..., str] | None
 
     def __call__(self, parameters: dict[str, Any]) -> str:
-        return _or(self.otherwise, self.run_name, parameters)
+        with naming_once(leave=True):  # to the run itself
+            return _or(self.otherwise, self.run_name, parameters)
 
 
 def _or(otherwise: R, function: Callable[..., R] | None, parameters: Mapping[str, object]) -> R:
@@ -320,6 +313,7 @@ def _kept(fn: Callable[P, R]) -> Callable[P, R]:
         started = time.monotonic()
         with at_work_on(_task_run()), naming_once():
             value = fn(*args, **kwargs)
+            needed(*args, *kwargs.values())
         key = _key_of_run(fn)
         if key is not None and isinstance(value, Outcome):
             results_of(Home.here()).keep(key, value)

@@ -11,8 +11,11 @@ import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, extend, split
 from evenfold.tasks.runtime.files import data_reference
-from prefect import flow, unmapped
+from prefect import flow, task, unmapped
+from prefect.task_runners import ProcessPoolTaskRunner
 from small import small
+
+from evenfold import flows
 
 READ: list[int] = []
 FOLDS: dict[str, Any] = {"key": "id", "strategy": "KFold", "n_splits": 3}
@@ -114,6 +117,63 @@ def test_of_splits_of_one_frame_the_first_to_fail_leaves_it_to_the_others(prefec
     failed, made = (each.result(raise_on_failure=False) for each in mine())
     assert isinstance(failed, SplitError)
     assert Path(made.data).exists()
+
+
+@task
+def loaded() -> pd.DataFrame:
+    return small(60)
+
+
+@flow
+def of_a_future() -> list[Any]:
+    return [split.submit(loaded.submit(), target="y", **TOO_MANY)]  # type: ignore[arg-type]
+
+
+@flow
+def mapped() -> list[Any]:
+    return list(split.map([small(60), small(61)], target="y", **TOO_MANY))  # type: ignore[arg-type]
+
+
+@flow
+def mapped_over_folds() -> list[Any]:
+    return list(split.map(unmapped(small(60)), target="y", key="id", strategy="KFold", n_splits=[100, 200]))  # type: ignore[arg-type]
+
+
+@flow(task_runner=ProcessPoolTaskRunner(max_workers=1))
+def in_a_pool() -> list[Any]:
+    return [
+        split.submit(small(60), target="y", **TOO_MANY),
+        split.submit(loaded.submit(), target="y", **TOO_MANY),  # type: ignore[arg-type]
+    ]
+
+
+@pytest.mark.parametrize("mine", [of_a_future, mapped, mapped_over_folds, in_a_pool], ids=lambda mine: mine.name)
+def test_a_submitted_split_that_fails_leaves_nothing_of_a_frame_however_it_got_it(
+    mine: Any, prefect_home: Home
+) -> None:
+    for state in mine(return_state=True).result(raise_on_failure=False):
+        assert isinstance(state.result(raise_on_failure=False), SplitError)
+    assert not list(prefect_home.data.glob("*"))
+
+
+def test_a_flow_that_tells_by_its_state_that_it_failed_leaves_nothing_of_a_frame(prefect_home: Home) -> None:
+    """As one that raises."""
+    state = flows.split(small(60), target="y", **TOO_MANY, return_state=True)
+    assert isinstance(state.result(raise_on_failure=False), SplitError)
+    assert not list(prefect_home.data.glob("*"))
+
+
+@pytest.mark.parametrize("by_state", [False, True])
+def test_a_split_that_was_made_keeps_its_frame_though_the_flow_failed_later(by_state: bool, prefect_home: Home) -> None:
+    """Its manifest is kept, recorded and found again, and names the file."""
+    model = {"estimator": "sklearn.svm:SVR", "params": {"C": -1.0}}
+
+    @flow
+    def mine() -> Any:
+        return flows.evaluate(small(60), target="y", **FOLDS, model=model, return_state=by_state)
+
+    assert mine(return_state=True).is_failed()
+    assert len(list(prefect_home.splits.glob("*/1.0"))) == len(list(prefect_home.data.glob("*"))) == 1
 
 
 def test_a_refused_extension_leaves_nothing_of_a_frame(home: Home, tmp_path: Path) -> None:

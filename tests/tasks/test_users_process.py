@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import multiprocessing
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -122,6 +123,33 @@ def test_of_two_threads_that_name_one_frame_neither_takes_it_from_the_other(home
             (path,) = set(threads.map(name, [True, False]))
         assert Path(path).exists()
     assert not list(home.data.glob(".writing-*"))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_of_two_processes_that_name_one_new_frame_at_once_neither_takes_it_from_the_other(home: Home) -> None:
+    """A few in a thousand times they write it at the very same moment, and then one is refused."""
+    processes = multiprocessing.get_context("fork")
+    begin, ended = processes.Barrier(2), processes.Barrier(2)
+
+    def name(refused: bool) -> None:
+        lost = 0
+        for i in range(400):
+            frame = ROWS.assign(a=float(i))
+            begin.wait(60)
+            with contextlib.suppress(ZeroDivisionError), asking(frame, home) as path:
+                if refused:
+                    raise ZeroDivisionError
+            ended.wait(60)
+            lost += not refused and not Path(path).exists()
+        os._exit(bool(lost))  # Prefect's own fails at the end of a fork, if it has sent events before
+
+    both = [processes.Process(target=name, args=(refused,)) for refused in (True, False)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert {file.suffix for file in home.data.iterdir()} == {".parquet"}
 
 
 def test_a_frame_that_is_named_again_is_no_other_frame(home: Home) -> None:

@@ -105,8 +105,11 @@ def test_only_what_a_flow_has_started_ends_with_its_process(how: str, stay: set[
         assert not {started["before"], started["apart"]} & {pid for pid, _ in orphans()}
 
 
+FRAME = pd.DataFrame({"id": range(12), "y": range(12)})
+
+
 def _take_part(home: Home) -> None:
-    with guarded(), flow._quiet(), limits.unlogged(), files.asking("rows.csv", home):
+    with guarded(), flow._quiet(), limits.unlogged(), files.asking(FRAME, home):
         pass
     os._exit(0)  # Prefect's own fails at the end of a fork, if it has sent events before
 
@@ -115,7 +118,7 @@ def _take_part(home: Home) -> None:
 def test_a_fork_waits_for_no_thread_that_it_does_not_have(home: Home) -> None:
     """It inherits locks as they are, held by threads of the process that it was forked from."""
     child = multiprocessing.get_context("fork").Process(target=_take_part, args=(home,))
-    with orphans_module._COUNTING, files._NAMING.held():
+    with orphans_module._COUNTING, files.asking(FRAME, home):
         child.start()
         child.join(20)
     child.kill()
@@ -125,8 +128,7 @@ def test_a_fork_waits_for_no_thread_that_it_does_not_have(home: Home) -> None:
 
 def test_a_flow_leaves_no_mark_in_the_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor where it fails; a mark that the process was started with is there again."""
-    frame = pd.DataFrame({"id": range(12), "y": range(12)})
-    flows.split(frame, key="id", target="y", strategy="KFold", n_splits=3, name="rows", engine="plain")
+    flows.split(FRAME, key="id", target="y", strategy="KFold", n_splits=3, name="rows", engine="plain")
     assert MARK not in os.environ
     monkeypatch.setenv(MARK, "1-1")
     with contextlib.suppress(ZeroDivisionError), guarded():
