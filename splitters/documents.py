@@ -7,6 +7,7 @@ from typing import Any
 
 DEEPEST = 50
 MOST_VALUES = 1_000_000
+PLAIN = {str, int, float, bool, type(None)}  # most values: whether another is a mapping takes ten times as long to ask
 TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
 
 
@@ -54,21 +55,25 @@ def require_bounded(values: Any, most: int | None = None) -> None:
 
     What walks through values calls itself for each level, and a list may hold another a thousand times.
     """
-    level, depth, seen = [values], 0, 0
-    while level:
-        seen += len(level)
+    level, count, depth, seen = [(values, 1)], 1, 0, 0
+    while count:
+        seen += count
         if depth > DEEPEST:
             raise ValueError(TOO_DEEP)
         if most is not None and seen > most:
             raise ValueError(f"there are more than {most:,} values; keep long lists in a table")
-        depth, level = depth + 1, _below(level, None if most is None else most + 1)
+        depth, (level, count) = depth + 1, _below(level)
 
 
-def _below(level: list[Any], most: int | None) -> list[Any]:
-    values: list[Any] = []
-    for value in level:
-        if isinstance(value, (Mapping, list, tuple)):
-            values += value.values() if isinstance(value, Mapping) else value
-        if most is not None and len(values) > most:
-            break
-    return values
+def _below(level: list[tuple[Any, int]]) -> tuple[list[tuple[Any, int]], int]:
+    """Return what values hold that may hold others, each once with how often it is there, and how many they hold."""
+    held, count = dict[int, tuple[Any, int]](), 0
+    for value, times in level:
+        if not isinstance(value, (Mapping, list, tuple)):
+            continue
+        inside = value.values() if isinstance(value, Mapping) else value
+        count += times * len(inside)
+        for each in inside:
+            if type(each) not in PLAIN:
+                held[id(each)] = each, times + held.get(id(each), (each, 0))[1]
+    return list(held.values()), count

@@ -32,3 +32,20 @@ def test_a_short_text_cannot_stand_for_a_million_values() -> None:
         require_bounded([[0], 0], most=3)
     with pytest.raises(ValueError, match="there are more than 1,000,000 values; keep long lists in a table"):
         read_document("\n".join(lists))
+
+
+def test_values_are_counted_as_often_as_they_stand_and_looked_through_once() -> None:
+    """Forty levels of a list that holds the one below twice would be 2**40 values to go through."""
+    shared = [1, 2]
+    values = {"a": shared, "b": [shared, shared, (shared,)]}
+    require_bounded(values, most=15)
+    with pytest.raises(ValueError, match="there are more than 14 values"):
+        require_bounded(values, most=14)
+    pair: list[object] = []
+    for _ in range(40):
+        pair = [pair, pair]
+    require_bounded(pair)
+    for _ in range(11):
+        pair = [1, pair]
+    with pytest.raises(ValueError, match="nested more than 50 deep"):
+        require_bounded(pair)
