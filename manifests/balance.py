@@ -203,7 +203,8 @@ def worst_share(overall: Figures, places: list[Figures]) -> float:
     """Return the largest difference of a place's share of a class, or of its distribution, from that of all rows."""
     if "shares" not in overall:
         return max(place.get("ks") or 0.0 for place in places)
-    return max(float(np.abs(np.subtract(place["shares"], overall["shares"])).max()) for place in places)
+    gaps = [np.abs(np.subtract(place["shares"], overall["shares"])).max() for place in places if "shares" in place]
+    return max(map(float, gaps), default=0.0)
 
 
 def _distribution(
@@ -230,9 +231,9 @@ def _distribution(
 def shared_out(
     levels: Sequence[object], everywhere: NDArray[np.int64], counts: Sequence[NDArray[np.int64]]
 ) -> Distributed:
-    """Return the shares of the levels that there are, by name: of all rows, and of those of each place."""
+    """Return the shares of the levels that there are, by name: of all rows, and of each place; none of an empty one."""
     order = np.argsort(np.array([str(level) for level in levels]))
     order = order[everywhere[order] > 0]
     classes = [str(levels[level]) for level in order]
     whole: Figures = {"classes": classes, "shares": (everywhere[order] / everywhere.sum()).tolist()}
-    return whole, [{"shares": (count[order] / max(count[order].sum(), 1)).tolist()} for count in counts]
+    return whole, [{"shares": (count[order] / count.sum()).tolist()} if count.any() else {} for count in counts]

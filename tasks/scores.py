@@ -38,6 +38,7 @@ from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Out
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
+from pyarrow import parquet
 
 from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
 from .parameters import Intervals, Level
@@ -235,7 +236,13 @@ def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
 
 def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:
     """Return the tables in Parquet files as one."""
-    return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+    return pd.concat([_frame_in(file) for file in files], ignore_index=True)
+
+
+def _frame_in(file: str | Path) -> pd.DataFrame:
+    # pandas would make a data set of the file first, which takes as long as to read the predictions of a fold.
+    with parquet.ParquetFile(file) as opened:
+        return pd.DataFrame(opened.read().to_pandas())
 
 
 @step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)

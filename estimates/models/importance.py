@@ -90,9 +90,9 @@ def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
     Empty where no fold has any. The folds share rows to train on, so their spread is no interval.
     """
     measured = pd.DataFrame([score.importance for score in scores if score.importance])
-    about = {"mean": "mean", "sd": "std", "least": "min", "most": "max", "folds": "count"}
-    if measured.empty:
-        return pd.DataFrame(columns=["feature", *about])
-    table = measured.agg(list(about.values())).T.set_axis(list(about), axis=1)
-    table = table.rename_axis("feature").reset_index().astype({"folds": int})
+    rows = [
+        (name, column.mean(), column.std(), column.min(), column.max(), int(column.count()))
+        for name, column in measured.items()
+    ]
+    table = pd.DataFrame(rows, columns=["feature", "mean", "sd", "least", "most", "folds"])
     return table.sort_values("mean", ascending=False, kind="stable", ignore_index=True)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from .busy import busy
 from .flags import Grouped
 
 looking = typer.Typer()
+MEANINGS = {-1: "never tested", -2: "locked", -3: "excluded"}
 
 
 @looking.command(cls=Grouped)
@@ -50,6 +51,7 @@ def show(
     with busy(f"reading {manifest}"), _folder(manifest) as folder:
         header = read_header(folder)
         prove_files(header, folder)
+        sizes = [] if as_json or header["counts"] else _sizes(folder)
         if report is not None:
             from evenfold.manifests import audit, measure, read_manifest, write_whole
             from evenfold.reports import Origin, report_html
@@ -62,7 +64,7 @@ def show(
     if as_json:
         out.print_json(data=header)
     else:
-        _print_look(out, header)
+        _print_look(out, header, sizes)
         if report is not None:
             out.print(f"  page: {report}")
 
@@ -93,7 +95,21 @@ def _folder(manifest: str) -> Iterator[Path]:
         yield path
 
 
-def _print_look(out: Any, header: Header) -> None:
+def _sizes(folder: Path) -> list[list[str]]:
+    """Return how many rows folds have that are too many for a header to count each: lines of the table of counts."""
+    from evenfold.manifests import StoredManifest
+    from evenfold.manifests.store.rows import codes_in_use, count_in
+
+    counts: dict[int, int] = {}
+    for part in StoredManifest(folder).members():
+        count_in(counts, codes_in_use(part)[:, 0])
+    rows = sorted(n for code, n in counts.items() if code >= 0)
+    spread = f"{rows[0]:,} to {rows[-1]:,}, median {rows[len(rows) // 2]:,}" if rows[0] < rows[-1] else f"{rows[0]:,}"
+    beside = [[MEANINGS[code], f"{n:,}"] for code, n in sorted(counts.items()) if code < 0]
+    return [*beside, [f"each of {len(rows):,}", spread]]
+
+
+def _print_look(out: Any, header: Header, sizes: Sequence[list[str]] = ()) -> None:
     from evenfold.estimates.results import in_percent
 
     from .console import lined_up
@@ -113,11 +129,11 @@ def _print_look(out: Any, header: Header) -> None:
         if header[name]:
             out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
     names = {part["code"]: part["name"] for part in header["parts"]}
-    meanings = {-1: "never tested", -2: "locked", -3: "excluded"} | names
+    meanings = MEANINGS | names
     if header["kind"] == "draws":
         meanings[0] = "may be drawn"
     counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
-    out.print("\n".join(lined_up([["fold or part", "rows"], *counts])), soft_wrap=True)
+    out.print("\n".join(lined_up([["fold or part", "rows"], *counts, *sizes])), soft_wrap=True)
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
         out.print(f"  rows that joined with each generation: {joined}")

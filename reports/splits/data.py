@@ -306,7 +306,8 @@ def _gap_of(target: Column | None, folds: NDArray[Any], tested: Positions) -> fl
         return max(fold["ks"] or 0.0 for fold in compared_with_all(target.values[tested], sets))
     counts = np.zeros((int(folds.max()) + 1, len(target.names)))
     np.add.at(counts, (folds, target.codes[tested]), 1)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    counts = counts[counts.any(axis=1)]
+    shares = counts / counts.sum(axis=1, keepdims=True)
     return float(np.abs(shares - counts.sum(axis=0) / counts.sum()).max())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -287,7 +288,7 @@ def _folds_table(report: BalanceReport, names: list[str]) -> Table:
             names[fold.split],
             number(fold.rows),
             *(number(getattr(fold, name)) for name in figures),
-            *(number(share, f"{share:.2%}") for share in (fold.shares or [])[: len(classes)]),
+            *(number(share, f"{share:.2%}") for share in (fold.shares or [nan] * len(classes))[: len(classes)]),
         ]
         for fold in folds
     ]

@@ -115,7 +115,8 @@ def list_evaluations(tracker: Tracker, split: SplitRef, split_run: str) -> None:
     if split_run.startswith("("):
         return
     asked = f"tags.`evenfold.split_run_id` = '{split_run}' and tags.`evenfold.record` = 'evaluation'"
-    runs = tracker.client.search_runs([tracker.experiment_id], asked, max_results=MOST_LISTED)
+    none_yet = split_run in tracker.made
+    runs = [] if none_yet else tracker.client.search_runs([tracker.experiment_id], asked, max_results=MOST_LISTED)
     rows = [
         (
             str(run.info.run_name),

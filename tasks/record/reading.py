@@ -73,7 +73,7 @@ def read_evaluation(run_id: str) -> Recorded:
     run_id = str(run.info.run_id)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            path = tracker.client.download_artifacts(run_id, "predictions.parquet", folder)
+            path = tracker.fetch(run_id, "predictions.parquet", Path(folder))
         except Exception:
             raise SplitError(
                 f"run {run_id} ({run.info.run_name}) kept no predictions.parquet; compare evaluations of folds."

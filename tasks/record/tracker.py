@@ -13,13 +13,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.splitters.deployed import is_deployed
-from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -28,8 +26,9 @@ from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
+from .artifacts import artifacts_of, placed
 from .entries import PARTIAL, Entry, Judged, KeptModel, Point, allowed, news
-from .models.stored_models import keep_stored, load_skops, load_stored, signature_of
+from .models.stored_models import keep_stored, load_skops, load_stored, requirements, signature_of
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Param, RunTag
@@ -75,7 +74,7 @@ class Tracker:
     def __init__(self, home: Home, experiment: str) -> None:
         self.home = home
         self.experiment = experiment
-        self._made: set[str] = set()
+        self.made: set[str] = set()  # runs that nobody has written to before
         home.make()
         from mlflow.tracking import MlflowClient
 
@@ -159,7 +158,7 @@ class Tracker:
 
     def _run_of(self, key: str) -> Any:
         runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
-        return runs[0] if runs else None
+        return placed(self.client, runs[0]) if runs else None
 
     def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
         """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
@@ -167,7 +166,9 @@ class Tracker:
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return None
         run_id = str(run.info.run_id)
-        held = {artifact.path.rpartition("/")[2] for artifact in self.client.list_artifacts(run_id, folder)}
+        held = {
+            artifact.path.rpartition("/")[2] for artifact in artifacts_of(self.client, run_id).list_artifacts(folder)
+        }
         return run_id if names <= held else None
 
     def runs_named(self, name: str) -> list[Any]:
@@ -190,13 +191,13 @@ class Tracker:
 
     def _open(self, entry: Entry, parent: str | None) -> tuple[Any, bool]:
         """Return the run that an entry names, RUNNING, and whether it was there before."""
-        run = None if parent in self._made else self._run_of(entry.key)
+        run = None if parent in self.made else self._run_of(entry.key)
         if run is None:
             own = {"mlflow.parentRunId": parent} if parent else {PROCESS: process_mark()}
             tags = {RUN_KEY: entry.key} | own | _cut(entry.tags)
             made = self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name)
-            self._made.add(made.info.run_id)
-            return made, False
+            self.made.add(made.info.run_id)
+            return placed(self.client, made), False
         run_id = run.info.run_id
         self.client.update_run(run_id, status="RUNNING", name=entry.name)
         # What an earlier attempt said of its failure holds no more.
@@ -206,7 +207,7 @@ class Tracker:
 
     def measured(self, run_id: str, values: Mapping[str, float]) -> None:
         """Log the metrics that the run does not hold yet; what it holds already is not said twice."""
-        run = self.client.get_run(run_id)
+        run = placed(self.client, self.client.get_run(run_id))
         known = {(name, 0): value for name, value in run.data.metrics.items()}
         points = {(allowed(name), 0): value for name, value in values.items()}
         self._log(run_id, news(points, known, run.info.start_time))
@@ -301,21 +302,23 @@ class Tracker:
         self.client.log_batch(run_id, tags=[RunTag(*tag) for tag in _cut(tags).items()])
 
     def keep(self, run_id: str, name: str, value: Any) -> None:
-        """Log ``value`` as a JSON artifact, or the file or folder that a Path names, or a page or picture as it is."""
+        """Log ``value`` as a JSON artifact, or the folder that a Path names, or a page, text or picture as it is."""
         if isinstance(value, Path):
-            log = self.client.log_artifacts if value.is_dir() else self.client.log_artifact
-            log(run_id, str(value), name)
-        elif name.endswith((".html", ".svg")):
-            self.client.log_text(run_id, value, name)
-        else:
-            self.client.log_text(run_id, json.dumps(value, indent=1, ensure_ascii=False, default=str), name)
+            artifacts_of(self.client, run_id).log_artifacts(str(value), name)
+            return
+        as_it_is = name.endswith((".html", ".svg", ".md"))
+        text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
+        self._put(run_id, name, lambda path: path.write_text(text, encoding="utf-8"))
 
     def keep_table(self, run_id: str, name: str, table: Any) -> None:
         """Log a pandas table as a Parquet artifact."""
+        self._put(run_id, name, lambda path: table.to_parquet(path, index=False))
+
+    def _put(self, run_id: str, name: str, write: Callable[[Path], object]) -> None:
+        place, _, file = name.rpartition("/")
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / name
-            table.to_parquet(path, index=False)
-            self.client.log_artifact(run_id, str(path))
+            write(Path(folder) / file)
+            artifacts_of(self.client, run_id).log_artifact(str(Path(folder) / file), place or None)
 
     def keep_model(
         self, run_id: str, model: Any, trusted: list[str], requirements: list[str], example: pd.DataFrame | None = None
@@ -342,7 +345,7 @@ class Tracker:
     def fetch(self, run_id: str, name: str, folder: Path) -> Path:
         """Download an artifact of a run into a folder, and return where it lies."""
         folder.mkdir(parents=True, exist_ok=True)
-        return Path(self.client.download_artifacts(run_id, name, str(folder)))
+        return Path(artifacts_of(self.client, run_id).download_artifacts(name, str(folder)))
 
     def reads(self, run_id: str, *inputs: DatasetInput) -> None:
         """Say which data and which split a run rests on."""
@@ -382,18 +385,3 @@ def keep_model_of(tracker: Tracker, run_id: str, kept: KeptModel | None, estimat
     made, types = load_final(kept.file)
     tracker.keep_model(run_id, made, types, requirements(estimator))
     tracker.client.set_tag(run_id, KEPT, kept.key)
-
-
-def requirements(estimator: str) -> list[str]:
-    """Return what must be installed to load a model, with exact versions."""
-    known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
-    of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
-    names = dict.fromkeys([*known, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
-    return [f"{name}=={version(name)}" for name in names if _installed(name)]
-
-
-def _installed(name: str) -> bool:
-    try:
-        return bool(version(name))
-    except ModuleNotFoundError:
-        return False

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from .shared import Lock
 # Prefect copies cache policies with their lock manager; what is held has to be found by every copy.
 _HELD: dict[str, tuple[str, FileLock]] = {}
 _GUARD = Lock()
+_TAKEN: ContextVar[list[tuple[str, str]] | None] = ContextVar("evenfold_taken", default=None)
 
 
 @contextmanager
@@ -31,6 +33,22 @@ def _lock_path(folder: Path, key: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     # Keys hold slashes, and names of files end at 255 bytes.
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.lock"
+
+
+@contextmanager
+def none_left_locked() -> Iterator[None]:
+    """Release what Prefect has locked inside the block when it ends: interrupted while it locks, it does not itself."""
+    taken: list[tuple[str, str]] = []
+    token = _TAKEN.set(taken)
+    try:
+        yield
+    finally:
+        _TAKEN.reset(token)
+        for name, holder in taken:
+            with _GUARD.held():
+                left = _HELD.pop(name)[1] if _HELD.get(name, ("",))[0] == holder else None
+            if left is not None:
+                left.release()
 
 
 @dataclass(frozen=True)
@@ -51,6 +69,9 @@ class FileLocks:
         if self.is_lock_holder(key, holder):
             return True
         lock = FileLock(self._path(key), thread_local=False, is_singleton=False)
+        taken = _TAKEN.get()
+        if taken is not None:
+            taken.append((self._name(key), holder))
         try:
             lock.acquire(timeout=-1 if acquire_timeout is None else acquire_timeout)
         except Timeout:

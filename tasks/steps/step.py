@@ -24,7 +24,7 @@ from evenfold.tasks.results.store import results_of
 from evenfold.tasks.results.trusted import ResultFolder, check_record
 from evenfold.tasks.runtime.files import Named, naming_once, needed, write_aside
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.locks import FileLocks
+from evenfold.tasks.runtime.locks import FileLocks, none_left_locked
 from evenfold.tasks.runtime.progress import log
 from evenfold.tasks.runtime.settings import travelling
 from evenfold.tasks.runtime.stopping import at_work_on, halt_where_stopping
@@ -202,14 +202,16 @@ class Step(Task[P, R]):
         the same step inside it, or another in the other order, would wait for ever. What is named by its content is
         right whatever becomes of that one; where it is to be undone by a hook, it stays part of it.
         """
-        alone = isinstance(self.cache_policy, ByContent) and not self.on_rollback_hooks
-        token = Transaction.__var__.set(None) if alone else None  # type: ignore[arg-type]
+        token = Transaction.__var__.set(None) if self._is_alone() else None  # type: ignore[arg-type]
         try:
             with naming_once() as named, self._tagged(args, _without(kwargs)):
                 yield named
         finally:
             if token is not None:
                 Transaction.__var__.reset(token)
+
+    def _is_alone(self) -> bool:
+        return isinstance(self.cache_policy, ByContent) and not self.on_rollback_hooks
 
     if not TYPE_CHECKING:  # their types are those of Prefect's own, which know the parameters
 
@@ -219,7 +221,8 @@ class Step(Task[P, R]):
             Raises EvaluationError where a task that it waits for has failed: Prefect answers None there.
             """
             halt_where_stopping()
-            with self._run_as(args, kwargs):
+            # Its time may be over while its transaction opens; what is part of another's is released with that one.
+            with self._run_as(args, kwargs), none_left_locked() if self._is_alone() else contextlib.nullcontext():
                 answer = super().__call__(*args, **kwargs)
                 if answer is None and not _may_be_none(self.fn):
                     raise EvaluationError(

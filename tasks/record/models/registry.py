@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pandas as pd
@@ -23,7 +23,7 @@ from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels,
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags, unless_usual
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.recorders import write_failure
-from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, requirements, tracker_of
+from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, tracker_of
 from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -32,8 +32,11 @@ from evenfold.tasks.steps.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag
-from .stored_models import location_of, typical_row
+from .stored_models import location_of, requirements, typical_row
 from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 OUTCOME = "retrain.json"
 # No two of them are ever on one version.
@@ -94,13 +97,14 @@ def open_retraining(
     tags = split_tags(split) | flow_run_tags() | {OPENED: opened}
     tags["evenfold.split_run_id"] = tracker.find(split_key(split)) or record_split.fn(split).run_id
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
-    return Opened(run_id=run_id, decision=_decided(tracker, run_id), opened=opened)
+    before = None if run_id in tracker.made else _decided(tracker.client.get_run(run_id))
+    return Opened(run_id=run_id, decision=before, opened=opened)
 
 
-def _decided(tracker: Tracker, run_id: str) -> Decision | None:
+def _decided(run: Run) -> Decision | None:
     """Return what a retraining decided before it was interrupted; what was written over is decided anew."""
     try:
-        return decision_in(tracker.client.get_run(run_id).data.tags, f"run {run_id}")
+        return decision_in(run.data.tags, f"run {run.info.run_id}")
     except SplitError as error:
         logging.getLogger("evenfold").warning("%s It is decided anew.", error)
         return None
@@ -162,7 +166,8 @@ def register_model(
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", [None, *split.splits()])
     tracker = tracker_of(split)
-    client, key = tracker.client, tracker.client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
+    client, run = tracker.client, tracker.client.get_run(run_id)
+    key = run.data.tags.get(RUN_KEY, run_id)
     if not any(registered.name == name for registered in client.search_registered_models(f"name = '{_quoted(name)}'")):
         client.create_registered_model(name, description="Retrained by evenfold.")
     known = [
@@ -176,7 +181,7 @@ def register_model(
         str(known[0].version)
         if known
         else _new_version(
-            tracker, run_id, name, recipe["estimator"], final, tags, typical_row(typed_features(split, work))
+            tracker, run, name, recipe["estimator"], final, tags, typical_row(typed_features(split, work))
         )
     )
     with _aliases_held(tracker, name):
@@ -203,18 +208,18 @@ def _promote(client: Any, name: str, version: str) -> None:
         client.set_model_version_tag(name, version, REPLACES, before)
     replaced = client.get_model_version(name, version).tags.get(REPLACES)
     there = {str(version.version) for version in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
-    _put(client, name, version, replaced if replaced in there else None)
+    _put(client, name, version, replaced if replaced in there else None, aliases)
 
 
-def _put(client: Any, name: str, version: str, previous: str | None) -> None:
+def _put(client: Any, name: str, version: str, previous: str | None, aliases: dict[str, str]) -> None:
     """Let the champion be ``version`` and the previous one ``previous``; what named either of them before does not."""
-    for alias, now in _aliases(client, name).items():
+    for alias, now in aliases.items():
         if alias in (CHALLENGER, PREVIOUS) and now in (version, previous) and (alias, now) != (PREVIOUS, previous):
             client.delete_registered_model_alias(name, alias)
     client.set_registered_model_alias(name, CHAMPION, version)
     if previous is not None:
         client.set_registered_model_alias(name, PREVIOUS, previous)
-    elif PREVIOUS in _aliases(client, name):
+    elif aliases.get(PREVIOUS, version) != version:
         client.delete_registered_model_alias(name, PREVIOUS)
 
 
@@ -236,7 +241,8 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     if not versions:
         raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
     with _aliases_held(tracker, name):
-        champion = _aliases(client, name).get(CHAMPION)
+        aliases = _aliases(client, name)
+        champion = aliases.get(CHAMPION)
         chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)
         before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
         done = RolledBack(
@@ -244,7 +250,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
             by=Settings.here().user or getpass.getuser(), at=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
         _remember(client, done)
-        _put(client, name, chosen, before if before in versions and before != chosen else None)
+        _put(client, name, chosen, before if before in versions and before != chosen else None, aliases)
     return done
 
 
@@ -289,7 +295,7 @@ def _remember(client: Any, done: RolledBack) -> None:
 
 def _new_version(
     tracker: Tracker,
-    run_id: str,
+    run: Run,
     name: str,
     estimator: str,
     final: FinalModel,
@@ -297,13 +303,13 @@ def _new_version(
     example: pd.DataFrame,
 ) -> str:
     model, types = load_final(final.file.path)
-    uri = tracker.keep_model(run_id, model, types, requirements(estimator), example)
-    decided = _decided(tracker, run_id)
+    uri = tracker.keep_model(run.info.run_id, model, types, requirements(estimator), example)
+    decided = _decided(run)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
     description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
     # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
     # the process, which is the user's.
-    source = {"run_id": run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": description}
+    source = {"run_id": run.info.run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": description}
     return str(tracker.client.create_model_version(name, location_of(tracker.client, uri), **source).version)
 
 
@@ -312,7 +318,7 @@ def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, fl
     """Log report and outcome, and set the run FINISHED last."""
     tracker, run_id = tracker_of(split), outcome.run_id
     tracker.measured(run_id, metrics)
-    tracker.client.log_text(run_id, outcome.report, "retrain.md")
+    tracker.keep(run_id, "retrain.md", outcome.report)
     tracker.keep(run_id, "report.html", outcome.page().html())
     tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
     tracker.keep(run_id, OUTCOME, outcome.model_dump(mode="json"))

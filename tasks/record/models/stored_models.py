@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.splitters import UntrustedNameError
-from evenfold.splitters.importing import is_trusted_part
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, is_trusted_part, resolve
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -122,3 +124,20 @@ def location_of(client: MlflowClient, uri: str) -> str:
     if len(named) == 1:
         return str(client.get_logged_model(*named).artifact_location)
     return str(client.get_model_version_download_uri(*named))
+
+
+def requirements(estimator: str) -> list[str]:
+    """Return what must be installed to load a model, with exact versions."""
+    known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
+    of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
+    names = dict.fromkeys([*known, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
+    return [f"{name}=={installed}" for name in names if (installed := _installed(name))]
+
+
+@cache
+def _installed(name: str) -> str | None:
+    """Return the version of a package, which a process that has it goes on with; None where there is none."""
+    try:
+        return version(name)
+    except ModuleNotFoundError:
+        return None

@@ -8,12 +8,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.flows import split
 from evenfold.flows.commands.console import Words
-from evenfold.flows.commands.looking import _print_look
+from evenfold.flows.commands.looking import _print_look, show
+from evenfold.manifests import decide, write_manifest
 from pages import Page
 
 
@@ -39,6 +41,19 @@ def test_show_says_what_a_manifest_holds(made: tuple[Path, str, str], tmp_path: 
     for said in ("few 1.0: StratifiedKFold, 40 rows, 5 splits", header["split_id"], "locked", "key id, target kind"):
         assert said in done.stdout
     assert "balance" in Page((tmp_path / "page.html").read_text(encoding="utf-8")).sections
+
+
+def test_show_says_how_large_folds_are_that_are_too_many_to_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A header counts the rows of a thousand folds at most; above, the smallest and the largest are told."""
+    for name, groups in (("even", np.arange(2400) % 1200), ("uneven", np.append(np.arange(1200), np.zeros(3, int)))):
+        frame = pd.DataFrame({"id": np.arange(groups.size), "g": groups})
+        spec = {"name": name, "columns": {"key": "id", "group": "g"}, "strategy": "LeaveOneGroupOut"}
+        show(str(write_manifest(decide(spec, frame), tmp_path)))
+    told = " ".join(capsys.readouterr().out.split())
+    assert "fold or part rows each of 1,200 2 uneven" in told
+    assert told.endswith("fold or part rows each of 1,200 1 to 4, median 1")
 
 
 def test_the_share_of_a_holdout_is_not_rounded() -> None:

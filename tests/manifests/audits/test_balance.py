@@ -52,6 +52,17 @@ def test_class_shares_by_hand() -> None:
     assert report.worst["class_share"] == pytest.approx(1 / 6)
 
 
+def test_a_fold_without_rows_has_no_shares_of_classes() -> None:
+    """As it has no mean: two even folds beside it are even, and no gap of 50 points is told."""
+    manifest, frame = of_folds([0, 0, 2, 2], target=["yes", "no", "yes", "no"])
+    report = measure(manifest, frame)
+    assert [(fold.rows, fold.shares) for fold in report.folds] == [(2, [0.5, 0.5]), (0, None), (2, [0.5, 0.5])]
+    assert report.worst["class_share"] == 0.0
+    numbers, frame = of_folds([0, 0, 2, 2], target=[1.5, 2.5, 1.5, 2.5])
+    assert measure(numbers, frame).worst["ks"] == 0.0
+    assert measure(numbers, frame).folds[1].ks is None
+
+
 @pytest.mark.parametrize("values", [[1, 1, 0, 0, 0, 1], [True, True, False, False, False, True]])
 def test_integers_and_booleans_of_few_values_are_classes(values: list[Any]) -> None:
     """They are named as they read."""

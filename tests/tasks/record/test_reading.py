@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -30,3 +33,22 @@ def test_a_damaged_recipe_is_said_to_be(text: str, home: Home) -> None:
         tracker.client.log_text(run_id, text, "recipe.json")
     with pytest.raises(SplitError, match=r"recipe\.json of run .* \(Ridge @ rows 1\.0\) is damaged"):
         read_recipe(run_id)
+
+
+def test_a_model_that_is_logged_to_a_run_changes_none_of_its_files(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow's client puts a model's files over those of the run that are called alike, whoever has logged it."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", home.own_store)
+    tracker = Tracker(home, "rows")
+    with tracker.run(Entry(key="a", name="rows 1.0 split", tags={}, params={}, metrics={})) as run_id:
+        tracker.keep(run_id, "split/manifest.json", {"rows": 3})
+    model = tracker.client.create_logged_model(tracker.experiment_id, "split", source_run_id=run_id)
+    (tmp_path / "model").mkdir()
+    for name in ("manifest.json", "MLmodel"):
+        (tmp_path / "model" / name).write_text("{}")
+    tracker.client.log_model_artifacts(model.model_id, str(tmp_path / "model"))
+    for number, reader in enumerate((tracker, Tracker(home, ""))):
+        fetched = reader.fetch(run_id, "split", tmp_path / str(number))
+        assert [path.name for path in fetched.iterdir()] == ["manifest.json"]
+        assert json.loads((fetched / "manifest.json").read_text()) == {"rows": 3}
