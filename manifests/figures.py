@@ -49,7 +49,7 @@ class RowsBalance(Strict):
 
     ``wanted``: the rows that it was to have, where rows were shared out; they need not be whole. ``ks`` is the largest
     difference between its cumulative distribution and that of all rows (0..1); ``wasserstein`` the area between the
-    two, in units of the target. ``shares`` are of each class, in its order. One row has no ``sd``.
+    two, in units of the target. ``shares`` are of each class, in its order. One row has no ``sd``; none has no figures.
     """
 
     rows: int
@@ -60,6 +60,10 @@ class RowsBalance(Strict):
     sd: float | None = None
     ks: float | None = None
     wasserstein: float | None = None
+
+    def rows_of(self, number: int) -> int:
+        """Return how many rows are of a class: none where there is no row."""
+        return round(self.shares[number] * self.rows) if self.shares else 0
 
 
 class FoldBalance(RowsBalance):

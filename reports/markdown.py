@@ -62,17 +62,18 @@ def balance_table(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> str:
 
 
 def balance_rows(report: BalanceReport) -> list[dict[str, Any]]:
-    """Return a row for each part that no split tests, and for each fold, of columns that all have."""
+    """Return a row for each part that no split tests, and for each fold, of columns that all have: ``-`` is none."""
     places = [*((part.name, part) for part in report.parts), *((f"split {fold.split}", fold) for fold in report.folds)]
     classes = (report.classes or [])[:MOST_CLASSES]
-    asked = any(place.wanted is not None for _, place in places)
+    asked, ranked = (any(getattr(place, name) is not None for _, place in places) for name in ("wanted", "ks"))
     rows = []
     for name, place in places:
         row: dict[str, Any] = {"": name, "rows": f"{place.rows:,}"}
         row |= {"asked": "-" if place.wanted is None else f"{place.wanted:,.1f}"} if asked else {}
         row |= {"groups": place.groups} if place.groups is not None else {}
-        row |= {f"of {name}": f"{share:.2%}" for name, share in zip(classes, place.shares or (), strict=False)}
-        row |= {"KS": f"{place.ks:.4f}"} if place.ks is not None else {}
+        shares = [f"{share:.2%}" for share in place.shares or ()] or ["-"] * len(classes)
+        row |= {f"of {name}": share for name, share in zip(classes, shares, strict=False)}
+        row |= {"KS": "-" if place.ks is None else f"{place.ks:.4f}"} if ranked else {}
         rows.append(row)
     return rows
 

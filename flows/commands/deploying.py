@@ -91,11 +91,15 @@ def deployed(
 
     One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
     """
+    from evenfold.manifests.tables.addresses import is_address
+    from evenfold.manifests.tables.passwords import require_no_password
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.schedules import Cron
 
     from evenfold import flows
 
+    if is_address(data):
+        require_no_password(data)  # Prefect keeps what it calls a flow with
     published = getattr(flows, flow)
     read = published.read({"data": data, "spec": spec} | ({} if model is None else {"model": model}))
     asked = read["spec"]

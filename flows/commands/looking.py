@@ -98,12 +98,13 @@ def _folder(manifest: str) -> Iterator[Path]:
 def _sizes(folder: Path) -> list[list[str]]:
     """Return how many rows folds have that are too many for a header to count each: lines of the table of counts."""
     from evenfold.manifests import StoredManifest
+    from evenfold.manifests.anywhere.beside import labels_of
     from evenfold.manifests.store.rows import codes_in_use, count_in
 
-    counts: dict[int, int] = {}
-    for part in StoredManifest(folder).members():
+    manifest, counts = StoredManifest(folder), dict[int, int]()
+    for part in manifest.members():
         count_in(counts, codes_in_use(part)[:, 0])
-    rows = sorted(n for code, n in counts.items() if code >= 0)
+    rows = sorted(counts.get(code, 0) for code in labels_of(manifest).tested)  # of some every row may be gone
     spread = f"{rows[0]:,} to {rows[-1]:,}, median {rows[len(rows) // 2]:,}" if rows[0] < rows[-1] else f"{rows[0]:,}"
     beside = [[MEANINGS[code], f"{n:,}"] for code, n in sorted(counts.items()) if code < 0]
     return [*beside, [f"each of {len(rows):,}", spread]]
@@ -130,8 +131,7 @@ def _print_look(out: Any, header: Header, sizes: Sequence[list[str]] = ()) -> No
             out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
     names = {part["code"]: part["name"] for part in header["parts"]}
     meanings = MEANINGS | names
-    if header["kind"] == "draws":
-        meanings[0] = "may be drawn"
+    meanings |= {"draws": {0: "may be drawn"}, "pairs": {0: "in use"}}.get(header["kind"], {})
     counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
     out.print("\n".join(lined_up([["fold or part", "rows"], *counts, *sizes])), soft_wrap=True)
     if len(header["generations"]) > 1:

@@ -193,15 +193,14 @@ def _places(report: BalanceReport, header: Header) -> list[list[str]]:
     group = _group_of(header)
     if group and all(place.groups is not None for _, place in places):
         rows.append([group, *(f"{place.groups:,}" for _, place in places)])
-    if all(place.mean is not None for _, place in places) and places:
-        means = [place.mean or 0.0 for _, place in places]
-        digits = max(3 - floor(log10(max(map(abs, means)) or 1.0)), 0)
+    means = [place.mean for _, place in places]
+    if known := [abs(mean) for mean in means if mean is not None]:
+        digits = max(3 - floor(log10(max(known) or 1.0)), 0)
         shape = f",.{digits}f" if digits <= 8 else ".4g"
-        rows.append([f"mean {report.target}", *(f"{mean:{shape}}" for mean in means)])
-    if report.shares and report.classes and all(place.shares for _, place in places):
+        rows.append([f"mean {report.target}", *("-" if mean is None else f"{mean:{shape}}" for mean in means)])
+    if report.shares and report.classes:
         rare = min(range(len(report.shares)), key=report.shares.__getitem__)
-        held = (round((place.shares or [])[rare] * place.rows) for _, place in places)
-        rows.append([report.classes[rare], *(f"{n:,}" for n in held)])
+        rows.append([report.classes[rare], *(f"{place.rows_of(rare):,}" for _, place in places)])
     return rows
 
 

@@ -215,7 +215,7 @@ def _beside(seen: SplitData, name: str) -> list[Block]:
     if name != "classes" or report.shares is None or report.classes is None:
         return []
     rare = min(range(len(report.shares)), key=lambda c: report.shares[c] if report.shares else 0.0)
-    rows = [round(fold.shares[rare] * fold.rows) for fold in report.folds if fold.shares]
+    rows = [fold.rows_of(rare) for fold in report.folds]
     if report.shares[rare] > 0.1 or len(rows) > 20:
         return []
     return [Paragraph(f"Rows of {report.classes[rare]} in each {unit_of(seen)}: {', '.join(f'{n:,}' for n in rows)}.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ def artifacts_of(client: MlflowClient, run_id: str) -> Any:
     MLflow's client would ask for the run once more. Where it reads, it also looks for models that the run has made, and
     puts their files over those of the run that are called alike.
     """
+    place = _PLACES.get((client.tracking_uri, run_id)) or placed(client, client.get_run(run_id)).info.artifact_uri
+    return _opened(place, client.tracking_uri)
+
+
+@lru_cache(1024)  # as many as MLflow's client keeps: a cloud's storage asks for a login each time it is opened
+def _opened(place: str, store: str) -> Any:
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    place = _PLACES.get((client.tracking_uri, run_id)) or placed(client, client.get_run(run_id)).info.artifact_uri
-    return get_artifact_repository(place, tracking_uri=client.tracking_uri)
+    return get_artifact_repository(place, tracking_uri=store)

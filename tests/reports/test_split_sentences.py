@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import decide, extend, measure
 from evenfold.manifests.figures import points
+from evenfold.reports.markdown import balance_rows
 from evenfold.reports.page import Page
 from evenfold.reports.splits.data import SplitData, group_sizes, see
 from evenfold.reports.splits.gaps import random_distance, random_share, target_gap
@@ -128,6 +129,21 @@ def test_a_group_as_large_as_a_fold_is_written_as_people_write_it() -> None:
     look = seen(data, columns={"group": "ward"}, strategy="BalancedGroupKFold", params={"n_splits": 2})
     assert "e+" not in split_pictures(look)["groups"].title
     assert "e+" not in " ".join(map(str, split_page(look).tiles))
+
+
+def test_a_fold_without_rows_has_a_cell_in_each_column_and_no_row_of_a_class() -> None:
+    """Its row of a table is as long as the others, and beside the picture it is counted among them."""
+    data = rows().assign(rare=["yes" if i % 20 == 0 else "no" for i in range(200)])
+    for target, none in (("rare", ["-", "-"]), ("amount", ["-"])):
+        spec = {"columns": {"key": "id", "target": target}, "strategy": "KFold", "params": {"n_splits": 3}}
+        manifest = decide(spec, data)
+        left = data[manifest.in_use.column() != 0]
+        grown = extend(manifest, left, max_missing=1.0).manifest
+        first, *others = balance_rows(measure(grown, left))
+        assert list(first.values())[3:] == none
+        assert [list(first)] * 2 == [list(row) for row in others]
+        html = split_page(see(grown, measure(grown, left), left)).html()
+        assert target == "amount" or "Rows of yes in each fold: 0, " in html
 
 
 def test_parts_that_grew_are_not_said_to_be_even() -> None:

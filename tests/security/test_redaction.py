@@ -165,6 +165,34 @@ def test_a_secret_among_the_parameters_of_an_address_is_advised_to_whoever_reads
         opened(f"zip://a.pq::abfs://rows/a.zip?{name}={SECRET}")
 
 
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("https://ada:pa?{}@127.0.0.1:9/a.pq", "password"),
+        ("https://ada:{}?pa@127.0.0.1:9/a.pq?token={}", "password"),
+        ("https://{}@127.0.0.1:9/a.pq", "password"),
+        ("https://127.0.0.1:9/a.pq?X%2DAmz%2DSignature={}", "secret"),
+        ("https://127.0.0.1:9/a.pq?a=1;TOKEN={}", "secret"),
+        ("https://127.0.0.1:9/a.pq#token={}", "secret"),
+    ],
+)
+def test_a_secret_is_refused_however_it_is_written(address: str, kind: str) -> None:
+    """With a question mark in a password, alone before the host, or with a name in other letters; none is shown."""
+    with pytest.raises(
+        SplitError, match=rf"^https://127\.0\.0\.1:9/a\.pq is given with a {kind}.* FSSPEC_HTTPS,"
+    ) as told:
+        opened(address.replace("{}", SECRET))
+    assert SECRET not in str(told.value)
+    with pytest.raises(SplitError, match=r"^rows is given with a secret.* FSSPEC_HTTP,"):
+        opened(f"rows?token={SECRET}&from=http://a")
+
+
+def test_a_long_text_that_names_secrets_without_any_is_gone_through_once() -> None:
+    """A million letters took half an hour."""
+    text = "token" * 200_000
+    assert redacted(text) == text
+
+
 def test_parameters_of_an_address_that_are_no_secret_are_passed_on() -> None:
     """A name that only holds the letters of ``sig`` is none."""
     with pytest.raises(SplitError, match=r"^http://127\.0\.0\.1:9/a\.pq\?versionId=1.*=2 (holds no|cannot be read)"):

@@ -189,6 +189,22 @@ def test_means_of_a_small_target_keep_their_digits(home: Home, tmp_path: Path) -
     assert means.split()[2:] == [f"{fold.mean:.4g}" for fold in balance.folds]
 
 
+@pytest.mark.parametrize("y", ["aab", [2.5, 3.5, 4.0]])
+def test_a_fold_without_rows_takes_no_line_from_the_others(y: Any, home: Home, tmp_path: Path) -> None:
+    """Of classes it holds none, of numbers it has no mean; what the other folds hold is told all the same."""
+    data = pd.DataFrame({"id": range(120), "y": [*y] * 40})
+    manifest = decide({"columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 3}}, data)
+    folds = manifest.in_use.column()
+    left = data[folds != 1]
+    grown = extend(manifest, left, max_missing=1.0).manifest
+    split = SplitRef.of(grown, write_manifest(grown, tmp_path), "")
+    held = [data["y"][folds == fold] for fold in (0, 2)]
+    first, last = (f"{sum(each == 'b')}" if y == "aab" else f"{each.mean():.3f}" for each in held)
+    said = shown_by(show_balance, measure(grown, left), split, False).splitlines()
+    line = ["b", first, "0", last] if y == "aab" else ["mean", "y", first, "-", last]
+    assert line in map(str.split, said)
+
+
 def test_the_gap_of_random_folds_stands_beside_the_target_that_it_is_of(home: Home, tmp_path: Path) -> None:
     """Figures of other columns follow the target's, and have no such bound."""
     rows = [(i, math.sin(i), "mf"[i % 2], f"s{i % 3}") for i in range(60)]

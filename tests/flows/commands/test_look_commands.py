@@ -15,7 +15,7 @@ from commands import evenfold
 from evenfold.flows import split
 from evenfold.flows.commands.console import Words
 from evenfold.flows.commands.looking import _print_look, show
-from evenfold.manifests import decide, write_manifest
+from evenfold.manifests import decide, extend, write_manifest
 from pages import Page
 
 
@@ -54,6 +54,20 @@ def test_show_says_how_large_folds_are_that_are_too_many_to_list(
     told = " ".join(capsys.readouterr().out.split())
     assert "fold or part rows each of 1,200 2 uneven" in told
     assert told.endswith("fold or part rows each of 1,200 1 to 4, median 1")
+
+
+def test_show_counts_folds_of_which_every_row_is_gone_and_names_no_fold_of_pairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The smallest fold has no row then; all rows of pairs have one code, which is no fold."""
+    frame = pd.DataFrame({"id": range(2200), "when": pd.date_range("2000-01-01", periods=2200)})
+    manifest = decide({"columns": {"key": "id"}, "strategy": "KFold", "params": {"n_splits": 1100}}, frame)
+    grown = extend(manifest, frame[manifest.in_use.column() != 7]).manifest
+    show(str(write_manifest(grown, tmp_path)))
+    assert "excluded 2 each of 1,100 0 to 2, median 2" in " ".join(capsys.readouterr().out.split())
+    pairs = {"name": "pairs", "columns": {"key": "id", "time": "when"}, "strategy": "ForwardChaining"}
+    show(str(write_manifest(decide(pairs, frame), tmp_path)))
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["in", "use", "2,200"]
 
 
 def test_the_share_of_a_holdout_is_not_rounded() -> None:

@@ -60,10 +60,13 @@ def test_one_command_makes_a_deployment_and_updates_it(prefect_home: Home, folde
 def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Path) -> None:
     """A time that is none, a pool of another kind, a specification that is none: a sentence, and nothing is made."""
 
-    def asked(**more: Any) -> Any:
+    def asked(data: str = "rows.parquet", **more: Any) -> Any:
         fields: dict[str, Any] = {"cron": None, "timezone": "UTC", "pool": "evenfold", "image": "", "name": "refused"}
         fields |= {"model": None, "flow": "evaluate"} | more
-        return deployed(prefect_home, folder / "trial.yaml", "rows.parquet", **fields)
+        return deployed(prefect_home, folder / "trial.yaml", data, **fields)
+
+    with pytest.raises(SplitError, match=r"^https://127\.0\.0\.1/a\.pq is given with a secret"):
+        asked("https://127.0.0.1/a.pq?token=geheim")  # Prefect would keep it among the parameters
 
     with pytest.raises(SplitError, match="is not a time"):
         asked(cron="every morning")

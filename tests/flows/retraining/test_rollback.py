@@ -62,6 +62,14 @@ def test_a_rollback_goes_back_one_champion_at_a_time(home: Home) -> None:
         roll_back.fn("monthly", reason="and this one too")
 
 
+def test_the_first_champion_has_no_previous_one(home: Home) -> None:
+    """Whichever version was called so, also by hand."""
+    roll_back.fn("monthly", to="2", reason="worse")
+    registry(home).set_registered_model_alias("monthly", "previous", "3")
+    roll_back.fn("monthly", reason="worse")
+    assert aliases(home) == {"champion": "1"}
+
+
 def test_a_version_is_named(home: Home) -> None:
     """Forward again as well; the champion itself and what is not there are sentences."""
     assert roll_back.fn("monthly", to="1", reason="as it was in spring").champion == "1"
