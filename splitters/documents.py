@@ -39,7 +39,7 @@ def _require_bounded_text(text: str) -> None:
     """
     import yaml
 
-    opened, count, held = list[tuple[str | None, int]](), 0, dict[str, int]()
+    opened, count, held = list[tuple[str | None, int]](), 0, dict[str | None, int]()
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             if isinstance(event, yaml.NodeEvent):
@@ -48,7 +48,7 @@ def _require_bounded_text(text: str) -> None:
                 opened.append((event.anchor, count - 1))
             elif isinstance(event, yaml.CollectionEndEvent):
                 anchor, before = opened.pop()
-                held |= {anchor: count - before} if anchor else {}
+                held[anchor] = count - before
             if len(opened) > DEEPEST:
                 raise ValueError(TOO_DEEP)
             if count > 2 * MOST_VALUES + 1:  # keys are counted here as well
