@@ -134,42 +134,49 @@ class _Use:
     def end(self, needed: bool = False, leave: bool = False) -> None:
         """Hold the file no longer: where nobody else does, it is removed, unless ``needed``, or left to who is next."""
         hold, self.hold = self.hold, None
-        if hold is None:
+        if sys.platform == "win32" or hold is None:
             return
+        entered = self.process == os.getpid()  # not in a fork, which only leaves the block
         try:
-            with suppress(OSError):  # others hold it, or it is needed
-                if needed:
-                    _mark(self.path).unlink()
-                elif sys.platform != "win32" and not leave and self.process == os.getpid():
-                    # Not in a fork that leaves the block, which has not entered it.
-                    fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if _is_of(_mark(self.path), hold):
-                        self.path.unlink(missing_ok=True)
-                        _mark(self.path).unlink()
+            if needed:
+                _unmark(self.path)
+            elif entered and not leave:
+                self._remove(hold)
         finally:
+            if entered:
+                fcntl.flock(hold, fcntl.LOCK_UN)
             os.close(hold)
+
+    def _remove(self, hold: int) -> None:
+        with suppress(OSError), _alone(self.path.parent):
+            fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)  # where others hold it, it stays
+            if os.fstat(hold).st_nlink:  # nothing needs it
+                self.path.unlink(missing_ok=True)
+                _mark(self.path).unlink()
 
 
 def _mark(path: Path) -> Path:
     return path.with_suffix(".new")
 
 
-def _is_of(path: Path, opened: int) -> bool:
-    """Return whether a file that is open is still the one that lies there."""
-    try:
-        return os.path.samestat(os.fstat(opened), path.stat())
-    except FileNotFoundError:
-        return False
+def _unmark(path: Path) -> None:
+    """Let the file of a frame stay."""
+    with suppress(OSError):
+        if _mark(path).exists():
+            with _alone(path.parent):
+                _mark(path).unlink()
 
 
-def _stays(path: Path) -> bool:
-    """Return whether a frame's file is there for good: the same before and after it had no mark."""
+@contextmanager
+def _alone(folder: Path) -> Iterator[int]:
+    """Let one at a time make and remove marks in a folder, which it yields open."""
+    opened = os.open(folder, os.O_RDONLY)
     try:
-        opened = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        return not _mark(path).exists() and _is_of(path, opened)
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        try:
+            yield opened
+        finally:
+            fcntl.flock(opened, fcntl.LOCK_UN)  # closed, it would stay locked by a process that was forked meanwhile
     finally:
         os.close(opened)
 
@@ -180,43 +187,35 @@ def _placed(home: Home, name: str, content: memoryview) -> _Use:
     The mark comes before the file and goes after it: without a mark, a file that is there is needed.
     """
     path = home.data / name
-    while not _stays(path):
-        home.make()
-        home.data.mkdir(exist_ok=True)
-        hold, first = _held(_mark(path))
-        if hold is None or _is_of(_mark(path), hold):
-            use, there = _Use(path, hold), path.exists()
-            try:
-                if not there:
-                    write_aside(path, lambda aside: aside.write_bytes(content))
-            except BaseException:
-                use.end()
-                raise
-            if there and first:  # it was written, and needed, since we looked
-                use.end(needed=True)
-            return use
-        os.close(hold)  # its mark went while we waited
-    return _Use(path)
+    use = _Use(path, _held(path, home))
+    try:
+        if not os.path.exists(path):
+            home.make()
+            write_aside(path, lambda aside: aside.write_bytes(content))
+    except BaseException:
+        use.end()
+        raise
+    return use
 
 
-def _held(mark: Path) -> tuple[int | None, bool]:
-    """Return a mark, open and locked together with others, and whether it was made; None where nothing locks."""
+def _held(path: Path, home: Home) -> int | None:
+    """Return the mark of a file, open and locked together with others; None where the file stays, or nothing locks."""
     if sys.platform == "win32":
-        return None, False
+        return None
     try:
-        hold, first = os.open(mark, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600), True
-    except FileExistsError:
-        try:
-            hold, first = os.open(mark, os.O_RDONLY), False
-        except FileNotFoundError:  # it went meanwhile
-            return _held(mark)
-    try:
-        fcntl.flock(hold, fcntl.LOCK_SH)
-    except OSError:  # a file system without locks
-        os.close(hold)
-        mark.unlink(missing_ok=True)
-        return None, False
-    return hold, first
+        with _alone(path.parent) as folder:
+            if path.exists() and not _mark(path).exists():
+                return None
+            hold = os.open(_mark(path).name, os.O_RDONLY | os.O_CREAT, 0o666, dir_fd=folder)
+            fcntl.flock(hold, fcntl.LOCK_SH)
+            return hold
+    except FileNotFoundError:  # not made yet, or gone with whoever made it and was refused
+        home.make()
+        with suppress(FileNotFoundError, FileExistsError):  # it went again
+            path.parent.mkdir(exist_ok=True)
+        return _held(path, home)
+    except OSError:  # without the right to it, or on a file system without locks
+        return None
 
 
 class Named(list[_Use]):
@@ -267,8 +266,7 @@ def needed(*values: object) -> None:
     named = {use.path for use in list(_ONCE.get() or ()) if any(use.frame is value for value in values)}
     data = Home.here().data
     for path in named | {path for path in paths if path.parent == data}:  # which a flow has named for the task
-        with suppress(OSError):
-            _mark(path).unlink(missing_ok=True)
+        _unmark(path)
 
 
 @contextmanager
@@ -278,7 +276,7 @@ def asking(data: Any, home: Home, accepted: bool = True) -> Iterator[str]:
     Unless somebody else needs or uses the same frame: by its content the file is theirs too. ``accepted``: what does
     not refuse them needs them.
     """
-    made = [folder for folder in (home.data, home.path, *home.path.parents) if not folder.exists()]
+    made = [folder for folder in (home.data, home.path, *home.path.parents) if not os.path.exists(folder)]
     try:
         with naming_once():
             path = data_reference(data, home)

@@ -12,6 +12,8 @@ from evenfold.splitters import SplitError
 from .redaction import redacted, without_login
 from .settings import EMBEDDED, OTHERS, Settings
 
+MOST_TRIES = 20
+
 
 @dataclass(frozen=True)
 class Home:
@@ -26,14 +28,17 @@ class Home:
 
     def make(self) -> None:
         """Make the folder, for its owner alone; raises SplitError where nothing can be written there."""
-        try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not os.access(self.path, os.W_OK):
-                raise PermissionError(13, "Permission denied")
-        except OSError as error:
-            raise SplitError(
-                f"the folder {self.path} cannot be written ({error.strerror}); set EVENFOLD_HOME to another."
-            ) from None
+        problem: str | None = None
+        for _ in range(MOST_TRIES):  # whoever made it and is refused removes it
+            try:
+                self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                problem = error.strerror
+            else:
+                if os.access(self.path, os.W_OK):
+                    return
+                problem = "Permission denied"
+        raise SplitError(f"the folder {self.path} cannot be written ({problem}); set EVENFOLD_HOME to another.")
 
     @property
     def bucket(self) -> str | None:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +16,9 @@ import pandas as pd
 import pytest
 from evenfold.flows import evaluate
 from evenfold.flows.flow import _quiet
+from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.files import asking, data_reference
+from evenfold.tasks.runtime.files import asking, data_reference, naming_once
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.runtime.settings import LOGGED
 from evenfold.tasks.splits import stamp
@@ -150,6 +152,68 @@ def test_of_two_processes_that_name_one_new_frame_at_once_neither_takes_it_from_
         process.join()
     assert [process.exitcode for process in both] == [0, 0]
     assert {file.suffix for file in home.data.iterdir()} == {".parquet"}
+
+
+def test_of_many_threads_that_are_refused_at_once_in_a_new_home_none_leaves_anything(tmp_path: Path) -> None:
+    """Each with its own error, though another removes the folders again that it was just about to write to."""
+    for i in range(6):
+        home, all_of_them = Home(tmp_path / f"home {i}"), threading.Barrier(30)
+
+        def name(k: int, home: Home = home, all_of_them: threading.Barrier = all_of_them) -> bool:
+            frame, there = ROWS if k % 2 else ROWS.assign(a=float(k)), []
+            all_of_them.wait(60)
+            for _ in range(3):
+                with contextlib.suppress(ZeroDivisionError), asking(frame, home) as path:
+                    there.append(Path(path).exists())
+                    raise ZeroDivisionError
+            return there == [True] * 3
+
+        with ThreadPoolExecutor(30) as threads:
+            assert all(threads.map(name, range(30)))
+        assert not list(home.path.glob("data/*"))
+
+
+def test_a_mark_has_the_rights_of_the_file_that_it_is_of(home: Home) -> None:
+    """Who may read a frame's file may hold it, also where another user's process was killed while it held it."""
+    with naming_once():
+        named = Path(data_reference(ROWS, home))
+        mark = next(file for file in home.data.iterdir() if file != named)
+        assert mark.stat().st_mode == named.stat().st_mode
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_right_that_is_missing_below_the_home_is_a_sentence_or_no_hindrance() -> None:
+    """In a home of several users, who keep files from one another."""
+
+    def name() -> None:
+        if os.geteuid() == 0:  # who has every right
+            os.setuid(65_534)
+        try:
+            with asking(ROWS, home) as path:
+                os._exit(Path(path) != named)
+        except SplitError as error:
+            os._exit(2 if "cannot be written (Permission denied); set EVENFOLD_HOME" in str(error) else 3)
+
+    def ended() -> int | None:
+        process = multiprocessing.get_context("fork").Process(target=name)
+        process.start()
+        process.join()
+        return process.exitcode
+
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        home = Home(Path(place) / "home")
+        named = Path(data_reference(ROWS, home))
+        mark = named.with_suffix(".new")
+        mark.touch(mode=0)
+        home.path.chmod(0o755)
+        assert ended() == 0  # whoever made the mark may need the file no more
+        mark.unlink()
+        named.chmod(0)
+        assert ended() == 0  # what reads it says that it cannot
+        home.path.chmod(0)
+        assert ended() == 2
+        home.path.chmod(0o755)
 
 
 def test_a_frame_that_is_named_again_is_no_other_frame(home: Home) -> None:
