@@ -9,6 +9,7 @@ DEEPEST = 50
 MOST_VALUES = 1_000_000
 PLAIN = {str, int, float, bool, type(None)}  # most values: whether another is a mapping takes ten times as long to ask
 TOO_DEEP = f"values are nested more than {DEEPEST} deep; write them flatter"
+TOO_MANY = "there are more than {:,} values; keep long lists in a table"
 
 
 def read_document(text: str) -> Any:
@@ -19,8 +20,7 @@ def read_document(text: str) -> Any:
     """
     import yaml
 
-    if _is_deep(text):
-        raise ValueError(TOO_DEEP)
+    _require_bounded_text(text)
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -31,23 +31,30 @@ def read_document(text: str) -> Any:
     return document
 
 
-def _is_deep(text: str) -> bool:
-    """Return whether a text opens more than 50 lists and mappings inside one another.
+def _require_bounded_text(text: str) -> None:
+    """Raise ValueError for a text that opens more than 50 lists and mappings in one another, or stands for too many.
 
-    Read to its first such place alone: what makes the values calls itself for each level, and takes minutes for a line
-    of brackets. What is no YAML is left to it.
+    Read to its first such place alone: what makes the values calls itself for each level, takes minutes for a line of
+    brackets, and writes out what is merged (``<<``) as often as it is named. What is no YAML is left to it.
     """
     import yaml
 
-    depth = 0
+    opened, count, held = list[tuple[str | None, int]](), 0, dict[str | None, int]()
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                return True
+            if isinstance(event, yaml.NodeEvent):
+                count += held.get(event.anchor, 1) if isinstance(event, yaml.AliasEvent) else 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                opened.append((event.anchor, count - 1))
+            elif isinstance(event, yaml.CollectionEndEvent):
+                anchor, before = opened.pop()
+                held[anchor] = count - before
+            if len(opened) > DEEPEST:
+                raise ValueError(TOO_DEEP)
+            if count > 2 * MOST_VALUES + 1:  # keys are counted here as well
+                raise ValueError(TOO_MANY.format(MOST_VALUES))
     except (yaml.YAMLError, UnicodeError):
         pass
-    return False
 
 
 def require_bounded(values: Any, most: int | None = None) -> None:
@@ -61,7 +68,7 @@ def require_bounded(values: Any, most: int | None = None) -> None:
         if depth > DEEPEST:
             raise ValueError(TOO_DEEP)
         if most is not None and seen > most:
-            raise ValueError(f"there are more than {most:,} values; keep long lists in a table")
+            raise ValueError(TOO_MANY.format(most))
         depth, (level, count) = depth + 1, _below(level)
 
 

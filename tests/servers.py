@@ -17,7 +17,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 QUIET = {
@@ -115,6 +118,27 @@ def answers(url: str) -> bool:
         return error.code == 401
     except OSError:
         return False
+
+
+@contextlib.contextmanager
+def file_server(folder: Path, query: str) -> Iterator[str]:
+    """Yield the address of a server of a folder's files, each whole, which refuses whoever does not send the query."""
+
+    class Files(SimpleHTTPRequestHandler):
+        def send_head(self) -> Any:
+            if self.path.partition("?")[2] != query:
+                return self.send_error(403)
+            return super().send_head()
+
+        def log_message(self, *words: Any) -> None:
+            """Stay silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 @contextlib.contextmanager

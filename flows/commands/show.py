@@ -16,6 +16,7 @@ from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Findi
 from evenfold.manifests.figures import RowsBalance
 from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.store.header import WAITING
+from evenfold.manifests.tables.addresses import is_address
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import counted, listed
 from evenfold.reports.splits.gaps import target_gap
@@ -110,7 +111,7 @@ def show_split(console: Words, outcome: SplitOutcome) -> None:
     show_findings(console, outcome.audit, outcome.split)
     show_where(console, outcome.run_id)
     if outcome.balance.target and not outcome.split.data.startswith(str(Home.here().data)):
-        file = shlex.quote(from_here(Path(outcome.split.data)))
+        file = shlex.quote(from_here(outcome.split.data))
         console.print(f"  next: evenfold evaluate {file} --manifest {outcome.split.name}", soft_wrap=True)
 
 
@@ -221,7 +222,7 @@ def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
         mark = "FAILED" if finding.gate == "failed" else finding.severity
         console.say(f"    {mark}: {finding.message}", hang=len(mark) + 2, style=_STYLES[finding.severity])
     if len(loud) > MOST_FINDINGS or len(loud) < len(audit.findings):
-        file = shlex.quote(from_here(Path(split.data)))
+        file = shlex.quote(from_here(split.data))
         console.say(f"    all of them: evenfold audit {split.name} {file}")
 
 
@@ -247,8 +248,11 @@ def show_where(console: Words, run_id: str, more: str = "") -> None:
         console.print(f"  page {from_here(page)}", soft_wrap=True, style=f"link {page.as_uri()}")
 
 
-def from_here(path: Path) -> str:
-    """Return a path as it is written from the working directory."""
+def from_here(place: str | Path) -> str:
+    """Return a path as it is written from the working directory, an address as it is."""
+    if is_address(place):
+        return str(place)
+    path = Path(place)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 

@@ -169,7 +169,7 @@ def _batches(data: pyarrow.dataset.Dataset, address: str, columns: list[str], ro
     try:
         read = data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)
         yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
-    except (OSError, pa.ArrowException) as error:
+    except (ValueError, OSError, pa.ArrowException) as error:
         raise _unreadable(address, error) from None
 
 

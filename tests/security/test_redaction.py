@@ -5,13 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any
 from urllib.parse import quote
 
 import fsspec
@@ -24,7 +18,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.redaction import redacted, without_login
 from hypothesis import example, given, strategies as st
-from servers import free_port
+from servers import file_server, free_port
 
 SECRET = "SECRETPW99"
 schemes = st.sampled_from(["http", "https", "postgresql", "postgresql+asyncpg", "mysql", "s3", "redis", "mongodb+srv"])
@@ -207,34 +201,13 @@ def test_a_secret_that_the_file_system_was_given_is_kept_nowhere(
 
     pd.DataFrame({"id": range(60)}).to_parquet(tmp_path / "rows.parquet")
     spec = {"name": "rows", "columns": {"key": ["id"]}, "strategy": "KFold"}
-    with behind_a_secret(tmp_path, f"token={SECRET}") as host:
+    with file_server(tmp_path, f"token={SECRET}") as host:
         monkeypatch.setitem(fsspec.config.conf, "http", {"params": {"token": SECRET}})
         assert flows.split(f"simplecache::{host}/rows.parquet", spec, engine="plain").split.n_rows == 60
         monkeypatch.setitem(fsspec.config.conf, "http", {"params": {"token": f"{SECRET}0"}})
         with pytest.raises(SplitError, match=r"cannot be read .*token=\*\*\*"):
             flows.split(f"{host}/rows.parquet", spec, engine="plain")
     assert [path for path in home.path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
-
-
-@contextmanager
-def behind_a_secret(folder: Path, secret: str) -> Iterator[str]:
-    """Yield the address of a server of a folder's files, which refuses whoever does not send the secret."""
-
-    class Files(SimpleHTTPRequestHandler):
-        def send_head(self) -> Any:
-            if not self.path.endswith(f"?{secret}"):
-                return self.send_error(403)
-            return super().send_head()
-
-        def log_message(self, *words: Any) -> None:
-            """Stay silent."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(folder))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
 
 
 def test_a_repository_on_github_is_no_login(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,15 @@ def test_a_short_text_cannot_stand_for_a_million_values() -> None:
         read_document("\n".join(lists))
 
 
+def test_mappings_that_are_merged_are_counted_before_they_are_made() -> None:
+    """Each merges the one above twice: YAML would write out 2**40 entries to make a mapping of one."""
+    assert read_document("a: &a {x: 1}\nb: {<<: *a, y: 2}") == {"a": {"x": 1}, "b": {"x": 1, "y": 2}}
+    lines = ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}" for i in range(1, 40))]
+    assert read_document("\n".join(lines[:10]))["a9"] == {"x": 1}
+    with pytest.raises(ValueError, match="there are more than 1,000,000 values; keep long lists in a table"):
+        read_document("\n".join(lines))
+
+
 def test_values_are_counted_as_often_as_they_stand_and_looked_through_once() -> None:
     """Forty levels of a list that holds the one below twice would be 2**40 values to go through."""
     shared = [1, 2]

@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 from evenfold.estimates import Comparison, Estimate, FoldScore, ModelSpec
 from evenfold.estimates.results import Interval
+from evenfold.flows import split
 from evenfold.flows.commands.console import Words, consoles, first_that_fits, lined_up
 from evenfold.flows.commands.scores import remarks, score_tables, show_comparisons, show_later, worth_of
-from evenfold.flows.commands.show import Left, progress, show_balance
+from evenfold.flows.commands.show import Left, progress, show_balance, show_split
 from evenfold.flows.outcomes import LaterScore, Tuning
 from evenfold.manifests import decide, extend, measure, write_manifest
 from evenfold.reports import Page, Verdict, beside_promises
@@ -203,6 +204,14 @@ def test_a_fold_without_rows_takes_no_line_from_the_others(y: Any, home: Home, t
     said = shown_by(show_balance, measure(grown, left), split, False).splitlines()
     line = ["b", first, "0", last] if y == "aab" else ["mean", "y", first, "-", last]
     assert line in map(str.split, said)
+
+
+def test_a_command_to_type_next_names_an_address_as_it_was_given(home: Home, tmp_path: Path) -> None:
+    """As a path it would lose a slash, and lead nowhere."""
+    data = tmp_path / "rows.parquet"
+    pd.DataFrame({"id": range(60), "y": [1.5, 2.5, 3.5] * 20}).to_parquet(data)
+    made = split(f"file://{data}", key="id", target="y", strategy="KFold", name="beds", engine="plain")
+    assert f"  next: evenfold evaluate file://{data} --manifest beds\n" in shown_by(show_split, made)
 
 
 def test_the_gap_of_random_folds_stands_beside_the_target_that_it_is_of(home: Home, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from evenfold.manifests.tables.addresses import from_everywhere, opened, version
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError
 from fsspec.implementations.memory import MemoryFileSystem
+from servers import file_server
 
 ROWS = pa.table({"id": np.arange(500)[::-1].copy(), "g": np.arange(500) % 40, "y": np.sqrt(np.arange(500))})
 SPEC = {"columns": {"key": "id", "group": "g", "target": "y"}}
@@ -146,6 +147,14 @@ def test_an_address_without_rows_is_a_sentence(wrong: str) -> None:
     """So is a protocol that nobody knows."""
     with pytest.raises(SplitError, match=r"holds no Parquet file|cannot be read"):
         read_table(wrong)
+
+
+def test_a_server_that_sends_files_whole_alone_is_a_sentence(tmp_path: Path) -> None:
+    """A Parquet file is read from its end, of which such a server knows nothing."""
+    pq.write_table(ROWS, tmp_path / "rows.parquet")
+    refusal = r"^http://127\.0\.0\.1:\d+/rows\.parquet cannot be read \(.*range requests"
+    with file_server(tmp_path, "") as host, pytest.raises(SplitError, match=refusal):
+        read_table(f"{host}/rows.parquet")
 
 
 def test_a_column_that_is_not_there_is_named(address: str) -> None:
