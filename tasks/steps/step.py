@@ -65,11 +65,8 @@ class ByContent(CachePolicy):
                 key = self.key_of(**inputs)
             except EvenfoldError:
                 return None
-            if key is not None and _chosen(task_ctx.task) is not None:
-                _drop_damaged(task_ctx.result_store.result_storage, key)
-            elif key is None or ready(key) is None:
-                return key
-            needed(*inputs.values())  # by what is kept, with which the run may end
+            if key is not None and _is_kept(task_ctx, key):
+                needed(*inputs.values())  # the run may end with it
             return key
 
 
@@ -78,18 +75,24 @@ def _chosen(task: Task[..., Any]) -> Any:
     return vars(task).get("_chosen_storage")
 
 
-def _drop_damaged(storage: Any, key: str) -> None:
-    """Empty what a user's own storage holds under ``key`` where a file that it names is damaged or gone.
+def _is_kept(task_ctx: TaskRunContext, key: str) -> bool:
+    """Return whether a sound result is kept under ``key``, wherever the task keeps its own; drop a damaged one.
 
-    It is then no result to Prefect, which computes it again; what Prefect cannot read is none to it anyway.
+    A user's own storage is emptied there where a file that the result names is damaged or gone: it is then no result to
+    Prefect, which computes it again; what Prefect cannot read is none to it anyway.
     """
+    if _chosen(task_ctx.task) is None:
+        return ready(key) is not None
     ask: Any = prefect.results.call_explicitly_sync_block_method  # type: ignore[attr-defined]
+    storage = task_ctx.result_store.result_storage
     try:
         record: Any = prefect.results.ResultRecord.deserialize(ask(storage, "read_path", (key,), {}))  # type: ignore[attr-defined]
     except Exception:
-        return
+        return False
     if isinstance(record.result, Outcome) and not record.result.intact():
         ask(storage, "write_path", (key, b""), {})
+        return False
+    return True
 
 
 def ready(key: str) -> Outcome | None:

@@ -12,6 +12,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, extend, split
 from evenfold.tasks.runtime.files import data_reference
 from prefect import flow, task, unmapped
+from prefect.filesystems import LocalFileSystem
 from prefect.task_runners import ProcessPoolTaskRunner
 from small import small
 
@@ -154,6 +155,23 @@ def test_a_submitted_split_that_fails_leaves_nothing_of_a_frame_however_it_got_i
     for state in mine(return_state=True).result(raise_on_failure=False):
         assert isinstance(state.result(raise_on_failure=False), SplitError)
     assert not list(prefect_home.data.glob("*"))
+
+
+def test_a_split_that_fails_leaves_nothing_of_a_frame_where_results_lie_in_a_storage_of_the_users(
+    prefect_home: Home, tmp_path: Path
+) -> None:
+    """It was taken for one whose result lies there."""
+    LocalFileSystem(basepath=str(tmp_path / "mine")).save("mine", overwrite=True)  # type: ignore[unused-coroutine]
+    elsewhere = split.with_options(result_storage=LocalFileSystem.load("mine"))
+
+    @flow
+    def mine(n_splits: int) -> Any:
+        return elsewhere(small(60), target="y", key="id", strategy="KFold", n_splits=n_splits)
+
+    with pytest.raises(SplitError, match="n_splits=100 with 60 rows"):
+        mine(100)
+    assert not list(prefect_home.data.glob("*"))
+    assert [Path(mine(3).data).exists() for _ in "ab"] == [True, True]
 
 
 def test_a_flow_that_tells_by_its_state_that_it_failed_leaves_nothing_of_a_frame(prefect_home: Home) -> None:
