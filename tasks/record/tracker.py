@@ -11,7 +11,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,7 +123,8 @@ class Tracker:
         except Exception:
             raise
         except BaseException:
-            self.finish(run_id, "KILLED")
+            with suppress(Exception):  # of a store out of reach; the next that wants the run completes it
+                self.finish(run_id, "KILLED")
             raise
 
     def begin(self, entry: Entry, parent: str | None = None) -> str:

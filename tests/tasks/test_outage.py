@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -323,38 +321,6 @@ def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
     assert said.ok
     assert "1 RUNNING whose process has ended, now KILLED: retrain/lost" in said.message
     assert states([lost, *runs]) == ["KILLED", *["RUNNING"] * len(others)]
-
-
-def test_a_record_that_a_cancelled_run_was_writing_is_killed_and_completed_by_the_next(home: Home) -> None:
-    """By a signal as Prefect hears it; what fails in earnest is told apart."""
-    from evenfold.tasks.record.entries import Entry
-    from evenfold.tasks.record.tracker import Tracker
-    from prefect.exceptions import TerminationSignal
-    from prefect.utilities.engine import capture_sigterm
-
-    class Cancelled:
-        def __str__(self) -> str:
-            signal.raise_signal(signal.SIGTERM)
-            raise AssertionError("the signal has not been heard")
-
-    tracker = Tracker(home, "rows")
-
-    def written(key: str, begun: object, then: Callable[[], object]) -> str:
-        with tracker.run(Entry(key=key, name=key, tags={}, params={"begun": begun}, metrics={})):
-            then()
-        return "whole"
-
-    for key, begun, then in (("begun", Cancelled(), print), ("filled", "well", Cancelled().__str__)):
-        with capture_sigterm(), pytest.raises(TerminationSignal):
-            written(key, begun, then)
-        (run,) = tracker.runs_named(key)
-        assert run.info.status == "KILLED"
-        assert "evenfold.failure" not in run.data.tags
-        assert written(key, "well", print) == "whole"
-    with pytest.raises(ZeroDivisionError):
-        written("failed", "well", lambda: 1 / 0)
-    states = {run.info.run_name: run.info.status for run in every_run(tracker)}
-    assert states == {"begun": "FINISHED", "filled": "FINISHED", "failed": "FAILED"}
 
 
 def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
