@@ -187,6 +187,8 @@ def describe_classes(y: NDArray[Any]) -> str:
 
 
 def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str, because: str) -> str:
+    if not y.size:
+        return f"{name} has no {side} row; decide a split of the rows that there are."
     start = f"{name}: {metric} is undefined: its {y.size:,} {side} {'row holds' if y.size == 1 else 'rows hold'}"
     classes = getattr(answers, "classes_", None)
     if bad := _not_finite(metric, answers, y.size):

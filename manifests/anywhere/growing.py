@@ -16,7 +16,14 @@ from evenfold.manifests.engines.ordered import Canonical, Ordered
 from evenfold.manifests.engines.sources import source_of
 from evenfold.manifests.engines.stored import StoredManifest, room_beside
 from evenfold.manifests.growth.assign import Arrival, Growth, Merged, grow
-from evenfold.manifests.growth.extend import NOTHING_NEW, Extension, outgrown, require_growable, require_present
+from evenfold.manifests.growth.extend import (
+    NOTHING_NEW,
+    Extension,
+    outgrown,
+    require_growable,
+    require_present,
+    require_used,
+)
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import UNKNOWN, Labels, fold_columns
 from evenfold.manifests.plan import balanced_columns, used_columns
@@ -247,6 +254,7 @@ def _fill(
     for name, table in tables.items():
         write_parquet(table, aside / name)
     rows = digested(aside, [*(entry["path"] for entry in files), *tables], key_names(child.spec))
+    require_used(f"{before.name} {before.version}", rows.counts)
     quarantined.append(rows.statuses.get(QUARANTINED, 0))
     description = described(child, rows)
     write_described(aside, description, files, tables.items())

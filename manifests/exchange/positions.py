@@ -35,9 +35,8 @@ def for_data_foundry(manifest: Manifest, data: Any, repeat: int) -> tuple[str, s
         splits.setdefault(of, {})[fold] = [train.tolist(), test.tolist()]
     comment = f"{manifest.name} {manifest.version} by {manifest.algorithm['name']}, split_id {manifest.split_id}"
     content = {"splits_comment": comment, "splits": splits, "type_adapter_id": "predictive-ml-splits-mold-v1"}
-    return json.dumps(
-        content
-    ), f"PredictiveMLSplitsMetadata(**json.load(...)) of data-foundry takes it. {_lost(manifest)}"
+    taken = "PredictiveMLSplitsMetadata(**json.load(...)) of data-foundry takes it."
+    return json.dumps(content), f"{taken} {_lost(manifest)}"
 
 
 def for_openml(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.identity import content_of, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
+from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import SplitError, all_strategies
 from numpy.typing import NDArray
@@ -74,6 +76,7 @@ def extend(
         raise SplitError(
             f"extending {manifest.name} {manifest.version} would move {moved:,} rows; it was not extended."
         )
+    require_used(f"{manifest.name} {manifest.version}", np.unique(child.in_use.column()))
     return Extension(
         manifest=child,
         added=int(arrival.new.size),
@@ -125,6 +128,15 @@ def require_present(manifest: Manifest, gone: int, known: int, most: float) -> N
             f"{gone:,} of the {known:,} rows that {manifest.name} {manifest.version} knows ({gone / known:.1%}) are "
             f"not in the data, and at most {most:.0%} may be; if the data are new rows alone, say so (batch=True, "
             f"--batch), and if those rows are really gone, raise max_missing (--max-missing) to {least:g}."
+        )
+
+
+def require_used(extended: str, codes: Iterable[int]) -> None:
+    """Raise SplitError where the codes that a manifest would have, extended, are of no row in use."""
+    if all(code < LOCKED for code in codes):
+        raise SplitError(
+            f"extending {extended} would leave no row in use: each would be deleted or "
+            "quarantined; it was not extended. Look at the groups in the data, or split them anew."
         )
 
 

@@ -181,6 +181,15 @@ def test_an_undefined_metric_says_which_fold_and_why() -> None:
     )
 
 
+@pytest.mark.parametrize("estimator", [LOGISTIC, "sklearn.linear_model:Ridge"])
+def test_a_fold_without_rows_is_what_is_wrong(estimator: str) -> None:
+    """Every row of it may have been deleted since the split was decided; other folds or metrics would not help."""
+    data = CANCER if estimator == LOGISTIC else CANCER.assign(target=np.sqrt(np.arange(len(CANCER))))
+    problem = Problem.of(data, ModelSpec(estimator=estimator), "target")
+    with pytest.raises(EvaluationError, match=r"^fold 1 has no test row; decide a split of the rows that there are\.$"):
+        fit_and_score(problem.model, problem, np.arange(len(data)), np.arange(0), seed=0, name="fold 1")
+
+
 @pytest.mark.parametrize(("metric", "value"), [("neg_mean_absolute_error", np.nan), ("r2", np.inf)])
 def test_predictions_that_are_no_numbers_are_what_is_wrong(metric: str, value: float) -> None:
     """Not the target's values, and the metric that failed is no advice."""

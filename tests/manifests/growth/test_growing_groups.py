@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.manifests import Manifest, decide, extend, measure, read_manifest, verify, write_manifest
+import pytest
+from evenfold.manifests import Manifest, StoredManifest, decide, extend, measure, read_manifest, verify, write_manifest
 from evenfold.manifests.identity import plan_id
+from evenfold.splitters import SplitError
 from tables import arrivals
 
 GROUPS = {"name": "groups", "columns": {"key": "id", "target": "label", "group": "g"}, "strategy": "BalancedGroupKFold"}
@@ -100,6 +102,18 @@ def test_merged_groups_are_quarantined_unless_accepted() -> None:
     same = extend(manifest, merged, merged="accept")
     assert same.manifest is manifest
     assert any("leak" in note for note in same.notes), "there is no new row, and still news"
+
+
+def test_an_extension_that_leaves_no_row_in_use_is_refused(tmp_path: Path) -> None:
+    """All groups turn out to be one: nothing could be measured, shown or trained of what is left."""
+    whole, manifest, here, _ = two_groups_apart()
+    stored = StoredManifest(write_manifest(manifest, tmp_path))
+    whole.assign(g=here).to_parquet(tmp_path / "rows.parquet")
+    cases: list[tuple[Any, dict[str, Any]]] = [(manifest, {}), (stored, {"memory": "1MB"})]
+    for known, room in cases:
+        with pytest.raises(SplitError, match=r"^extending groups 1\.0 would leave no row in use: "):
+            extend(known, tmp_path / "rows.parquet", **room)
+    assert [place.name for place in stored.folder.parent.iterdir()] == ["1.0"]
 
 
 def test_what_is_quarantined_already_makes_no_other_version() -> None:
