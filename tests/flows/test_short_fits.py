@@ -19,6 +19,7 @@ from evenfold.tasks import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.work import key_of_split, work_of
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter
 from servers import environment
 
 N_SPLITS = 7
@@ -67,8 +68,8 @@ def task_runs() -> list[str]:
     """Return the names of the task runs of the newest flow run that fits folds, in which blocks say so."""
     with get_client(sync_client=True) as client:
         flow = client.read_flow_runs(limit=1, sort="START_TIME_DESC")[0]
-        found = client.read_task_runs(limit=200)
-    return sorted(run.name for run in found if run.flow_run_id == flow.id and run.name.startswith("fit "))
+        found = client.read_task_runs(flow_run_filter=FlowRunFilter.model_validate({"id": {"any_": [flow.id]}}))
+    return sorted(run.name for run in found if run.name.startswith("fit "))
 
 
 def test_folds_in_blocks_are_kept_one_by_one(prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,18 +148,26 @@ def test_prefects_pages_say_what_happened(prefect_home: Home, data: str) -> None
     """Tasks by what they do, a tag by the split, the terminal's sentences, tables with a description, and an asset."""
     from evenfold.reports.sentences import score_sentences
     from prefect import get_client
-    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, LogFilter, LogFilterFlowRunId
+    from prefect.client.schemas.filters import (
+        ArtifactFilter,
+        ArtifactFilterKey,
+        FlowRunFilter,
+        LogFilter,
+        LogFilterFlowRunId,
+    )
     from servers import wait_until
 
     asked: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "name": "shown"}
 
     outcome = evaluate(data, model=RIDGE, metrics=["r2"], **asked)
     with get_client(sync_client=True) as client:
-        run = next(each for each in client.read_flow_runs(limit=50) if each.name == "evaluate shown")
+        # By name: runs come in the order of their random ids, and of fifty it need not be one.
+        mine = FlowRunFilter.model_validate({"name": {"any_": ["evaluate shown"]}})
+        (run,) = client.read_flow_runs(flow_run_filter=mine)
         assert "split:shown" in run.tags
 
         def tasks() -> set[str]:
-            return {each.name for each in client.read_task_runs(limit=200) if each.flow_run_id == run.id}
+            return {each.name for each in client.read_task_runs(flow_run_filter=mine)}
 
         wanted = {"decide folds of shown (KFold v1)", "fit fold 2", "combine the scores on shown"}
         wanted |= {"record the split shown", "record the evaluation on shown"}
