@@ -109,7 +109,7 @@ def main() -> None:
     """
     # What is imported stays: looking through its half a million objects for garbage took a tenth of a short command.
     gc.set_threshold(100_000, 50, 1_000)
-    atexit.register(gc.freeze)  # nor are they looked through in the end, which took a fifth
+    atexit.register(_leave_garbage)
     # A model or strategy of one's own is named by its import path; at the end, so that it hides nothing.
     sys.path.append(os.getcwd())
     # Of a home that is not there yet, which a step makes when it writes.
@@ -128,6 +128,12 @@ def main() -> None:
             raise
         _stop(str(error), refusal)
     sys.exit(code if isinstance(code, int) else OK)
+
+
+def _leave_garbage() -> None:
+    """Let the end of the process look for none, which took a fifth of it; DuckDB would call what is left a leak."""
+    if "_duckdb" not in sys.modules:
+        gc.freeze()
 
 
 def _stop_at(error: Any) -> None:

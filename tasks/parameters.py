@@ -81,7 +81,7 @@ def _folder(given: Any) -> Any:
 
 def _grid(given: Any) -> Any:
     if not isinstance(given, (str, Path)):
-        return given
+        return _listed(given)
     import yaml
     from evenfold.estimates import ModelError
     from evenfold.splitters.deployed import reason_of, require_readable
@@ -92,10 +92,20 @@ def _grid(given: Any) -> Any:
         if not inline:
             require_readable([given])
         grid = read_document(str(given) if inline else Path(given).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        words = "pass a YAML or JSON file, or the grid itself: '{alpha: [0.1, 1]}'"
+        raise ModelError(f"there is no grid file {given}; {words}.") from None
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ModelError(f"the grid {str(given)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
         raise ModelError(f"the grid {str(given)!r} holds no parameters; write name: [value, value] for each.")
+    return _listed(grid)
+
+
+def _listed(grid: Any) -> Any:
+    for name, values in grid.items() if isinstance(grid, Mapping) else ():
+        if isinstance(values, (str, int, float)):
+            raise ValueError(f"{name} is {values}, which is no list of values to try; write {{{name}: [{values}]}}")
     return grid
 
 

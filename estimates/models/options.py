@@ -41,10 +41,19 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
             lacking = isinstance(error, AttributeError)
             needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
             named = f" ({', '.join(shown(repr(known)) for known in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
-            alike = "".join(f"{name}, " for name in sorted(known) if name.startswith(f"{metric}_"))
+            related = [name for name in sorted(known) if name.startswith(f"{metric}_")]
+            alike = "".join(f"{name}, " for name in related if _can_score(name, task, classes))
             raise ModelError(
                 f"metric {metric!r} cannot score this {task} target{named}: {needs} Metrics that can: {alike}{suited}."
             ) from None
+
+
+def _can_score(metric: str, task: Task, classes: tuple[Any, ...]) -> bool:
+    try:
+        score(metric, *_perfect(task, classes))
+    except Exception:  # a scorer raises what it likes
+        return False
+    return True
 
 
 def can_weigh(metric: str, task: Task, classes: tuple[Any, ...]) -> bool:

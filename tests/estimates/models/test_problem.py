@@ -224,6 +224,12 @@ MESSAGES: list[tuple[str, Any, str]] = [
         "accuracy, balanced_accuracy, neg_log_loss.",
     ),
     (
+        "a metric of the other task, whose relatives are of that task too",
+        lambda: problem(ModelSpec(metrics=["roc_auc"])),
+        "metric 'roc_auc' cannot score this regression target: it needs decision_function or predict_proba. "
+        "Metrics that can: r2, neg_mean_absolute_error, neg_root_mean_squared_error.",
+    ),
+    (
         "a metric of the other task",
         lambda: problem(ModelSpec(metrics=["neg_log_loss"])),
         "metric 'neg_log_loss' cannot score this regression target: it needs predict_proba. "

@@ -238,6 +238,12 @@ def test_exit_codes_reach_the_shell(place: Place) -> None:
     assert bad.stderr == "evenfold: nowhere holds no manifest.json; pass the folder of a manifest.\n"
 
 
+def test_what_duckdb_joined_says_nothing_beside_it(place: Place) -> None:
+    """What lay frozen when the process ended was taken for a leak by DuckDB: 47 lines on standard error."""
+    done = call(place.folder, "join", "data.parquet", "trial/1.0", "-o", "parts")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_brackets_in_the_data_are_no_markup(place: Place) -> None:
     """What a column holds is printed as it is."""
     frame = rows()
