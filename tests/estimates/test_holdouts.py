@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,22 @@ def test_a_ledger_that_cannot_be_written_keeps_the_holdout_closed(tmp_path: Path
     (tmp_path / "looks").write_text("")
     with pytest.raises(SplitError, match="so the holdout stays closed"):
         Ledger(tmp_path / "looks", "ab12").open_look(**WHO, budget=None)
+
+
+def test_a_look_and_a_secret_are_on_the_disk_before_anybody_goes_by_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole, when the system is told to write: after a power cut neither a look nor the noise can be had anew."""
+    written: list[tuple[str, bytes]] = []
+
+    def fsync(number: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{number}"))
+        written.append((path.name, path.read_bytes()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    made = ledger(tmp_path, 1)
+    made.noise()
+    assert written == [(path.name, path.read_bytes()) for path in (made.path, made.folder / "secret")]
 
 
 def test_looks_that_only_another_record_knows_of_count(tmp_path: Path) -> None:

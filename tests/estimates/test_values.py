@@ -56,7 +56,7 @@ def frame_of(problem: Problem, prediction: Any, fold: Any, proba: Any = None) ->
     return pd.DataFrame(columns if problem.weights is None else columns | {"weight": problem.weights})
 
 
-def estimated(problem: Problem, frame: pd.DataFrame, metric: str) -> Estimate:
+def estimated(problem: Problem, frame: pd.DataFrame, metric: str, interval: str = "auto") -> Estimate:
     scores = []
     for fold, part in frame.groupby("fold"):
         weights = part["weight"].to_numpy() if "weight" in part else None
@@ -65,7 +65,7 @@ def estimated(problem: Problem, frame: pd.DataFrame, metric: str) -> Estimate:
         scores.append(
             FoldScore(f"fold {fold}", 0, int(fold), {metric: value}, {metric: value}, n - len(part), len(part), 0, 0)
         )
-    return aggregate(scores, frame, problem, ModelSpec(metrics=(metric,)))[0]
+    return aggregate(scores, frame, problem, ModelSpec(metrics=(metric,)), interval=interval)[0]
 
 
 # Ten sites in five folds; the rare class occurs in two of them.
@@ -100,6 +100,23 @@ def test_a_perfect_classifier_is_perfect_where_folds_lack_a_class(metric: str) -
     assert made.value == 1.0
     assert made.interval is not None
     assert made.interval.low < made.interval.high == 1.0
+
+
+@pytest.mark.parametrize(("metric", "end"), [("r2", "high"), ("roc_auc", "low")])
+def test_an_interval_of_the_folds_scores_is_widened_to_the_estimate(metric: str, end: str) -> None:
+    """Folds that lie apart: what is right within each is wrong of all, or the other way round."""
+    fold = np.repeat(np.arange(5), 40)
+    apart = 9.0 * fold + normals(200, 1)
+    problem, frame = problem_of(apart), frame_of(problem_of(apart), 9.0 * fold + normals(200, 2), fold)
+    if metric == "roc_auc":
+        y = np.arange(200) % 2
+        problem, proba = problem_of(y, (0, 1)), stats.norm.cdf((2 * y + normals(200, 4) + 4 * fold - 9) / 9)
+        frame = frame_of(problem, y, fold, np.column_stack([1 - proba, proba]))
+    made = estimated(problem, frame, metric, interval="corrected_t")
+    assert made.interval is not None
+    assert made.fold_mean is not None
+    assert getattr(made.interval, end) == made.value
+    assert made.interval.low < made.fold_mean < made.interval.high
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy", "roc_auc", "f1"])

@@ -266,16 +266,21 @@ def test_what_waits_for_the_own_store_goes_with_a_home_that_moves(
 
 
 def test_where_the_first_finds_nobody_the_others_wait_for_another_day(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A server that is down is not asked again for each of a thousand records."""
-    from evenfold.tasks.results.spool import replay, survives_outage
+    """A server that is down is not asked again for each of a thousand records.
 
-    asked = []
+    One process at a time asks, or a record would be sent twice, and no password of an address is logged.
+    """
+    from evenfold.tasks.results.spool import replay, survives_outage
+    from evenfold.tasks.runtime.locks import FileLocks
+
+    asked, alone = [], []
 
     def note(text: str) -> str:
         asked.append(text)
-        raise ConnectionError
+        alone.append(FileLocks(home.path / "locks").is_locked("spool"))
+        raise ConnectionError("no answer of http://ann:pass-word@host")
 
     monkeypatch.setattr("evenfold.tasks.results.spool.WAIT_SECONDS", ())
     monkeypatch.setattr("evenfold.tasks.results.spool._RECORDERS", {})
@@ -283,6 +288,9 @@ def test_where_the_first_finds_nobody_the_others_wait_for_another_day(
         survives_outage(note)(text)
     kept = waiting(home)
     assert (replay(home), waiting(home), asked) == (0, kept, ["first", "second", "first"])
+    assert alone == [False, False, True]
+    assert "no answer of http://ann:***@host" in caplog.text
+    assert "pass-word" not in caplog.text
 
 
 def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:

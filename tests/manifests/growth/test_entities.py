@@ -132,6 +132,22 @@ def test_a_bridge_may_be_accepted_and_a_known_row_that_becomes_one_is_quarantine
     assert (later.quarantined, folds(later.manifest, both)["new"]) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("visit", "moved"), [("new", ["device"]), (None, ["patient", "device"])], ids=["a new row", "a corrected row"]
+)
+def test_a_row_that_bridges_two_folds_of_one_repeat_alone_is_quarantined(visit: str | None, moved: list[str]) -> None:
+    """Patients and devices may share a fold in the first repeat and lie apart in the second: there they would leak."""
+    data, inner = visits(3), {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
+    params = {"strategy": inner, "n_repeats": 2}
+    manifest = decide(SPEC | {"holdout": None, "strategy": "Repeated", "params": params}, data)
+    codes = dict(zip(data["visit"], manifest.codes[manifest.positions(data)].tolist(), strict=True))
+    one, at = data.iloc[0], codes[data.iloc[0]["visit"]]
+    other = next(row for _, row in data.iterrows() if [*map(int.__eq__, codes[row["visit"]], at)] == [True, False])
+    row = one.to_dict() | {name: other[name] for name in moved} | {"visit": visit or one["visit"]}
+    grown = extend(manifest, pd.concat([data[data["visit"] != row["visit"]], pd.DataFrame([row])]))
+    assert (grown.added, grown.quarantined) == (int(visit is not None), 1)
+
+
 def test_what_comes_to_a_locked_level_is_locked_from_then_on() -> None:
     """A new patient on a locked device is remembered, so that a batch of that patient alone is locked too."""
     data = visits(3)

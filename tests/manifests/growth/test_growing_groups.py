@@ -129,8 +129,11 @@ def test_what_is_quarantined_already_makes_no_other_version() -> None:
     assert any("; its 1 row is quarantined." in note for note in more.notes)
 
 
-def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
-    """Two groups may lie in one fold of the first repeat and apart in the second: there they would leak."""
+def test_groups_that_merge_in_one_repeat_alone_are_quarantined(tmp_path: Path) -> None:
+    """Two groups may lie in one fold of the first repeat and apart in the second: there they would leak.
+
+    So it is where the split stays on the disk.
+    """
     whole = arrivals(300)
     inner = {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
     spec = GROUPS | {"strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 2}}
@@ -140,6 +143,10 @@ def test_groups_that_merge_in_one_repeat_alone_are_quarantined() -> None:
     here, there = next((a, b) for a, b in pairs if (folds.loc[a] == folds.loc[b]).tolist() == [True, False])
     merged = whole.assign(g=whole["g"].replace(there, here))
     assert extend(manifest, merged).quarantined == (merged["g"] == here).sum()
+    merged.to_parquet(tmp_path / "rows.parquet")
+    stored = StoredManifest(write_manifest(manifest, tmp_path))
+    grown = extend(stored, tmp_path / "rows.parquet", memory="1MB")
+    assert grown.quarantined == (merged["g"] == here).sum()
 
 
 def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:

@@ -92,6 +92,21 @@ def test_where_the_last_generations_are_fewer_than_what_is_new_all_rows_are_held
     assert "y of 100 new rows is 1 apart from that of the last 320 (" in told
 
 
+def test_rows_out_of_use_are_not_among_those_that_new_ones_are_compared_with() -> None:
+    """Two groups turned out to be one: their 8 rows are in no split."""
+    whole = rows(600).assign(g=lambda frame: frame["id"] // 4)
+    spec = SPEC | {"columns": {"key": "id", "target": "y", "group": "g"}, "strategy": "BalancedGroupKFold"}
+    manifest = decide(spec, whole.head(400))
+    apart = whole["g"][int(np.flatnonzero(manifest.codes != manifest.codes[0])[0])]
+    whole = whole.assign(g=whole["g"].replace(apart, 0), y=whole["y"] + 9 * (whole["id"] >= 400))
+    grown = extend(manifest, whole.head(400))
+    assert grown.quarantined == 8
+    found = check_arrival(grown.manifest, whole, None)
+    (told,) = (each.message for each in found.findings if each.check == "target_distribution")
+    assert "y of 200 new rows is" in told
+    assert "from that of the last 392 (" in told
+
+
 def test_of_two_group_columns_the_fewer_groups_say_what_chance_explains_and_numbers_may_become_text() -> None:
     """Rows of either err together: 25 new groups of four rows among 50 of two; they are read as they were declared."""
     data = rows(400).assign(pair=lambda frame: frame["id"] // 2, four=lambda frame: frame["id"] // 4)

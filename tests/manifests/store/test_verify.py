@@ -188,18 +188,31 @@ def test_any_flipped_bit_in_any_parquet_file_is_found(stored: Path) -> None:
     assert verify(stored).intact
 
 
+def damage_values(file: Path, block: int, length: int) -> None:
+    """Flip a bit in bytes amid the folds of a block."""
+    column = pq.ParquetFile(file).metadata.row_group(block).column(1)
+    content = bytearray(file.read_bytes())
+    middle = column.data_page_offset + column.total_compressed_size // 2
+    for at in range(middle, middle + length):
+        content[at] ^= 16
+    overwrite(file, bytes(content))
+
+
+def test_the_last_block_ends_with_the_last_row(grown: Path) -> None:
+    """It is seldom a full million."""
+    damage_values(grown / "assignments-0000.parquet", 0, 5)
+    damage = the(verify(grown))
+    assert (damage.block, damage.first_row, damage.last_row) == (0, 0, 299)
+    assert damage.message.startswith("assignments-0000.parquet: block 0 (rows 0 to 299) ")
+
+
 def test_the_first_damaged_block_is_named_by_its_rows(tmp_path: Path) -> None:
     """Of three blocks the second: the rows before it are as they were written."""
     n = 2_400_000
     frame = pd.DataFrame({"id": np.arange(n)})
     folder = write_manifest(decide({"strategy": "KFold", "columns": {"key": "id"}}, frame), tmp_path)
     file = folder / "assignments-0000.parquet"
-    column = pq.ParquetFile(file).metadata.row_group(1).column(1)
-    content = bytearray(file.read_bytes())
-    middle = column.data_page_offset + column.total_compressed_size // 2
-    for at in range(middle, middle + 100):
-        content[at] ^= 16
-    overwrite(file, bytes(content))
+    damage_values(file, 1, 100)
     damage = the(verify(folder))
     assert (damage.file, damage.block, damage.first_row, damage.last_row) == (file.name, 1, 1_000_000, 1_999_999)
     assert damage.message.startswith("assignments-0000.parquet: block 1 (rows 1,000,000 to 1,999,999) ")

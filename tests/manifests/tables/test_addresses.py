@@ -174,6 +174,34 @@ def test_rows_that_are_written_again_behind_an_address_are_another_version(bucke
     assert len({known, more, version_of(bucket)}) == 3
 
 
+class Remembering(MemoryFileSystem):
+    """A store whose client keeps what it once listed, as that of s3 does."""
+
+    protocol = "remembering"
+    listed: dict[str, Any] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("remembering:/")))
+
+    def find(self, path: str, *args: Any, **options: Any) -> Any:
+        """Return what lies below a path, or lay there when it was asked for first."""
+        return self.listed.setdefault(path, super().find(path, *args, **options))
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Forget all of it."""
+        self.listed.clear()
+
+
+def test_what_a_store_listed_before_is_listed_anew(bucket: str) -> None:
+    """In a process that goes on for days: what was added since is read, and is another version."""
+    fsspec.register_implementation("remembering", Remembering)
+    known = version_of("remembering://rows")
+    fsspec.filesystem("memory").copy("/rows/part-0.parquet", "/rows/part-2.parquet")
+    assert version_of("remembering://rows") != known
+    assert opened("remembering://rows").n_rows == 750
+
+
 def test_a_database_that_is_written_to_is_another_version(database: str) -> None:
     """As any file."""
     known = version_of(database)

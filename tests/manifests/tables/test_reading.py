@@ -212,7 +212,7 @@ def test_what_csv_cannot_hold_is_said_and_leaves_nothing(tmp_path: Path) -> None
 
 def test_a_csv_of_ours_is_told_by_every_byte_and_is_no_sylk_file(tmp_path: Path) -> None:
     """A quote in the first text is part of it, and a line more makes it somebody else's; Excel refuses a first ID."""
-    table = pa.table({"ID": [1, 2], "text": pa.array(['a",b', ""], pa.large_string()), "n": [3, 4]})
+    table = pa.table({"ID": [1, 2], "text": pa.array(['a",b",c', ""], pa.large_string()), "n": [3, 4]})
     content = b"".join(csv_bytes([table]))
     assert content.startswith(b'"ID",text,n\n')
     path = tmp_path / "ours.csv"
