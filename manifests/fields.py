@@ -34,7 +34,12 @@ _LIMITS = {"anyOf": [{"type": "number"}, {"enum": ["off", False]}]}
 # By the name of a gate: the figure beyond which it fails, or "off".
 GateLimits = Mapping[str, Annotated[float | Literal["off"], BeforeValidator(_limit), WithJsonSchema(_LIMITS)]]
 Length = Annotated[float | str, BeforeValidator(_length)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" for 5: a seed decides folds
+
+
+def _or_several(schema: dict[str, Any]) -> None:
+    schema["anyOf"].append({"items": {"type": "string"}, "type": "array"})
 
 
 class Columns(Strict):
@@ -45,7 +50,9 @@ class Columns(Strict):
     )
     target: str | None = Field(default=None, description="What a model learns to predict.")
     group: str | None = Field(
-        default=None, description="Rows of one group stay together; a list of several columns is kept as entities."
+        default=None,
+        description="Rows of one group stay together; a list of several columns is kept as entities.",
+        json_schema_extra=_or_several,
     )
     entities: list[str] = Field(
         default=[],
@@ -82,7 +89,7 @@ class Columns(Strict):
             raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
         return self
 
-    @field_validator("key", "stratify", "balance_on", mode="before")
+    @field_validator("key", "stratify", "balance_on", mode="before", json_schema_input_type=list[str] | str | None)
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):

@@ -21,7 +21,7 @@ from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from .fields import Columns, GateLimits, KeyEncoding, Length, LockedPart, Whole
+from .fields import Columns, GateLimits, KeyEncoding, Length, LockedPart, Share, Whole
 from .strict import Strict
 
 # What pydantic calls the types of a union; columns may be called "speed [m/s]", or float.
@@ -86,12 +86,12 @@ class SplitSpec(Strict):
         require_bounded(given)
         return given
 
-    @field_validator("holdout", mode="before")
+    @field_validator("holdout", mode="before", json_schema_input_type=LockedPart | Share | None)
     @classmethod
     def _fraction_alone(cls, value: Any) -> Any:
         return {"fraction": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
-    @field_validator("key_encoding", mode="before")
+    @field_validator("key_encoding", mode="before", json_schema_input_type=KeyEncoding | Literal["hmac"] | None)
     @classmethod
     def _method_alone(cls, value: Any) -> Any:
         return {"method": value} if isinstance(value, str) else value

@@ -141,6 +141,9 @@ def _unknown(maker: Any, params: Iterable[str]) -> str:
 POWER = "sklearn.preprocessing:PowerTransformer"
 
 
+Method = Literal["undersample", "oversample", "class_weight"]
+
+
 class Balance(BaseModel):
     """How the classes of the training rows are evened out; test rows are never touched.
 
@@ -149,7 +152,7 @@ class Balance(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    method: Literal["undersample", "oversample", "class_weight"]
+    method: Method
     ratio: float = Field(default=1.0, gt=0, le=1)
 
 
@@ -173,6 +176,10 @@ class Transform(BaseModel):
         if fields.get("transformer") in ("box-cox", "yeo-johnson"):
             return fields | {"transformer": POWER, "params": {"method": fields["transformer"]}}
         return {"transformer": given} if isinstance(given, str) else given
+
+
+def _or_a_name(schema: dict[str, Any]) -> None:
+    schema["anyOf"].append({"type": "string"})
 
 
 class ModelSpec(BaseModel):
@@ -211,7 +218,7 @@ class ModelSpec(BaseModel):
     balance: Balance | None = None
     recalibrate: bool = False
     threshold: Literal["tuned", "prevalence"] | float | None = None
-    target_transform: Transform | None = None
+    target_transform: Transform | None = Field(default=None, json_schema_extra=_or_a_name)
     positive: bool | int | str | None = None
     weights: str | None = None
     fit_params: dict[str, Any] = Field(default_factory=dict)
@@ -237,7 +244,7 @@ class ModelSpec(BaseModel):
     def _by_name(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(ALIASES.get(metric.lower(), metric) for metric in given)
 
-    @field_validator("balance", mode="before")
+    @field_validator("balance", mode="before", json_schema_input_type=Balance | Method | None)
     @classmethod
     def _by_method(cls, given: Any) -> Any:
         return {"method": given} if isinstance(given, str) else given

@@ -88,17 +88,6 @@ class Header(Strict):
     files: list[ListedFile]
 
 
-# What a specification may also be written as, where JSON Schema cannot see that the model reads it.
-SHORTHANDS: dict[tuple[str, str], dict[str, Any]] = {
-    ("Columns", "key"): {"type": ["string", "null"]},
-    ("Columns", "stratify"): {"type": ["string", "null"]},
-    ("Columns", "balance_on"): {"type": ["string", "null"]},
-    ("Columns", "group"): {"type": "array", "items": {"type": "string"}},
-    ("SplitSpec", "holdout"): {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-    ("SplitSpec", "key_encoding"): {"const": "hmac"},
-}
-
-
 def json_schemas() -> dict[str, dict[str, Any]]:
     """Return each schema by its file name, ``evenfold-<what>-<version>.schema.json``: spec, manifest and audit.
 
@@ -111,16 +100,5 @@ def json_schemas() -> dict[str, dict[str, Any]]:
 
 def _schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema(by_alias=True)
-    definitions = {**schema.get("$defs", {}), model.__name__: schema}
-    for (owner, field), shorthand in SHORTHANDS.items():
-        if owner in definitions:
-            _allow(definitions[owner]["properties"][field], shorthand)
     dialect = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": dialect, "$id": f"urn:evenfold:{name}:{VERSION}"} | schema
-
-
-def _allow(field: dict[str, Any], shorthand: dict[str, Any]) -> None:
-    """Let ``field`` be ``shorthand`` as well as what it is."""
-    if "anyOf" not in field:
-        field["anyOf"] = [{name: field.pop(name) for name in ("type", "items") if name in field}]
-    field["anyOf"].append(shorthand)

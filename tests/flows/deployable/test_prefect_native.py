@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from evenfold.estimates import EvaluationError
+from evenfold.estimates import EvaluationError, ModelSpec
 from evenfold.flows import compare, evaluate, extend, retrain, split, tune
+from evenfold.manifests import SplitSpec
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from prefect import Flow, flow
@@ -54,6 +55,19 @@ def test_a_run_of_a_deployment_takes_by_its_name_what_a_call_does(named: str) ->
         validate({"data": "rows.parquet", "grid": {}, name: texts[name]}, schema, raise_on_error=True)
         given = {"spec": {"strategy": "KFold"}, "model": {"estimator": RIDGE}, "grid": {"alpha": [1.0]}}
         validate({"data": "rows.parquet", "grid": {}, name: given[name]}, schema, raise_on_error=True)
+
+
+@pytest.mark.parametrize("named", ["split", "evaluate", "tune", "retrain"])
+def test_a_deployment_takes_the_short_forms_that_a_call_takes(named: str) -> None:
+    """The tutorial's own deployment was refused by Prefect's server: 'flight_id' is not of type 'array'."""
+    columns = {"key": "id", "target": "y", "group": ["patient", "device"], "stratify": "ward", "balance_on": "sex"}
+    spec = {"columns": columns, "holdout": 0.2, "key_encoding": "hmac"}
+    model = {"balance": "class_weight", "target_transform": "yeo-johnson"}
+    assert SplitSpec.model_validate(spec).columns.key == ["id"]
+    assert ModelSpec.model_validate(model).balance is not None
+    schema = getattr(flows, named).to_deployment("nightly")._parameter_openapi_schema.model_dump_for_openapi()
+    given = {"data": "rows.parquet", "grid": {}, "spec": spec, "model": model}
+    validate({name: given[name] for name in given.keys() & schema["properties"]}, schema, raise_on_error=True)
 
 
 def test_a_subflow_of_somebodys_flow_is_a_subflow(prefect_home: Home, data: str) -> None:
