@@ -346,6 +346,9 @@ def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
     assert made.low < made.value < made.high
     less = choose("mse", problem, [frame.assign(fold=sites) for frame in frames], np.zeros((2, 4)), level=0.5)
     assert made.low < less.low < less.high < made.high
+    near = [[-0.25, -0.3, -0.2, -0.35], [-0.2, -0.3, -0.2, -0.3]]
+    simple = choose("mse", problem, [frame.assign(fold=sites) for frame in frames], near, one_standard_error=True)
+    assert (simple.best, simple.chosen, simple.value) == (1, 0, simple.naive)
     assert made.notes[-1] == (
         "The score is not corrected for having been chosen: a resample needs rows or groups left out, and there are 4; "
         "5 is the least."

@@ -17,6 +17,7 @@ from evenfold.tasks import Home
 from evenfold.tasks.record.models.registry import open_retraining
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.work import work_of
+from scipy import stats
 from small import BAD, GOOD, champion, registry, retrain
 from tables import rows
 
@@ -361,4 +362,7 @@ def test_a_month_after_the_other_has_less_to_spend() -> None:
     told = [retrain("monthly", rows(n), BAD | more, metric=metric).decision for n, more, metric in months]
     assert [each.spent for each in told] == pytest.approx([0.05, 0.025, 0.0125, 0.00625])
     assert told[0].pair == told[1].pair
+    assert told[1].bound < stats.norm.isf(0.025) - 0.01, (
+        "the second look does not pay again for what the first has seen"
+    )
     assert len({each.pair for each in told}) == 3
