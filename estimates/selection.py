@@ -285,8 +285,7 @@ def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int)
     if loss is None:
 
         def scored(at: NDArray[np.int64], configuration: int) -> float:
-            one = found[configuration]
-            return float(np.mean([one.score(part) for part in one.drawn(at)]))
+            return found[configuration].score_drawn(at)
 
         worth = bias_corrected_best_score(scored, first.rows.size, len(found), first.units, **options)
         return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))

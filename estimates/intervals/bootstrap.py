@@ -89,12 +89,8 @@ def resampled_interval(
     With repeats a resample holds the same rows of every repeat, and their scores are averaged. A row that is drawn
     comes with all its tests.
     """
-
-    def statistic(drawn: NDArray[np.int64]) -> float:
-        return float(np.mean([evidence.score(part) for part in evidence.drawn(drawn)]))
-
     return bootstrap_interval(
-        statistic,
+        evidence.score_drawn,
         evidence.rows.size,
         evidence.units,
         method=method,

@@ -66,11 +66,32 @@ class Evidence:
 
     def score(self, part: pd.DataFrame) -> float:
         """Return the metric of some predictions; NaN where it is undefined."""
-        rows = self.answered(part)
+        return self._scored(self.answered(part))
+
+    def _scored(self, rows: Answered) -> float:
         try:
             return score(self.metric.name, rows.answers, rows.y, rows.weights, held=rows.held)
         except Exception:  # a scorer raises what it likes where it is undefined
             return float("nan")
+
+    def score_drawn(self, at: IntArray) -> float:
+        """Return the mean over repeats of the metric of the rows ``at`` these positions of ``rows``, which may repeat.
+
+        A row comes with all its tests. NaN where the metric is undefined. For draws by the thousand: scikit-learn's
+        scorer is asked only where the metric is no mean over rows and has no ``quick`` score.
+        """
+        scores = []
+        for rows, lost, lines in zip(self._answers, self._losses, self.lines, strict=True):
+            drawn = _lines_of(lines, at, self.rows.size)
+            if not rows.mass[drawn].any():
+                return float("nan")
+            if self.metric.loss is not None and lost is not None:
+                scores.append(self.metric.loss.score(float(np.average(lost[drawn], weights=rows.mass[drawn]))))
+            elif self.metric.quick is not None and rows.weights is None:
+                scores.append(self.metric.quick(rows.drawn(drawn)))
+            else:
+                scores.append(self._scored(rows.drawn(drawn)))
+        return float(np.mean(scores)) if np.all(np.isfinite(scores)) else float("nan")
 
     @cached_property
     def rows(self) -> IntArray:
@@ -82,18 +103,23 @@ class Evidence:
         """The position in ``rows`` of each line of each of ``parts``; a row that is tested twice has two lines."""
         return [np.searchsorted(self.rows, part["row"].to_numpy()) for part in self.parts]
 
-    def drawn(self, at: IntArray) -> list[pd.DataFrame]:
-        """Return the lines in each of ``parts`` of the rows ``at`` these positions of ``rows``, which may repeat."""
-        return [
-            part.iloc[_lines_of(lines, at, self.rows.size)] for part, lines in zip(self.parts, self.lines, strict=True)
-        ]
+    @cached_property
+    def _answers(self) -> list[Answered]:
+        return [self.answered(part) for part in self.parts]
+
+    @cached_property
+    def _losses(self) -> list[Floats | None]:
+        """The losses of the lines of each of ``parts``; None where some have none."""
+        if self.metric.loss is None:
+            return [None] * len(self.parts)
+        found = [self.metric.loss.of(rows) for rows in self._answers]
+        return [losses if np.all(np.isfinite(losses)) else None for losses in found]
 
     def lost(self, loss: RowLoss) -> tuple[Floats, Floats]:
         """Return the mean loss of each of ``rows`` over its tests, and how much it counts in the score of all."""
-        answered = [self.answered(part) for part in self.parts]
-        shares = [rows.mass / rows.mass.mean() for rows in answered]
+        shares = [rows.mass / rows.mass.mean() for rows in self._answers]
         mass = per_row(self.lines, shares, self.rows.size)
-        losses = [share * loss.of(rows) for share, rows in zip(shares, answered, strict=True)]
+        losses = [share * loss.of(rows) for share, rows in zip(shares, self._answers, strict=True)]
         lost = per_row(self.lines, losses, self.rows.size)
         return np.divide(lost, mass, out=np.zeros_like(lost), where=mass > 0), mass
 
@@ -109,7 +135,7 @@ class Evidence:
         From the metric's own influence; else each of at most 200 blocks of units is left out once (the jackknife),
         and its rows share the effect. None where the metric is undefined without some block.
         """
-        influences = [influence_of(self.metric.name, self.answered(part)) for part in self.parts]
+        influences = [influence_of(self.metric.name, rows) for rows in self._answers]
         known = [one for one in influences if one is not None]
         if len(known) < len(influences):
             return self._jackknifed()
@@ -125,8 +151,7 @@ class Evidence:
         moves = np.empty(self.rows.size)
         for block in range(n_blocks):
             inside = blocks == block
-            left = [part[~inside[lines]] for part, lines in zip(self.parts, self.lines, strict=True)]
-            without = float(np.mean([self.score(part) for part in left]))
+            without = self.score_drawn(np.flatnonzero(~inside))
             # In such units that standard_error over the blocks is the jackknife's: (b - 1) / b sum (whole - without)^2.
             moves[inside] = (n_blocks - 1) * (whole - without) * self.rows.size / n_blocks / inside.sum()
         if not np.all(np.isfinite(moves)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
-from .responses import all_classes
+from .responses import Replay, all_classes
 from .scoring import describe_classes
 
 Floats = NDArray[np.float64]
@@ -73,6 +73,12 @@ class Answered:
     def mass(self) -> Floats:
         """The weights, 1 where there are none."""
         return np.ones(self.n) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+
+    def drawn(self, lines: Codes) -> Answered:
+        """Return the rows at these positions, which may repeat, with answers that were given earlier (``Replay``)."""
+        answers = Replay({method: said[lines] for method, said in self.answers.answers.items()}, self.classes)
+        weights = None if self.weights is None else self.weights[lines]
+        return replace(self, answers=answers, y=self.y[lines], weights=weights)
 
     def mean(self, values: Floats) -> float:
         """Return the (weighted) mean of one value per row."""

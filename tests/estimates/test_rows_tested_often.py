@@ -17,6 +17,7 @@ from evenfold.estimates import (
     Problem,
     choose,
     compare,
+    corrected_resampled_t,
     interval_for,
     resampled_interval,
 )
@@ -91,6 +92,23 @@ def test_a_comparison_is_of_rows_however_often_each_is_tested(
     assert again.se == pytest.approx(once.se)
     assert again.n_rows == once.n_rows == len(frame)
     assert not [note for note in again.notes if "McNemar" in note]  # it is of rows that were tested once
+
+
+def test_each_repeat_counts_in_a_comparison_with_the_rows_that_it_tested() -> None:
+    """The scores are means over repeats, and no further repeats are asked for where there are two."""
+    again = DIABETES_ONCE[DIABETES_ONCE["row"] < 60].assign(repeat=1)
+    a = pd.concat([DIABETES_ONCE, again.assign(prediction=again["prediction"] * 0.9)])
+    b = a.assign(prediction=a["prediction"] + np.random.default_rng(1).normal(0, 6, len(a)))
+    made = compare(a, b, MAE)
+    errors = [frame.assign(error=-abs(frame["y"] - frame["prediction"])) for frame in (a, b)]
+    assert [made.a, made.b] == pytest.approx([each.groupby("repeat")["error"].mean().mean() for each in errors])
+    scores = [each.groupby(["repeat", "fold"])["error"].mean() for each in errors]
+    tested = a.groupby(["repeat", "fold"]).size()
+    wanted = corrected_resampled_t(scores[1] - scores[0], tested.groupby("repeat").transform("sum") - tested, tested)
+    assert made.test is not None
+    assert made.test.se == pytest.approx(wanted.se)
+    assert made.verdict == "unknown"
+    assert not any("repeats" in note for note in made.notes)
 
 
 def test_the_same_split_of_a_row_is_there_once() -> None:

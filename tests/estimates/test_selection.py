@@ -26,6 +26,7 @@ from evenfold.estimates import (
 from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.selection import TEST_ROWS_ALONE, chosen_inside
 from evenfold.splitters import Bootstrap, ShuffleSplit, Stream
+from scipy import stats
 
 
 def test_the_winner_among_equals_loses_its_luck() -> None:
@@ -170,7 +171,27 @@ def test_one_split_and_one_configuration_can_be_chosen_by() -> None:
         made = choose("mse", problem, [frames[0].assign(fold=np.arange(100) % n_folds)], [[-0.25]])
         of_rows = bias_corrected_best(losses.to_numpy()[:, None], inflation=inflation)
         assert made.low == pytest.approx(-of_rows.interval.high)
-    assert chosen_inside("mse", problem, frames, one_standard_error=True) == 0
+    one_fold = [frame.assign(fold=0) for frame in (*frames, frames[0].assign(prediction=y))]
+    assert [chosen_inside("mse", problem, of, one_standard_error=True) for of in (frames, one_fold)] == [0, 1]
+
+
+def test_every_repeat_is_asked_which_is_the_best() -> None:
+    """The second configuration is worse in the first repeat, and far better in the other one."""
+    y = normals(60)
+    problem, frames = frames_of(y, [y + 0.5, y + 0.6])
+    again = [frame.assign(repeat=1, prediction=y + apart) for frame, apart in zip(frames, (0.9, 0.2), strict=True)]
+    both = [pd.concat(pair) for pair in zip(frames, again, strict=True)]
+    made = choose("mse", problem, both, [[-0.5] * 10] * 2)
+    assert (made.best, made.naive) == (1, pytest.approx(-(0.36 + 0.04) / 2))
+
+
+def test_a_split_that_lacks_a_score_gives_no_standard_error_and_ends_no_choice() -> None:
+    """Every configuration is fitted by then; the best is taken, and a note says why."""
+    y = normals(100)
+    problem, frames = frames_of(y, [y + 0.5 * normals(100, 1), y + 0.45 * normals(100, 2)])
+    made = choose("mse", problem, frames, [[-0.2] * 4 + [np.nan], [-0.2] * 5], one_standard_error=True)
+    assert made.chosen == 1
+    assert made.notes == ("1 of 5 splits lack a score of some configuration: there is no standard error.",)
 
 
 def test_the_choice_inside_a_fold_goes_by_the_score_of_all_its_rows() -> None:
@@ -205,6 +226,10 @@ def test_a_choice_by_draws_takes_off_what_choosing_in_each_draw_gains() -> None:
     assert made.naive == means.max()
     assert made.value == pytest.approx(means.max() - np.mean(scores.max(axis=0) - scores[means.argmax()]))
     assert made.low < made.value < made.high
+    less = choose_by_draws("roc_auc", problem, [drawn(row) for row in scores], level=0.5)
+    assert less.high - less.low == pytest.approx(
+        (made.high - made.low) * stats.t.ppf(0.75, 29) / stats.t.ppf(0.975, 29)
+    )
     alone = choose_by_draws("roc_auc", problem, [drawn(scores[0])])
     assert alone.value == alone.naive == scores[0].mean()
     scores[0, 3] = np.nan
@@ -254,6 +279,12 @@ def test_losses_of_draws_count_where_every_configuration_has_them_and_their_inte
     both = bias_corrected_best(np.column_stack([sums[1:]] * 2), inflation=1.5).interval
     two = choose_by_draws("accuracy", problem, [one, lacks])
     assert (two.low, two.high) == pytest.approx((1 - both.high, 1 - both.low))
+    mass = 1.0 + np.arange(60) % 3
+    weighed = choose_by_draws("accuracy", replace(problem, weights=mass), [one], level=0.8)
+    wanted = bias_corrected_best(sums[:, None], weights=mass, inflation=1.5, level=0.8).interval
+    assert (weighed.low, weighed.high, weighed.level) == pytest.approx((1 - wanted.high, 1 - wanted.low, 0.8))
+    easy = choose_by_draws("accuracy", problem, [DrawScores(table.assign(accuracy=0.99), one.totals)])
+    assert easy.high == easy.value, "where draws of few easy rows score better than all rows together"
 
 
 def test_a_configuration_that_no_draw_scored_ends_a_choice_with_a_sentence() -> None:
@@ -313,6 +344,11 @@ def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
     assert made.chosen == 1
     assert made.value == made.naive == pytest.approx(-losses.mean())
     assert made.low < made.value < made.high
+    less = choose("mse", problem, [frame.assign(fold=sites) for frame in frames], np.zeros((2, 4)), level=0.5)
+    assert made.low < less.low < less.high < made.high
+    near = [[-0.25, -0.3, -0.2, -0.35], [-0.2, -0.3, -0.2, -0.3]]
+    simple = choose("mse", problem, [frame.assign(fold=sites) for frame in frames], near, one_standard_error=True)
+    assert (simple.best, simple.chosen, simple.value) == (1, 0, simple.naive)
     assert made.notes[-1] == (
         "The score is not corrected for having been chosen: a resample needs rows or groups left out, and there are 4; "
         "5 is the least."

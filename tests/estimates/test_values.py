@@ -225,30 +225,50 @@ OF_CLASSES = [name for name, metric in METRICS.items() if metric.task == "classi
 BINARY = {"f1", "precision", "recall", "jaccard", "roc_auc", "average_precision", "sensitivity", "specificity"}
 
 
-@pytest.mark.parametrize("how", ["plain", "groups", "weights"])
-@pytest.mark.parametrize("metric", OF_NUMBERS + OF_CLASSES)
-def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(metric: str, how: str) -> None:
-    """Of every metric, with folds of very different sizes, with groups and with weights; its width is never zero."""
+def answers_to(metric: str, how: str) -> tuple[Problem, pd.DataFrame]:
+    """Return 51 rows that the metric is for, and what a model says of them in folds of very different sizes."""
     fold = np.repeat([0, 1, 2], [12, 12, 27])
     more: dict[str, Any] = {
         "groups": np.arange(51) // 3 if how == "groups" else None,
         "weights": np.linspace(0.5, 2, 51) if how == "weights" else None,
     }
-    if how == "weights" and metric in ("roc_auc_ovo", "roc_auc_ovo_weighted"):
-        more["weights"] = None  # scikit-learn's scorer weighs rows only for two classes
+    if how == "weights" and metric in ("roc_auc_ovo", "roc_auc_ovo_weighted", "neg_max_error"):
+        more["weights"] = None  # scikit-learn weighs no greatest error, and these areas only of two classes
     seed = ["plain", "groups", "weights"].index(how)
     y, proba = three_classes(seed, 51)
-    if metric in OF_NUMBERS:
+    if METRICS[metric].task == "regression":
         truth = np.exp(normals(51, seed))
         problem = problem_of(truth, **more)
-        frame = frame_of(problem, truth * np.exp(0.4 * normals(51, seed + 9)), fold)
-    elif metric in BINARY:
+        return problem, frame_of(problem, truth * np.exp(0.4 * normals(51, seed + 9)), fold)
+    if metric in BINARY:
         problem = problem_of((y > 0).astype(int), (0, 1), **more)
         two = np.column_stack([proba[:, 0], 1 - proba[:, 0]])
-        frame = frame_of(problem, two.argmax(axis=1), fold, two)
-    else:
-        problem = problem_of(np.asarray(CLASSES)[y], CLASSES, **more)
-        frame = frame_of(problem, np.asarray(CLASSES)[proba.argmax(axis=1)], fold, proba)
+        return problem, frame_of(problem, two.argmax(axis=1), fold, two)
+    problem = problem_of(np.asarray(CLASSES)[y], CLASSES, **more)
+    return problem, frame_of(problem, np.asarray(CLASSES)[proba.argmax(axis=1)], fold, proba)
+
+
+@pytest.mark.parametrize("how", ["plain", "weights"])
+@pytest.mark.parametrize("metric", [*OF_NUMBERS, *OF_CLASSES, *sorted(OF_SINGLE_ROWS)])
+def test_rows_that_are_drawn_have_the_score_that_scikit_learn_gives_them(metric: str, how: str) -> None:
+    """Of every metric, of rows that come twice or not at all, tested twice and in another order the second time."""
+    problem, frame = answers_to(metric, how)
+    # The second time a row has its neighbour's answer.
+    answers = frame.columns.difference(["row", "y", "weight", "repeat", "fold"])
+    again = frame.assign(repeat=1, **{name: np.roll(frame[name], 1) for name in answers})
+    evidence = Evidence(METRICS[metric], problem, predictions=pd.concat([frame, again[::-1]]))
+    for seed in range(3):
+        drawn = np.random.default_rng(seed).integers(0, 51, 51)
+        slow = np.mean([evidence.score(part.iloc[drawn]) for part in evidence.parts])
+        assert evidence.score_drawn(drawn) == pytest.approx(slow, rel=1e-12)
+    assert np.isnan(evidence.score_drawn(drawn[:0]))
+
+
+@pytest.mark.parametrize("how", ["plain", "groups", "weights"])
+@pytest.mark.parametrize("metric", OF_NUMBERS + OF_CLASSES)
+def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(metric: str, how: str) -> None:
+    """Of every metric, with folds of very different sizes, with groups and with weights; its width is never zero."""
+    problem, frame = answers_to(metric, how)
     made = estimated(problem, frame, metric)
     assert made.interval is not None, made.notes
     assert METRICS[metric].low <= made.interval.low < made.interval.high <= METRICS[metric].high

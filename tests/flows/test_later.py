@@ -250,6 +250,8 @@ def test_where_keys_do_not_tell_whether_rows_are_later_a_note_says_so(home: Home
     spec |= {"name": "keyed", "columns": {"key": "id", "target": "passed"}}
     made = evaluate(now, spec=spec, model=MODEL, engine="plain")
     assert not score_later(made.run_id, later).notes
+    with pytest.raises(SplitError, match=r"^1 of [\d,]+ rows of .* are rows of keyed 1\.0"):  # be it the first of all
+        score_later(made.run_id, pd.concat([later, now.nsmallest(1, "id")]))
     told = r" has no column 'id', the key of keyed 1\.0: whether the model was trained on its rows cannot be told\."
     assert re.search(told, "".join(score_later(made.run_id, later.drop(columns="id")).notes))
 
@@ -278,6 +280,9 @@ def test_groups_are_known_by_the_type_that_was_declared(home: Home, tmp_path: Pa
     made = evaluate(str(files[0]), spec=spec, model=MODEL, engine="plain")
     known = int(later["school"].isin(now["school"]).sum())
     assert score_later(made.run_id, files[1]).known_groups == known > 0
+    interval = score_later(made.run_id, files[1], level=0.5).estimates[0].interval
+    assert interval is not None
+    assert (interval.level, interval.method) == (0.5, "pooled rows, cluster-robust")
     few = tmp_path / "few.csv"
     later.head(20).to_csv(few, index=False)
     assert score_later(made.run_id, few).notes == ["few.csv has 20 rows, too few to measure a score well."]

@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelError, ModelSpec
-from evenfold.estimates.promotion import Difference, decide
+from evenfold.estimates.promotion import Difference, compare_draws, compare_predictions, decide
 from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.models.registry import open_retraining
+from evenfold.tasks.scores import kept_scores
+from evenfold.tasks.work import work_of
+from scipy import stats
 from small import BAD, GOOD, champion, registry, retrain
 from tables import rows
 
@@ -43,11 +46,15 @@ def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.Monkey
 
 
 def test_the_same_retraining_is_done_once(home: Home, first: Retraining) -> None:
-    """An identical call gives the first one's outcome and registers nothing; the usual metric, named, asks no more."""
+    """An identical call gives the first one's outcome and registers nothing; the usual metric, named, asks no more.
+
+    Unless it is to be done anew.
+    """
     for again in (retrain("monthly", rows(120), GOOD), retrain("monthly", rows(120), GOOD, metric="r2")):
         assert again.reused
         assert again.run_id == first.run_id
     assert len(registry(home).search_model_versions("name = 'monthly'")) == 1
+    assert not retrain("monthly", rows(120), GOOD, refresh=True).reused
 
 
 # Each makes another request by itself; "none" makes no interval, so that a level beside it would say nothing.
@@ -208,13 +215,24 @@ def test_a_name_that_the_registry_does_not_take_is_refused_first(name: str) -> N
         retrain("unnamed", rows(60), GOOD, registered_name=name)
 
 
+def kept(outcome: Retraining) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what the recipes BAD and GOOD are compared by."""
+    before, after = (kept_scores(outcome.split, work_of(outcome.split, ModelSpec(**recipe))) for recipe in (BAD, GOOD))
+    return before, after
+
+
 def test_draws_are_compared_draw_by_draw() -> None:
-    """A bootstrap has no predictions per row; the scores of the same draws are paired."""
+    """A bootstrap has no predictions per row; the scores of the same draws are paired.
+
+    A model has learnt from the rows that were drawn, however often each was.
+    """
     draws = {"strategy": "Bootstrap", "params": {"n_splits": 6}}
     retrain("draws", rows(150), BAD, spec=draws)
     outcome = retrain("draws", rows(150), GOOD, spec=draws)
     assert outcome.decision.winner == "candidate"
     assert outcome.decision.low > 0
+    told = compare_draws(*kept(outcome), outcome.decision.metric, n_rows=150)
+    assert outcome.decision.information == pytest.approx(told.se**-2)
 
 
 def test_draws_scored_with_other_weights_promote_nobody() -> None:
@@ -235,7 +253,12 @@ def test_the_stretches_of_a_series_are_compared_not_its_rows() -> None:
         series = {"columns": columns, "strategy": "ForwardChaining", "params": {"n_splits": n_splits}}
         name = f"series{n_splits}"
         retrain(name, frame, BAD, spec=series)
-        assert retrain(name, frame, GOOD, spec=series).decision.winner == winner
+        outcome = retrain(name, frame, GOOD, spec=series)
+        assert outcome.decision.winner == winner
+    # By the rows that the models learnt from, which are not those that others tested.
+    n_train = np.mean([train.size for train, _ in outcome.split.manifest().pairs()])
+    told = compare_predictions(*kept(outcome), outcome.decision.metric, ["id"], False, n_train, ordered=True)
+    assert outcome.decision.information == pytest.approx(told.se**-2)
 
 
 def test_locked_rows_are_never_learnt_from(home: Home) -> None:
@@ -331,8 +354,15 @@ def test_the_rule_is_what_it_says(difference: float, se: float | None, newer: bo
 
 @pytest.mark.usefixtures("first")
 def test_a_month_after_the_other_has_less_to_spend() -> None:
-    """What earlier comparisons of the name have used up is read from its runs."""
-    spent = [
-        retrain("monthly", rows(n), BAD | more).decision.spent for n, more in ((120, {}), (130, {}), (130, MEDIAN))
-    ]
-    assert spent == pytest.approx([0.05, 0.025, 0.0125])
+    """What earlier comparisons of the name have used up is read from its runs.
+
+    The same two recipes by the same metric are one experiment as the split grows.
+    """
+    months: list[Any] = [(120, {}, None), (130, {}, None), (130, {}, "neg_mean_absolute_error"), (130, MEDIAN, None)]
+    told = [retrain("monthly", rows(n), BAD | more, metric=metric).decision for n, more, metric in months]
+    assert [each.spent for each in told] == pytest.approx([0.05, 0.025, 0.0125, 0.00625])
+    assert told[0].pair == told[1].pair
+    assert told[1].bound < stats.norm.isf(0.025) - 0.01, (
+        "the second look does not pay again for what the first has seen"
+    )
+    assert len({each.pair for each in told}) == 3

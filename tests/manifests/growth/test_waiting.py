@@ -60,12 +60,17 @@ def test_of_two_extensions_that_differ_in_who_waits_the_second_is_refused(tmp_pa
 
 
 def test_the_same_table_again_makes_no_new_version() -> None:
-    """Rows that wait as before are no news; of those that wait no more there is one."""
+    """Rows that wait as before are no news; of those that wait no more, and of one more that waits, there is one."""
     manifest = extend(decide(SPEC, loans(2)), loans(3)).manifest
     assert manifest.waiting is not None
     again = extend(manifest, loans(3).sample(frac=1, random_state=1))
     assert (again.added, again.manifest.version, again.manifest.split_id) == (0, "1.1", manifest.split_id)
     assert extend(manifest, loans(4)).manifest.version == "1.2"
+    more = pd.concat([loans(3), loans(3).tail(1).assign(loan=9_999)])
+    told = extend(manifest, more)
+    assert (told.added, told.manifest.version) == (0, "1.2")
+    assert told.manifest.waiting is not None
+    assert told.manifest.waiting.num_rows == manifest.waiting.num_rows + 1
 
 
 def test_every_loan_waits_until_its_target_is_known_and_then_stays_where_it_joined(tmp_path: Any) -> None:

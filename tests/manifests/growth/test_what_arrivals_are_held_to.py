@@ -55,16 +55,17 @@ def test_what_joins_is_compared_with_the_median_of_what_joined_and_not_with_the_
     assert told == "2 generations joined so far, and 3 are needed"
 
 
-def test_what_chance_explains_is_told_by_the_number_of_classes_and_of_rows() -> None:
+@pytest.mark.parametrize(("classes", "distance"), [(1, 2 / 3), (2, 1 / 3)], ids=["one is left", "one is gone"])
+def test_what_chance_explains_is_told_by_the_number_of_classes_and_of_rows(classes: int, distance: float) -> None:
     """Twice the bound of Dvoretzky, Kiefer and Wolfowitz, each with half of one false alarm in 1,000 tables."""
-    data = rows(400).assign(y=lambda frame: np.where(frame["id"] < 300, frame["id"] % 3, 2).astype(str))
+    data = rows(500).assign(y=lambda frame: (frame["id"] % np.where(frame["id"] < 300, 3, classes)).astype(str))
     manifest = decide({**SPEC, "strategy": "StratifiedKFold"}, data.head(300))
     found = check_arrival(manifest, data, Snapshot.of(manifest, data.head(300)), gates={"target_distribution": 0})
     (told,) = (each.figures for each in found.findings if each.check == "target_distribution")
     bound = np.log(4 * 3 / 0.001) / 2
     assert told == {
-        "distance": pytest.approx(2 / 3),
-        "chance": pytest.approx((bound / 100) ** 0.5 + (bound / 300) ** 0.5),
+        "distance": pytest.approx(distance),
+        "chance": pytest.approx((bound / 200) ** 0.5 + (bound / 300) ** 0.5),
     }
 
 
@@ -90,6 +91,13 @@ def test_where_the_last_generations_are_fewer_than_what_is_new_all_rows_are_held
     found = check_arrival(manifest, data, Snapshot.of(manifest, rows(320)), gates={"new_rows": "off"})
     (told,) = (each.message for each in found.findings if each.check == "target_distribution")
     assert "y of 100 new rows is 1 apart from that of the last 320 (" in told
+
+
+def test_a_column_that_is_emptied_is_told_though_some_rows_are_gone() -> None:
+    manifest, before = grown(100), rows(100).assign(x="a")
+    found = check_arrival(manifest, before.tail(98).assign(x=None), Snapshot.of(manifest, before))
+    (told,) = (each.message for each in found.findings if each.check == "lost_columns")
+    assert told.startswith("x has no value in any row; ")
 
 
 def test_rows_out_of_use_are_not_among_those_that_new_ones_are_compared_with() -> None:
