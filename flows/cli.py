@@ -139,6 +139,7 @@ def _leave_garbage() -> None:
 def _stop_at(error: Any) -> None:
     """Say what is typed wrongly in our words; where nothing is typed, show the help."""
     message, context = error.format_message().replace("Value error, ", ""), error.ctx
+    message = message.replace(". Choose from:\n\t", "; choose from ").replace(",\n\t", ", ")
     if "\n" in message:
         typer.echo(message)
         sys.exit(BAD_INPUT)
