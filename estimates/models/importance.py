@@ -39,11 +39,16 @@ def permutation_importance(
         return {}
     stream = Stream(seed, IMPORTANCE, *path)
     rows = np.sort(test[stream.permutation(test.size)[:m]])
-    X = problem.X.iloc[rows].reset_index(drop=True)
-    changed = [_with(X, name, stream.permutation(m)) for name in features for _ in range(repeats)]
-    answers = _said(fitted, pd.concat([X, *changed], ignore_index=True))
+    X = problem.X.iloc[rows]
+    as_they_are = np.tile(np.arange(m), (1 + len(features) * repeats, 1))  # once, and once for each change
+    columns = {}
+    for i, name in enumerate(features):
+        order = as_they_are.copy()
+        order[1 + i * repeats : 1 + (i + 1) * repeats] = [stream.permutation(m) for _ in range(repeats)]
+        columns[name] = X[name].array.take(order.reshape(-1))
+    answers = _said(fitted, pd.DataFrame(columns))
     with hearing():  # of what is undefined, which is no importance then
-        scores = [_score(problem, answers, rows, block) for block in range(1 + len(changed))]
+        scores = [_score(problem, answers, rows, block) for block in range(len(as_they_are))]
     if not np.isfinite(scores).all():
         return {}
     falls = scores[0] - np.reshape(scores[1:], (len(features), repeats)).mean(axis=1)
@@ -58,13 +63,6 @@ def _size(n_features: int, n_test: int, n_train: int) -> tuple[int, int]:
         if m >= FEWEST_ROWS:
             break
     return m, repeats
-
-
-def _with(X: pd.DataFrame, name: str, order: IntArray) -> pd.DataFrame:
-    """Return ``X`` with one feature's values in another order."""
-    changed = X.copy()
-    changed[name] = X[name].take(order).array  # assign takes no column called self
-    return changed
 
 
 def _said(fitted: Any, X: pd.DataFrame) -> Replay:

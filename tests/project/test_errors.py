@@ -6,6 +6,7 @@ import ast
 import builtins
 import importlib
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,19 @@ def _is_an_error(kind: ast.ClassDef) -> bool:
     return False
 
 
+@cache
+def parsed() -> list[tuple[Path, ast.Module]]:
+    """Return every file of the rooms and what it says; parsing them takes seconds."""
+    files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
+    return [(file.relative_to(ROOT), ast.parse(file.read_text(encoding="utf-8"))) for file in files]
+
+
 def errors() -> list[tuple[str, str]]:
     """Return module and name of every class of an error in the rooms; a private one never leaves its module."""
     return [
-        (".".join(["evenfold", *file.relative_to(ROOT).with_suffix("").parts]), node.name)
-        for room in ROOMS
-        for file in sorted((ROOT / room).rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        (".".join(["evenfold", *file.with_suffix("").parts]), node.name)
+        for file, tree in parsed()
+        for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and _is_an_error(node)
     ]
 
@@ -65,11 +72,10 @@ def test_what_an_error_advises_has_a_name_in_python() -> None:
     """A flag stands in brackets behind it; only what the commands themselves say reaches nobody else."""
     flag = re.compile(r"\b(?:pass|with|say|use|by) --[a-z-]+")
     raised = [
-        (str(file.relative_to(ROOT)), text.value)
-        for room in ROOMS
-        for file in sorted((ROOT / room).rglob("*.py"))
+        (str(file), text.value)
+        for file, tree in parsed()
         if "commands" not in file.parts
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Raise | ast.Call)
         for text in ast.walk(node)
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and flag.search(text.value)
