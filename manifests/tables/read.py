@@ -176,7 +176,7 @@ def _frame(frame: Any) -> pa.Table | nw.DataFrame[Any]:
     except TypeError:
         lazy = "its .collect(), " if hasattr(frame, "collect") else ""
         raise SplitError(
-            f"a {type(frame).__name__} is not a table; pass {lazy}a file, or a pandas, polars or pyarrow frame."
+            f"{type(frame).__name__} is not a table; pass {lazy}a file, or a pandas, polars or pyarrow frame."
         ) from None
     except NarwhalsError as error:
         raise _unlike(frame, error) from None

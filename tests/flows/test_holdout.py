@@ -281,6 +281,7 @@ def test_thresholdout_tells_what_training_says_where_it_is_near_and_else_spends_
     for left in (1, 0):
         far = looked(policy, ["x0", f"x{left + 1}"])
         assert far.scores[0].apparent["accuracy"] == 1.0
+        assert far.estimates[0].gap == 1.0 - far.scores[0].test["accuracy"]
         assert abs(far.estimates[0].value - 0.5) < 0.12
         assert far.looks_left == left
     for name in ("guarded", "renamed"):

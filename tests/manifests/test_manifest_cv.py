@@ -84,7 +84,7 @@ def test_other_columns_and_containers_may_come_along() -> None:
             lambda f: f.assign(id=f["id"] + 0.5),
             "column 'id' is declared int and holds something else (Float value",
         ),
-        (lambda f: f.to_numpy(), "a ndarray is not a table; pass a file, or a pandas, polars or pyarrow frame."),
+        (lambda f: f.to_numpy(), "ndarray is not a table; pass a file, or a pandas, polars or pyarrow frame."),
         (lambda f: f.iloc[:0], "the DataFrame has 0 rows; 1 is needed at least, and 2 to split."),
     ],
     ids=["unknown", "missing", "both", "repeated", "no key", "no column", "fractions", "an array", "nothing"],

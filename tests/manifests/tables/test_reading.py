@@ -109,7 +109,7 @@ def test_what_is_not_read_names_the_exact_remedy(
             r"a column of the frame \(key\) holds whole numbers beyond 64",
         ),
         (lambda f: pd.concat([f, f[["x"]]], axis=1), "2 columns are called 'x'; give each a name of its own"),
-        (lambda f: pl.from_pandas(f).lazy(), r"a LazyFrame is not a table; pass its \.collect\(\)"),
+        (lambda f: pl.from_pandas(f).lazy(), r"LazyFrame is not a table; pass its \.collect\(\)"),
     ],
 )
 def test_a_frame_that_cannot_be_read_is_answered_in_a_sentence(made: Any, message: str) -> None:
