@@ -81,7 +81,7 @@ def _folder(given: Any) -> Any:
 
 def _grid(given: Any) -> Any:
     if not isinstance(given, (str, Path)):
-        return _listed(given)
+        return given
     import yaml
     from evenfold.estimates import ModelError
     from evenfold.splitters.deployed import reason_of, require_readable
@@ -99,10 +99,10 @@ def _grid(given: Any) -> Any:
         raise ModelError(f"the grid {str(given)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
         raise ModelError(f"the grid {str(given)!r} holds no parameters; write name: [value, value] for each.")
-    return _listed(grid)
+    return grid
 
 
-def _listed(grid: Any) -> Any:
+def _of_lists(grid: Any) -> Any:
     for name, values in grid.items() if isinstance(grid, Mapping) else ():
         if isinstance(values, (str, int, float)):
             raise ValueError(f"{name} is {values}, which is no list of values to try; write {{{name}: [{values}]}}")
@@ -363,6 +363,7 @@ Merged = Annotated[
 ]
 Grid = Annotated[
     "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]",
+    BeforeValidator(_of_lists),
     BeforeValidator(_grid),
     Field(description="Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself."),
     Flag(file=True, takes="PATH", panel="Model"),
