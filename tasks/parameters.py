@@ -93,8 +93,7 @@ def _grid(given: Any) -> Any:
             require_readable([given])
         grid = read_document(str(given) if inline else Path(given).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        words = "pass a YAML or JSON file, or the grid itself: '{alpha: [0.1, 1]}'"
-        raise ModelError(f"there is no grid file {given}; {words}.") from None
+        raise ModelError(f"there is no grid file {given}; pass one, or the grid: '{{alpha: [0.1, 1]}}'.") from None
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ModelError(f"the grid {str(given)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
