@@ -14,7 +14,7 @@ from evenfold.estimates.metrics.registry import influence_of
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.results import FoldScore, Interval
+from evenfold.estimates.results import FoldScore, Interval, ModelError
 
 Pair = tuple[IntArray, IntArray]  # rows to train on and rows to test, as positions in the problem
 Need = Literal["predictions", "fold scores", "draws", "refits"]
@@ -68,8 +68,10 @@ class Evidence:
         """Return the metric of some predictions; NaN where it is undefined."""
         return self._scored(self.answered(part))
 
-    def _scored(self, rows: Answered) -> float:
+    def _scored(self, rows: Answered, quick: Callable[[Answered], float] | None = None) -> float:
         try:
+            if quick is not None and rows.weights is None:
+                return quick(rows)
             return score(self.metric.name, rows.answers, rows.y, rows.weights, held=rows.held)
         except Exception:  # a scorer raises what it likes where it is undefined
             return float("nan")
@@ -87,10 +89,8 @@ class Evidence:
                 return float("nan")
             if self.metric.loss is not None and lost is not None:
                 scores.append(self.metric.loss.score(float(np.average(lost[drawn], weights=rows.mass[drawn]))))
-            elif self.metric.quick is not None and rows.weights is None:
-                scores.append(self.metric.quick(rows.drawn(drawn)))
             else:
-                scores.append(self._scored(rows.drawn(drawn)))
+                scores.append(self._scored(rows.drawn(drawn), self.metric.quick))
         return float(np.mean(scores)) if np.all(np.isfinite(scores)) else float("nan")
 
     @cached_property
@@ -110,10 +110,11 @@ class Evidence:
     @cached_property
     def _losses(self) -> list[Floats | None]:
         """The losses of the lines of each of ``parts``; None where some have none."""
-        if self.metric.loss is None:
-            return [None] * len(self.parts)
-        found = [self.metric.loss.of(rows) for rows in self._answers]
-        return [losses if np.all(np.isfinite(losses)) else None for losses in found]
+        try:
+            found = [self.metric.loss.of(rows) if self.metric.loss else None for rows in self._answers]
+        except (AttributeError, ModelError):  # no probabilities, or a class that is none: a scorer knows best
+            found = [None for _ in self.parts]
+        return [losses if losses is not None and np.all(np.isfinite(losses)) else None for losses in found]
 
     def lost(self, loss: RowLoss) -> tuple[Floats, Floats]:
         """Return the mean loss of each of ``rows`` over its tests, and how much it counts in the score of all."""

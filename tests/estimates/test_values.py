@@ -264,6 +264,16 @@ def test_rows_that_are_drawn_have_the_score_that_scikit_learn_gives_them(metric:
     assert np.isnan(evidence.score_drawn(drawn[:0]))
 
 
+@pytest.mark.parametrize("metric", ["roc_auc", "neg_log_loss"])
+def test_rows_that_lack_what_a_metric_reads_have_no_score_and_no_interval(metric: str) -> None:
+    """Of models that give no probabilities."""
+    problem, frame = answers_to(metric, "plain")
+    labels = frame[[name for name in frame if not str(name).startswith("proba_")]]
+    evidence = Evidence(METRICS[metric], problem, predictions=labels)
+    assert np.isnan(evidence.score_drawn(np.arange(51)))
+    assert "undefined in 999 of 999 resamples" in interval_for(evidence, "bootstrap").reason
+
+
 @pytest.mark.parametrize("how", ["plain", "groups", "weights"])
 @pytest.mark.parametrize("metric", OF_NUMBERS + OF_CLASSES)
 def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(metric: str, how: str) -> None:
