@@ -34,12 +34,13 @@ _LIMITS = {"anyOf": [{"type": "number"}, {"enum": ["off", False]}]}
 # By the name of a gate: the figure beyond which it fails, or "off".
 GateLimits = Mapping[str, Annotated[float | Literal["off"], BeforeValidator(_limit), WithJsonSchema(_LIMITS)]]
 Length = Annotated[float | str, BeforeValidator(_length)]
-Share = Annotated[float, Field(gt=0, lt=1)]
 Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" for 5: a seed decides folds
 
 
-def _or_several(schema: dict[str, Any]) -> None:
-    schema["anyOf"].append({"items": {"type": "string"}, "type": "array"})
+def also(shorthand: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+    """Return what adds a shorthand, which a validator reads, to the schema of a field that may be None."""
+    # pydantic's own json_schema_input_type of a model ends in a KeyError before pydantic 2.11.
+    return lambda schema: schema["anyOf"].append(shorthand)
 
 
 class Columns(Strict):
@@ -52,7 +53,7 @@ class Columns(Strict):
     group: str | None = Field(
         default=None,
         description="Rows of one group stay together; a list of several columns is kept as entities.",
-        json_schema_extra=_or_several,
+        json_schema_extra=also({"items": {"type": "string"}, "type": "array"}),
     )
     entities: list[str] = Field(
         default=[],

@@ -141,9 +141,6 @@ def _unknown(maker: Any, params: Iterable[str]) -> str:
 POWER = "sklearn.preprocessing:PowerTransformer"
 
 
-Method = Literal["undersample", "oversample", "class_weight"]
-
-
 class Balance(BaseModel):
     """How the classes of the training rows are evened out; test rows are never touched.
 
@@ -152,7 +149,7 @@ class Balance(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    method: Method
+    method: Literal["undersample", "oversample", "class_weight"]
     ratio: float = Field(default=1.0, gt=0, le=1)
 
 
@@ -215,7 +212,7 @@ class ModelSpec(BaseModel):
     text: Literal["onehot", "ordinal"] = "onehot"
     impute: Literal["mean", "median", "most_frequent"] | None = None
     metrics: tuple[str, ...] = ()
-    balance: Balance | None = None
+    balance: Balance | None = Field(default=None, json_schema_extra=_or_a_name)
     recalibrate: bool = False
     threshold: Literal["tuned", "prevalence"] | float | None = None
     target_transform: Transform | None = Field(default=None, json_schema_extra=_or_a_name)
@@ -244,7 +241,7 @@ class ModelSpec(BaseModel):
     def _by_name(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(ALIASES.get(metric.lower(), metric) for metric in given)
 
-    @field_validator("balance", mode="before", json_schema_input_type=Balance | Method | None)
+    @field_validator("balance", mode="before")
     @classmethod
     def _by_method(cls, given: Any) -> Any:
         return {"method": given} if isinstance(given, str) else given
