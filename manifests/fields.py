@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -39,7 +39,7 @@ Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" f
 
 def also(shorthand: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
     """Return what adds a shorthand, which a validator reads, to the schema of a field that may be None."""
-    # pydantic's own json_schema_input_type of a model ends in a KeyError before pydantic 2.11.
+    # pydantic's own json_schema_input_type of a model ends in a KeyError in pydantic 2.10.
     return lambda schema: schema["anyOf"].append(shorthand)
 
 
@@ -175,3 +175,16 @@ class KeyEncoding(Strict):
     encode: tuple[Encoded, ...] = Field(
         default=("key", "group"), description="Columns of which roles; stratify too, where its values name somebody."
     )
+
+
+Holdout = Annotated[
+    LockedPart | None,
+    Field(
+        description="A test part that is locked away first.",
+        json_schema_extra=also({"exclusiveMaximum": 1, "exclusiveMinimum": 0, "type": "number"}),
+    ),
+]
+Pseudonyms = Annotated[
+    KeyEncoding | None,
+    Field(description="Pseudonyms instead of keys.", json_schema_extra=also({"const": "hmac", "type": "string"})),
+]

@@ -21,7 +21,7 @@ from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from .fields import Columns, GateLimits, KeyEncoding, Length, LockedPart, Whole, also
+from .fields import Columns, GateLimits, Holdout, Length, Pseudonyms, Whole
 from .strict import Strict
 
 # What pydantic calls the types of a union; columns may be called "speed [m/s]", or float.
@@ -65,16 +65,8 @@ class SplitSpec(Strict):
         description="Of several group columns: merge keeps all that they join together; cross leaves out rows whose "
         "groups would lie in different folds, as few as it can.",
     )
-    holdout: LockedPart | None = Field(
-        default=None,
-        description="A test part that is locked away first.",
-        json_schema_extra=also({"exclusiveMaximum": 1, "exclusiveMinimum": 0, "type": "number"}),
-    )
-    key_encoding: KeyEncoding | None = Field(
-        default=None,
-        description="Pseudonyms instead of keys.",
-        json_schema_extra=also({"const": "hmac", "type": "string"}),
-    )
+    holdout: Holdout = None
+    key_encoding: Pseudonyms = None
     gates: GateLimits = Field(default={}, description="Limits at which an audit fails.")
     ignore: dict[str, str] = Field(default={}, description="Checks to ignore, as EF205: the reason why.")
     label_horizon: Length | None = Field(
