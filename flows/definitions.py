@@ -374,6 +374,7 @@ def compare(
 ) -> list[Comparison]:
     """Compare two evaluations row by row, over repeats of the folds where their fits are short.
 
+    A run is its id, or what ``evaluate`` returned, which names it.
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
     the comparison says so. Raises SplitError for runs of different splits, or without predictions, and where a number
     of ``repeats`` is asked for that cannot be had.

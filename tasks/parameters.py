@@ -1,7 +1,6 @@
 """What tasks and flows are asked, each parameter once: its type, its description, and its flag on the command line.
 
-Prefect's forms, the flags of the commands and the checks of what is asked are made of these. Types of other rooms are
-named, not imported: the help of a command is there at once.
+Prefect's forms, flags and checks are made of these. Types of other rooms are named, not imported: help comes at once.
 """
 
 from __future__ import annotations
@@ -89,8 +88,7 @@ def _grid(given: Any) -> Any:
 
     inline = str(given).lstrip().startswith("{")
     try:
-        if not inline:
-            require_readable([given])
+        require_readable([] if inline else [given])
         grid = read_document(str(given) if inline else Path(given).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelError(f"there is no grid file {given}; pass one, or the grid: '{{alpha: [0.1, 1]}}'.") from None
@@ -103,8 +101,9 @@ def _grid(given: Any) -> Any:
 
 def _of_lists(grid: Any) -> Any:
     for name, values in grid.items() if isinstance(grid, Mapping) else ():
-        if isinstance(values, (str, int, float)):
-            raise ValueError(f"{name} is {values}, which is no list of values to try; write {{{name}: [{values}]}}")
+        told = "null" if values is None else values
+        if isinstance(told, (str, int, float, Mapping)):
+            raise ValueError(f"{name} is {told}, which is no list of values to try; write {{{name}: [{told}]}}")
     return grid
 
 
@@ -396,5 +395,6 @@ RegisteredName = Annotated[
     Flag(takes="NAME", panel="Output"),
 ]
 Gates = Annotated[bool, Field(description="Stop where a gate of the audit fails."), Flag(panel="Run")]
-RunA = Annotated[str, Field(description="MLflow run of an evaluation."), Flag(argument="RUN_A")]
-RunB = Annotated[str, Field(description="MLflow run of another, on the same split."), Flag(argument="RUN_B")]
+_Run = Annotated[str, BeforeValidator(lambda given: getattr(given, "run_id", given))]
+RunA = Annotated[_Run, Field(description="MLflow run of an evaluation."), Flag(argument="RUN_A")]
+RunB = Annotated[_Run, Field(description="MLflow run of another, on the same split."), Flag(argument="RUN_B")]

@@ -137,8 +137,6 @@ class Work:
 
 def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
-    if not isinstance(split, SplitRef):
-        raise SplitError(f"a {type(split).__name__} is no split; pass what split returns, or load_split(reference).")
     # A file that was written again is another table, and another manifest may lie where one was removed.
     data = table_of(split)
     place = data, stamp(data), split.uri, split.split_id, split.plan_id

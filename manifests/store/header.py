@@ -97,7 +97,10 @@ def read_header(folder: str | Path) -> Header:
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise SplitError(f"{folder} holds no manifest.json; pass the folder of a manifest.") from None
+        raise SplitError(
+            f"{folder} holds no manifest.json; pass the folder of a manifest, or to a command or flow the name of a "
+            "split, such as visits@1.0."
+        ) from None
     except (ValueError, RecursionError, OSError) as error:
         raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
     schema = header.get("schema") if isinstance(header, dict) else None

@@ -272,14 +272,18 @@ def is_parquet(path: str | Path) -> bool:
 TABLES = (".parquet", ".csv")
 
 
-def require_place(path: str | Path, suffixes: Sequence[str] = ()) -> None:
+def require_place(path: str | Path, suffixes: Sequence[str] = (), read: str | Path | None = None) -> None:
     """Raise SplitError for a file with another suffix, where some are named, or whose folder is none: before any work.
 
-    ``write_whole`` says so as well, when it is done.
+    ``write_whole`` says so as well, when it is done. ``read``: the data that the work reads, over which nothing is
+    written.
     """
     file = Path(path)
     if suffixes:
         _require_suffix(file, suffixes)
+    sources = [] if read is None or not file.is_file() or is_address(read) else data_files(read)
+    if any(file.samefile(each) for each in sources):
+        raise SplitError(f"{file} is what is read; pass -o with the name of another file.")
     if not file.parent.is_dir():
         raise SplitError(f"there is no folder {file.parent}; make it, or pass -o with the name of a file elsewhere.")
 

@@ -71,6 +71,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     ``memory`` is measured and audited out of core, and its page has no pictures. Raises EvaluationError for the balance
     of another split, and SplitError for a split that names no table.
     """
+    data = table_of(split)
     if report is not None and report.split_id != split.split_id:
         raise EvaluationError(
             f"the balance is of {report.n_splits:,} splits of {report.n_rows:,} rows, and of another split than "
@@ -78,7 +79,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
             "measured."
         )
     require_client()
-    data, measured = table_of(split), report or balance_of(split, memory)
+    measured = report or balance_of(split, memory)
     limit = Settings.memory_of(memory) or ""
     content = split_content(split, measured)
     run_id = seen_complete(Home.here(), content)
@@ -169,6 +170,9 @@ def record_evaluation(
 
 
 def _require_together(split: SplitRef, evaluation: Evaluated, models: dict[str, FinalModel]) -> None:
+    table_of(split)  # which says what is no split
+    if not isinstance(evaluation, Evaluated):
+        raise EvaluationError(f"a {type(evaluation).__name__} is no evaluation; pass what aggregate returns.")
     its = evaluation.split
     if (its.split_id, its.plan_id) != (split.split_id, split.plan_id):
         raise EvaluationError(

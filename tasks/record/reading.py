@@ -24,7 +24,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
-from evenfold.tasks.references import VERSION
+from evenfold.tasks.references import SHORT_ID, VERSION, splits_of
 from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
@@ -189,13 +189,18 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
     for a plan_id of several splits: of parts in several orders, which it does not tell.
     """
     home = home or Home.here()
+    if not isinstance(reference, str):
+        raise SplitError(f"a {type(reference).__name__} is no split; pass its name, such as visits@1.0, or its id.")
+    name, _, version = reference.partition("@")
+    held = {} if "/" in name else dict(splits_of(home, name))
+    if version in held:
+        return read_manifest(held[version])
+    if not held:
+        home.require_record()
     tracker = Tracker(home, "")
-    if not HEX.fullmatch(reference):
-        name, _, version = reference.partition("@")
-        here = home.splits / name / version
-        if version and (here / "manifest.json").exists():
-            return read_manifest(here)
-    run = _recorded_run(tracker, reference)
+    run = _recorded_run(tracker, reference, held)
+    if run is None:
+        return read_manifest(held[max(held, key=version_in)])
     tags = run.data.tags
     if not (HEX.fullmatch(tags.get("evenfold.split_id", "")) and _names_a_folder(tags.get("evenfold.spec", ""))):
         raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
@@ -223,7 +228,11 @@ def load_split(reference: str, data: str | None = None) -> SplitRef:
     return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data or ""), True)
 
 
-def _recorded_run(tracker: Tracker, reference: str) -> Any:
+def _recorded_run(tracker: Tracker, reference: str, held: Mapping[str, Path]) -> Any:
+    """Return the run of a split; None where there is none of a name that splits below the home have: ``held``.
+
+    Raises SplitError where there is no split, with the versions that there are.
+    """
     names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
     wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"
     value = reference if wanted == "=" else f"{reference}@%"
@@ -233,9 +242,12 @@ def _recorded_run(tracker: Tracker, reference: str) -> Any:
         runs += every_run(tracker, f"tags.`evenfold.{name}` {wanted} '{value}' AND {kind}") if "'" not in value else []
     if wanted == "LIKE":  # to which _ in a name is any letter
         runs = [run for run in runs if run.data.tags["evenfold.spec"].rpartition("@")[0] == reference]
+    if not runs and held and "@" not in reference:
+        return None
     if not runs:
         raise SplitError(
-            f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}."
+            f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}"
+            f"{_instead(tracker, reference, held)}."
         )
     fit = [run for run in runs if _names_a_folder(run.data.tags.get("evenfold.spec", ""))] or runs[:1]
     found = {run.data.tags.get("evenfold.split_id"): run.data.tags.get("evenfold.spec", "") for run in fit}
@@ -245,6 +257,20 @@ def _recorded_run(tracker: Tracker, reference: str) -> Any:
             "other orders or by other code; name one of them so, or by its split_id."
         )
     return max(fit, key=lambda run: version_in(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
+
+
+def _instead(tracker: Tracker, reference: str, held: Mapping[str, Path]) -> str:
+    """Return what there is instead of a split: other versions of its name, or what its digits lack."""
+    name, at, _ = reference.partition("@")
+    known = set(held)
+    if at and name and "'" not in name:
+        runs = every_run(tracker, f"tags.`evenfold.spec` LIKE '{name}@%' AND {RECORDS_OF_SPLITS[0]}")
+        named = [run.data.tags["evenfold.spec"].rpartition("@") for run in runs]
+        known |= {version for of, _, version in named if of == name and VERSION.fullmatch(version)}
+    if known:
+        return f"; {name} has {listed(sorted(known, key=version_in))}"
+    short = SHORT_ID.fullmatch(reference) and not HEX.fullmatch(reference)
+    return f"; a split_id has 64 digits, and these are {len(reference)}" if short else ""
 
 
 def version_in(spec: str) -> tuple[int, ...]:

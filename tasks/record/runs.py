@@ -29,16 +29,19 @@ def _evaluated_by(tracker: Tracker, uri: str) -> str:
     except Exception:  # MLflow has a kind of error of its own per store
         raise SplitError(
             f"there is no registered model {uri!r} in {tracker.home.tracking_uri} that a retraining evaluated; "
-            "evenfold list shows those that are."
+            "write models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
         ) from None
 
 
-def run_named(tracker: Tracker, given: str) -> Any:
-    """Return the MLflow run of an id, or of its first four digits or more.
+def run_named(tracker: Tracker, given: Any) -> Any:
+    """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
     ``models:/NAME@champion`` and ``models:/NAME/2`` are the run that evaluated that registered model's recipe. Raises
     SplitError where there is none, where several begin so, and where the store cannot be asked.
     """
+    asked, given = given, getattr(given, "run_id", given)
+    if not isinstance(given, str):
+        raise SplitError(f"a value of type {type(asked).__name__} is no run; pass its id, or what the flow returned.")
     if given.startswith("models:/"):
         given = _evaluated_by(tracker, given)
 
@@ -51,8 +54,9 @@ def run_named(tracker: Tracker, given: str) -> Any:
     if len(runs) == 1:
         return runs[0]
     if not runs:
+        named = "" if SHORT_ID.fullmatch(given) else "; a registered model is models:/NAME@champion"
         raise SplitError(
-            f"there is no run {given!r} in {tracker.home.tracking_uri}; evenfold list shows those that are."
+            f"there is no run {given!r} in {tracker.home.tracking_uri}; evenfold list shows those that are{named}."
         )
     names = ", ".join(f"{run.info.run_id[: len(given) + 4]} ({run.info.run_name})" for run in runs[:3])
     raise SplitError(f"{len(runs)} runs begin with {given!r}: {names}; write more digits.")

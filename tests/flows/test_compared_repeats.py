@@ -319,3 +319,13 @@ def test_recipes_that_learnt_from_the_past_alone_are_less_sure_by_what_they_lear
     assert widths[0] / widths[1] == pytest.approx(np.sqrt(1 + n / n_train))
     assert made.se is not None
     assert made.se[1] == 2, "each of the three stretches is one observation, as in the interval of the score"
+
+
+def test_what_evaluations_returned_is_compared_as_their_runs_are(home: Home, data: Path) -> None:
+    """Prefect keeps what it was asked as text; anything else is told without pydantic's words."""
+    made = [asked(data, model=RIDGE | {"features": names}) for names in (["a"], ["a", "b"])]
+    takes: Any = compare_flow
+    by_outcome = takes(*made, repeats=1, engine="plain")
+    assert by_outcome == takes(*(each.run_id for each in made), repeats=1, engine="plain")
+    with pytest.raises(SplitError, match="run_a: input should be a valid string; run_b: "):
+        takes(3, 4)

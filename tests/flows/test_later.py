@@ -85,8 +85,14 @@ def test_a_registered_model_is_named_as_the_registry_does(home: Home, tmp_path: 
     stored = Tracker(home, "unused").load_model("models:/pass@champion")
     assert (by_alias["prediction"].to_numpy() == stored.predict(later[["a", "b", "size"]])).all()
     for wrong in ("models:/pass@nobody", "models:/fail/1", "models:/pass"):
-        with pytest.raises(SplitError, match=f"there is no registered model '{wrong}' .*evenfold list shows"):
+        with pytest.raises(SplitError, match=f"there is no registered model '{wrong}' .*; write models:/NAME@champion"):
             predict_later(wrong, then)
+    with pytest.raises(SplitError, match=r"there is no run 'pass' .*; a registered model is models:/NAME@champion"):
+        predict_later("pass", then)
+    evaluated = of_students(home)  # what a flow returned names its run
+    pd.testing.assert_frame_equal(predict_later(evaluated, then), predict_later(evaluated.run_id, then))
+    with pytest.raises(SplitError, match="a value of type int is no run; pass its id, or what the flow returned"):
+        predict_later(3, then)
 
 
 def test_a_category_may_be_called_as_python_calls_what_a_method_is_of() -> None:

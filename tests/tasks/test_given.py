@@ -10,9 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evenfold.estimates import ModelError, ModelSpec, scaled_logistic_regression
+from evenfold.estimates import EvaluationError, ModelError, ModelSpec, scaled_logistic_regression
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, load_split, record_split, split
+from evenfold.tasks import (
+    Home,
+    SplitRef,
+    audit_split,
+    extend,
+    fit_fold,
+    load_split,
+    record_evaluation,
+    record_split,
+    split,
+)
 from evenfold.tasks.references import manifest_folder, recorded_splits
 from sklearn.linear_model import Ridge
 from small import SPEC, evaluated, runs, small
@@ -144,6 +154,15 @@ def test_what_is_no_split_is_refused_in_a_sentence(given: Any, folds: SplitRef) 
     for call in calls:
         with pytest.raises(SplitError, match=r"^a value of type \w+ is no split; pass what split returns, or its name"):
             call()
+
+
+def test_a_task_that_is_given_no_split_or_no_evaluation_says_what_to_pass(folds: SplitRef) -> None:
+    """Each ended with an AttributeError or a TypeError."""
+    for call in (record_split.fn, audit_split.fn, load_split.fn, lambda given: record_evaluation.fn(given, folds)):
+        with pytest.raises(SplitError, match=r"^a (value of type )?NoneType is no split; pass"):
+            call(None)
+    with pytest.raises(EvaluationError, match=r"^a FoldResult is no evaluation; pass what aggregate returns\.$"):
+        record_evaluation.fn(folds, fit_fold.fn(folds, 0))
 
 
 REFUSED: dict[str, dict[str, Any]] = {

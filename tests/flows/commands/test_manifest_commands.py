@@ -185,7 +185,10 @@ def test_folds_travel_by_group_without_any_row(place: Place) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("audit nowhere data.parquet", "nowhere holds no manifest.json; pass the folder of a manifest."),
+        (
+            "audit nowhere data.parquet",
+            "nowhere holds no manifest.json; pass the folder of a manifest, or to",
+        ),
         ("audit trial/1.0 nothing.csv", "there is no file nothing.csv"),
         ("audit trial/1.0 data.parquet --gate duplicate_row=1", "did you mean duplicate_rows"),
         ("audit trial/1.0 data.parquet --gate duplicate_rows", "has no '='; write NAME=NUMBER"),
@@ -235,7 +238,8 @@ def test_exit_codes_reach_the_shell(place: Place) -> None:
     assert "1 row has no fold (first: row 200): run `evenfold extend`." in audit.stdout
     bad = call(place.folder, "show", "nowhere")
     assert (bad.returncode, bad.stdout) == (2, "")
-    assert bad.stderr == "evenfold: nowhere holds no manifest.json; pass the folder of a manifest.\n"
+    assert bad.stderr.startswith("evenfold: nowhere holds no manifest.json; pass the folder of a manifest, or ")
+    assert bad.stderr.endswith("the name of a split, such as visits@1.0.\n")
 
 
 def test_what_duckdb_joined_says_nothing_beside_it(place: Place) -> None:

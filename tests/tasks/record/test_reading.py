@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,25 @@ def test_an_underscore_in_a_name_stands_for_no_other_letter(home: Home) -> None:
     for name in ("my_split", "my%"):
         with pytest.raises(SplitError, match="there is no split"):
             read_split(name)
+
+
+def test_a_version_that_there_is_not_is_answered_with_those_that_there_are(home: Home) -> None:
+    """Recorded ones, and those that only lie below the home, as imported ones do; a name alone is their newest."""
+    made = flows.split(small(), key="id", target="y", name="rows", strategy="KFold", engine="plain").split
+    shutil.copytree(made.uri, home.splits / "alone" / "1.9")
+    shutil.copytree(made.uri, home.splits / "alone" / "1.10")
+    for wrong, known in {
+        "rows@9.0": "rows has 1.0",
+        "rows@": "rows has 1.0",
+        "alone@2": "alone has 1.9 and 1.10",
+    }.items():
+        with pytest.raises(SplitError, match=rf"there is no split '{wrong}' in .*; {known}\.$"):
+            read_split(wrong)
+    assert str(read_split("alone").uri).endswith("alone/1.10")
+    with pytest.raises(SplitError, match="a split_id has 64 digits, and these are 8"):
+        read_split(made.split_id[:8])
+    with pytest.raises(SplitError, match=r"there is no split '\.\./x' in"):
+        read_split("../x")
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "null", '{"split": {}}', '{"split": "rows"}'])
