@@ -49,7 +49,7 @@ def test_the_newest_version_is_found_beyond_a_thousand_records(home: Home) -> No
         with tracker.run(Entry(key=version, name=version, tags=tags, params={}, metrics={})) as run_id:
             pass
     copied(home, run_id, 1_000)
-    assert _recorded_run(tracker, "rows").info.run_name == "1.1"
+    assert _recorded_run(tracker, "rows", {}).info.run_name == "1.1"
 
 
 def test_a_metric_that_nobody_knows_here_ends_no_list(home: Home) -> None:
