@@ -53,7 +53,7 @@ def dialect_of(file: Path) -> Dialect:
     several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
     none like 180.65; where the comma separates there is none.
     """
-    with pa.input_stream(str(file), compression=_compression(file)) as stream:
+    with _lines_of(file) as stream:
         start = stream.read(SAMPLE_BYTES)
     if start.startswith(UTF16):
         raise _not_utf8(file, "it is UTF-16", "utf-16")
@@ -86,6 +86,8 @@ def _parse(dialect: Dialect) -> pa.csv.ParseOptions:
 @contextmanager
 def _lines_of(file: Path) -> Iterator[pa.NativeFile]:
     """Yield what a file holds, unpacked; SplitError where what is read inside the block finds no rows alike in it."""
+    if file.stat().st_size == 0:
+        raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
     try:
         with pa.input_stream(str(file), compression=_compression(file)) as stream:
             yield stream
@@ -190,8 +192,6 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
     An empty field is missing, and so are NA, NULL, nan and the like, but for columns that are declared text.
     Raises SplitError where it is not UTF-8.
     """
-    if file.stat().st_size == 0:
-        raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
     parse, convert = _options(file, types)
     try:
         with _lines_of(file) as stream:
