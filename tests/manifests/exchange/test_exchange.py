@@ -248,6 +248,8 @@ def test_croissant_comes_back_as_the_same_split(fields: dict[str, Any], tmp_path
     made = export(manifest, "croissant", tmp_path / "croissant.json")
     assert ("no word for folds" in made.note) == (fields["strategy"] == "KFold")
     assert import_croissant(tmp_path / "croissant.json", frame, "id").split_id == manifest.split_id
+    records = json.loads((tmp_path / "croissant.json").read_text())["recordSet"][-1]["data"]
+    assert sorted(record["rows/id"] for record in records) == sorted(frame["id"]), "whole numbers stay numbers"
     with pytest.raises(SplitError, match="2 rows of the data have no record"):
         import_croissant(tmp_path / "croissant.json", visits(302), "id")
 
