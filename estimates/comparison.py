@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .exact import answered, exact_test, score_of
-from .pairing import classes_of, paired, same_answers
+from .pairing import classes_of, paired, require_in_both, same_answers
 from .results import Interval, ModelError, in_percent, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
@@ -99,11 +99,13 @@ def compare(
     other models; with repeats it is at least the corrected t's. A paired comparison is sharper than two intervals:
     what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07 of the
     cases at level .95 in the settings of ``benchmarks/comparisons.py``.
-    Raises ModelError for a level outside of (0, 1), where no row is shared, the shared rows' targets differ or the
-    metric is undefined on them, and where each of several repeats has one fold and ``n_train`` is not given.
+    Raises ModelError for a level outside of (0, 1), where a frame lacks a column that is named, no row is shared, the
+    shared rows' targets differ or the metric is undefined on them, and where each of several repeats has one fold and
+    ``n_train`` is not given.
     """
     require_level(level)
     metric = metric_of(metric).name
+    require_in_both(predictions_a, predictions_b, [*on, *([groups] if groups else [])], names)
     a, b, notes = paired(predictions_a, predictions_b, list(on), names)
     labels = classes_of(metric, a, b, names) if classes is None else classes
     values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]

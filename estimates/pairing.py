@@ -16,6 +16,16 @@ from .results import ModelError
 TOLD_APART = {"y": "target", "row": "row number", "weight": "weight", "group": "group"}
 
 
+def require_in_both(a: pd.DataFrame, b: pd.DataFrame, columns: list[str], names: tuple[str, str]) -> None:
+    """Raise ModelError where a frame lacks one of ``columns``."""
+    for column in columns:
+        lack = [name for name, frame in zip(names, (a, b), strict=True) if column not in frame]
+        if lack:
+            both = ", ".join(str(name) for name in a if name in b)
+            has = "has" if len(lack) == 1 else "have"
+            raise ModelError(f"{' and '.join(lack)} {has} no column {column!r}; both have {both}.")
+
+
 def paired(
     a: pd.DataFrame, b: pd.DataFrame, on: list[str], names: tuple[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:

@@ -24,7 +24,7 @@ from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import describe_classes, is_mean_of_classes, scores_of
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
-from evenfold.manifests import read_table, require_columns
+from evenfold.manifests import Manifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import counted
@@ -85,7 +85,7 @@ def score_later(
     of the split: those that it was trained on say nothing, and locked ones are looked at by ``evaluate`` with a reason.
     """
     later = _fitted(run_id, data, training_data)
-    untold = _require_new(later)
+    untold = _require_new(later.table, later.work.manifest, later.name)
     problem = _problem(later, metrics)
     predictions = predictions_of(problem, np.arange(problem.n), later.answers, name=later.name)
     on_test, undefined = _scores(later, problem)
@@ -190,20 +190,20 @@ def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame)
     return X
 
 
-def _require_new(later: _Later) -> list[str]:
+def _require_new(table: pd.DataFrame, manifest: Manifest, name: str) -> list[str]:
     """Raise SplitError where rows of the file are rows of the split; return what to say where nobody can tell."""
-    manifest = later.work.manifest
     split, whether = f"{manifest.name} {manifest.version}", "whether the model was trained on"
     if manifest.keys is None:
-        return [f"{split} has no key: {whether} rows of {later.name} cannot be told."]
-    missing = [repr(name) for name in manifest.spec.columns.key if name not in later.table]
+        return [f"{split} has no key: {whether} rows of {name} cannot be told."]
+    key = manifest.spec.columns.key
+    missing = [column for column in key if column not in table]
     if missing:
-        what = f"no column {' and '.join(missing)}, the key of {split}"
-        return [f"{later.name} has {what}: {whether} its rows cannot be told."]
-    known = manifest.lookup(later.table).rank >= 0
+        what = f"no column {' and '.join(map(repr, missing))}, {'' if missing == key else 'part of '}the key of {split}"
+        return [f"{name} has {what}: {whether} its rows cannot be told."]
+    known = manifest.lookup(table).rank >= 0
     if known.any():
         raise SplitError(
-            f"{int(known.sum()):,} of {known.size:,} rows of {later.name} are rows of {split}, which the model may "
+            f"{int(known.sum()):,} of {known.size:,} rows of {name} are rows of {split}, which the model may "
             "have been trained on; leave them out, or pass later rows alone."
         )
     return []
@@ -221,11 +221,11 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
         )
     model = later.recipe.model.model_copy(
         update={"features": known.features, "exclude": (), "task": known.task}
-        | ({"metrics": tuple(metrics), "positive": later.recipe.model.positive} if metrics else {})
+        | ({"metrics": tuple(metrics)} if metrics else {})
     )
     group = next((name for name in spec.columns.grouped if name in later.table), None)
-    roles = [name for name in spec.columns.kept_from_models(known.features) if name in later.table]
-    return Problem.of(later.table, model, known.target, roles, groups=group, known=known.classes)
+    # What plays another role was no feature in training, and the features are named.
+    return Problem.of(later.table, model, known.target, groups=group, known=known.classes)
 
 
 def _known_groups(later: _Later) -> int | None:

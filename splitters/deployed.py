@@ -64,11 +64,16 @@ def require_readable(paths: Iterable[str | Path]) -> None:
 
 
 WITHHELD = "(withheld)"
+MOST_SHOWN = 100
 
 
 def shown(value: Any) -> str:
-    """Return a cell's value for a sentence; in a deployed run what stands for it, for others read its errors."""
-    return WITHHELD if is_deployed() else str(value)
+    """Return a cell's value, or its beginning, for a sentence; in a deployed run what stands for it.
+
+    For others read its errors.
+    """
+    text = WITHHELD if is_deployed() else str(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def reason_of(error: BaseException) -> str:

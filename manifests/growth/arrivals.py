@@ -289,8 +289,8 @@ def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
     Rows of which no target was kept are not among them.
     """
     born = arrived.manifest.born if arrived.manifest.born is not None else np.zeros(arrived.manifest.n, dtype=np.int16)
-    there = (arrived.manifest.status == ACTIVE) & (arrived.joined.row_of >= 0) & arrived.learnt()
-    if arrived.kept_target is not None:
+    there = (arrived.manifest.status == ACTIVE) & (arrived.joined.row_of >= 0)
+    if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none
         there &= arrived.kept_target.is_valid().to_numpy(zero_copy_only=False)
     recent = there & (born > born[there].max(initial=0) - LAST_GENERATIONS)
     return np.flatnonzero(there if recent.sum() < arrived.new().size else recent)

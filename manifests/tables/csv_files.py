@@ -13,9 +13,10 @@ from typing import TypeVar, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 
-from .canonical import ARROW_TYPES, canonical_table
+from .canonical import ARROW_TYPES, amount, canonical_table
 
 SEPARATORS = (",", ";", "\t", "|")
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -25,6 +26,9 @@ OPENED = r'(?:\A|(?<=[,;\t|\r\n]))"(?:[^"]|"")*'  # only where a value starts: a
 QUOTED = re.compile(OPENED + '"')
 CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
 QUOTE = '"'
+RAGGED = re.compile(r"Expected (\d+) columns, got (\d+): ?(.*)", re.DOTALL)  # what Arrow says of a row
+LINE_BREAK = re.compile(r"[\r\n]")
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
 FIELD = re.compile(rb'(?:"(?:[^"]|"")*"|[^",\n]*)[,\n]')  # of what we write
 WRITTEN_ROWS = 100_000  # at a time
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -49,8 +53,11 @@ def dialect_of(file: Path) -> Dialect:
     several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
     none like 180.65; where the comma separates there is none.
     """
-    with pa.input_stream(str(file), compression=_compression(file)) as stream:
-        text = stream.read(SAMPLE_BYTES).decode("utf-8-sig", errors="replace")
+    with _lines_of(file) as stream:
+        start = stream.read(SAMPLE_BYTES)
+    if start.startswith(UTF16):
+        raise _not_utf8(file, "it is UTF-16", "utf-16")
+    text = start.decode("utf-8-sig", errors="replace")
     sampled = len(text) >= SAMPLE_BYTES // 4
     bare = QUOTED.sub("", text)
     lines = [line for line in (CUT.sub("", bare) if sampled else bare).splitlines()[:SAMPLE_LINES] if line]
@@ -78,16 +85,54 @@ def _parse(dialect: Dialect) -> pa.csv.ParseOptions:
 
 @contextmanager
 def _lines_of(file: Path) -> Iterator[pa.NativeFile]:
-    """Yield what a file holds, unpacked; SplitError where what is read inside the block finds a line without end."""
+    """Yield what a file holds, unpacked; SplitError where what is read inside the block finds no rows alike in it."""
+    if file.stat().st_size == 0:
+        raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
     try:
         with pa.input_stream(str(file), compression=_compression(file)) as stream:
             yield stream
     except pa.ArrowInvalid as error:
-        if "straddling" not in str(error):
+        what = _no_table(str(error))
+        if what is None:
             raise
-        raise SplitError(
-            f"{file} holds a row of over 1 MB, or a quote that is opened and never closed; close it, or pass Parquet."
-        ) from None
+        raise SplitError(f"{file} {what}") from None
+
+
+def _no_table(error: str) -> str | None:
+    """Return what to say of a file of which Arrow cannot tell the rows; None where it can."""
+    if "straddling" in error:
+        return "holds a row of over 1 MB, or a quote that is opened and never closed; close it, or pass Parquet."
+    if "Empty CSV" in error:
+        return "holds no rows; it needs a line of column names and rows."
+    if ragged := RAGGED.search(error):
+        names, values, row = ragged.groups()
+        of = amount(int(values), "value")
+        return f"has a row of {of} ({shown(repr(row))}), and names {names} columns; correct it."
+    return None
+
+
+def _not_utf8(file: Path, what: str, encoding: str = "latin1") -> SplitError:
+    return SplitError(
+        f"{file} is not UTF-8 ({what}); in a spreadsheet save it as 'CSV UTF-8', or convert it: "
+        f"iconv -f {encoding} -t utf-8 {file.name} > utf-8-{file.name}"
+    )
+
+
+def _require_closed(file: Path, rows: Rows, n_rows: int) -> None:
+    """Raise SplitError where ``rows``, the last of a file's, end in a value in quotes that are never closed.
+
+    Arrow takes the end of a file for that of the value, which rows without number may be in.
+    """
+    last = rows.column(rows.num_columns - 1)[-1].as_py() if rows.num_rows else None
+    text = last.decode("utf-8", "replace") if isinstance(last, bytes) else last
+    if not isinstance(text, str) or not LINE_BREAK.search(text):
+        return
+    with _lines_of(file) as stream:
+        tail = b""
+        while part := stream.read(SAMPLE_BYTES):
+            tail = (tail + part)[-SAMPLE_BYTES:]
+    if not tail.rstrip().endswith(QUOTE.encode()):
+        raise SplitError(f"{file} holds a quote that is opened in row {n_rows:,} and never closed; close it.")
 
 
 def csv_names(file: Path) -> list[str]:
@@ -147,8 +192,6 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
     An empty field is missing, and so are NA, NULL, nan and the like, but for columns that are declared text.
     Raises SplitError where it is not UTF-8.
     """
-    if file.stat().st_size == 0:
-        raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
     parse, convert = _options(file, types)
     try:
         with _lines_of(file) as stream:
@@ -163,10 +206,8 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
             raise
         odd = [str(error).partition("column #")[2].partition(":")[0] or "its text"]
     if odd:
-        raise SplitError(
-            f"{file} is not UTF-8 ({', '.join(odd[:3])}); in a spreadsheet save it as 'CSV UTF-8', or convert it: "
-            f"iconv -f latin1 -t utf-8 {file.name} > utf-8-{file.name}"
-        )
+        raise _not_utf8(file, ", ".join(odd[:3]))
+    _require_closed(file, table, table.num_rows)
     return table
 
 
@@ -190,11 +231,22 @@ def csv_batches(
     megabyte shows; a later value of another type is an ArrowInvalid.
     """
     parse, convert = _options(file, types, schema)
-    convert.include_columns = list(columns)
+    names = csv_names(file) if columns else []
+    if names and names[-1] not in columns and names.count(names[-1]) == 1:  # which shows whether quotes are closed
+        convert.column_types = {**convert.column_types, names[-1]: pa.binary()}
+        convert.include_columns = [*columns, names[-1]]
+    else:
+        convert.include_columns = list(columns)
+    n_rows, batch = 0, None
     with _lines_of(file) as stream:
         reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
-        yield pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
-        yield from (_texts_missing(batch, types) for batch in reader)
+        first = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
+        yield first.select(list(columns)) if columns else first
+        for batch in reader:
+            n_rows += batch.num_rows
+            yield _texts_missing(batch.select(list(columns)) if columns else batch, types)
+    if batch is not None:
+        _require_closed(file, batch, n_rows)
 
 
 def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:

@@ -109,3 +109,15 @@ def test_labels_of_two_kinds_are_refused() -> None:
     y = np.array([0, 1] * 10)
     with pytest.raises(ModelError, match="A and B name classes by numbers and by text"):
         compare(frame_of(y, y.astype(str)), frame_of(y, y), "accuracy")
+
+
+@pytest.mark.parametrize("lacks", ["A", "B", "A and B"])
+@pytest.mark.parametrize("how", [{"groups": "clinic"}, {"on": ["clinic"]}, {"groups": "clinic", "on": ["row"]}])
+def test_a_column_that_one_frame_lacks_is_named_with_what_both_have(lacks: str, how: dict[str, Any]) -> None:
+    """It ended in a KeyError."""
+    frames = [frame_of([0, 1] * 9, [0, 1] * 9, clinic=0) for _ in "AB"]
+    a, b = (frame.drop(columns="clinic" if name in lacks else []) for name, frame in zip("AB", frames, strict=True))
+    with pytest.raises(ModelError) as raised:
+        compare(a, b, "accuracy", **how)
+    both = "row, repeat, fold, y, prediction"
+    assert str(raised.value) == f"{lacks} {'have' if 'and' in lacks else 'has'} no column 'clinic'; both have {both}."

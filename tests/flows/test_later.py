@@ -13,15 +13,16 @@ import pytest
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.flows import Evaluation, evaluate, retrain, split, tune
 from evenfold.flows.cli import app
-from evenfold.flows.later import _features, predict_later, score_later
+from evenfold.flows.later import _features, _require_new, predict_later, score_later
 from evenfold.flows.outcomes import LaterScore
+from evenfold.manifests import decide
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.runs import recorded_tunings
 from evenfold.tasks.record.tracker import Tracker
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score, recall_score, roc_auc_score
+from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
 
 SPEC = {
     "name": "students", "columns": {"key": "id", "target": "passed", "group": "school"},
@@ -260,6 +261,29 @@ def test_where_keys_do_not_tell_whether_rows_are_later_a_note_says_so(home: Home
         score_later(made.run_id, pd.concat([later, now.nsmallest(1, "id")]))
     told = r" has no column 'id', the key of keyed 1\.0: whether the model was trained on its rows cannot be told\."
     assert re.search(told, "".join(score_later(made.run_id, later.drop(columns="id")).notes))
+
+
+def test_a_key_of_which_later_rows_lack_a_column_does_not_tell_them_either() -> None:
+    """One column of two is no key: its values repeat in rows that the model never saw."""
+    visits = pd.DataFrame({"patient": [1, 1, 2, 2], "visit": [1, 2, 1, 2], "y": range(4)})
+    spec = {"name": "visits", "columns": {"key": ["patient", "visit"]}, "strategy": "KFold", "params": {"n_splits": 2}}
+    manifest = decide(spec, visits)
+    later = visits.assign(visit=[3, 3, 3, 3], patient=range(4))
+    assert _require_new(later, manifest, "june.csv") == []
+    with pytest.raises(SplitError, match=r"^1 of 4 rows of june.csv are rows of visits 1\.0"):
+        _require_new(later.assign(patient=[1, 2, 3, 4], visit=[2, 3, 3, 3]), manifest, "june.csv")
+    told = "the key of visits 1.0: whether the model was trained on its rows cannot be told."
+    assert _require_new(later.drop(columns="visit"), manifest, "june.csv") == [
+        f"june.csv has no column 'visit', part of {told}"
+    ]
+    assert _require_new(later[["y"]], manifest, "june.csv") == [f"june.csv has no column 'patient' and 'visit', {told}"]
+
+
+def test_a_metric_that_is_asked_of_later_rows_is_of_the_class_that_the_recipe_calls_positive(home: Home) -> None:
+    now, later = students()
+    (asked,) = score_later(of_students(home).run_id, later, metrics=["precision"]).estimates
+    said = LogisticRegression().fit(X(now), now["passed"]).predict(X(later))
+    assert (asked.metric, asked.value) == ("precision of no", precision_score(later["passed"], said, pos_label="no"))
 
 
 def test_later_rows_at_different_places_and_times_have_a_run_each(home: Home, tmp_path: Path) -> None:

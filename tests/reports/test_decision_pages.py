@@ -171,7 +171,7 @@ def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     words = Page(page.html()).words
     first = "orders version 3 is the champion" if promote else "orders stays as it is"
     assert page.lead == f"{first}: {why}."
-    assert page.tiles[1].value == "+0.01"
+    assert [tile.value for tile in page.tiles[:2]] == ["promoted" if promote else "not promoted", "+0.01"]
     assert decision.rule in words
     assert "500 rows joined." in words
     warned = replace(estimates[0], warnings=("The model does no better than predicting the mean: R2 0 against 0.",))

@@ -235,6 +235,25 @@ def test_parts_are_shown_as_parts() -> None:
     assert "600 rows in 3 parts: train 420, validation 90 and test 90." in page.words
 
 
+def test_the_title_of_sizes_says_how_far_the_furthest_is_from_their_mean() -> None:
+    """Of 37, 3, 1 and 1 rows in two folds, whole groups make 37 and 5: 16 off their mean of 21."""
+    data = frame(42).assign(ward=np.repeat(list("abcd"), [37, 3, 1, 1]))
+    manifest = decide(spec("BalancedGroupKFold", None, "ward", n_splits=2), data)
+    pictures = split_pictures(see(manifest, measure(manifest, data), data)).values()
+    (title,) = (each.title for each in pictures if "sizes" in each.title)
+    assert title == "Test sizes differ from their mean by up to 76.2 %"
+
+
+@pytest.mark.parametrize("mode", ["merge", "cross"])
+def test_only_of_groups_that_may_cross_the_page_says_that_rows_are_left_out(mode: str) -> None:
+    data = frame(120).assign(site=lambda rows: rows["row"] % 6)
+    asked = spec("BalancedGroupKFold", None, None, n_splits=2)
+    asked |= {"group_mode": mode, "columns": {"key": "row", "group": ["ward", "site"]}}
+    if mode == "merge":
+        data = data.assign(ward=data["site"])
+    assert ("their rows are left out (group_mode: cross)" in made(asked, data)[0]) is (mode == "cross")
+
+
 def test_groups_of_unknown_size_are_not_drawn() -> None:
     """Of a split that grew by a batch the page has no rows: how large its groups are now nobody knows."""
     data = frame()

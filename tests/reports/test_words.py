@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evenfold.estimates import Estimate
-from evenfold.estimates.results import Interval
+from evenfold.estimates.results import Baseline, Interval
 from evenfold.manifests import BalanceReport
 from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution, written
-from evenfold.reports.markdown import table
+from evenfold.reports.markdown import estimate_rows, table
 from evenfold.reports.page import number
 from evenfold.reports.sentences import split_sentences
 
@@ -97,3 +97,12 @@ def test_a_split_is_counted_by_what_its_kind_is_called() -> None:
     for kind, n, words in (("pairs", 1, "1 split"), ("draws", 200, "200 draws"), ("labels", 5, "5 folds")):
         (first, _) = split_sentences({**said, "kind": kind, "n_splits": n}, report, cached=False)
         assert first == f"rows 1.0: Holdout, 90 rows, {words}, decided now"
+
+
+def test_a_row_of_estimates_says_what_is_known_of_each_and_errors_are_positive() -> None:
+    """What is reached without a model and on training rows, where it was measured."""
+    known = replace(estimate("neg_mean_absolute_error", -10.0, -2.0), baseline=Baseline("the mean", -12.0, 2.0))
+    unknown = replace(known, baseline=None, apparent=None, sd=None, interval=None)
+    rows = [list(row.values())[3:] for row in estimate_rows([known, unknown])]
+    assert [cell.rstrip("0.") for cell in rows[0][1:]] == ["12", "0.1", "2"]
+    assert rows[1] == ["-"] * 4

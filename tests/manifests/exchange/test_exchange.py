@@ -252,6 +252,12 @@ def test_croissant_comes_back_as_the_same_split(fields: dict[str, Any], tmp_path
         import_croissant(tmp_path / "croissant.json", visits(302), "id")
 
 
+def test_keys_that_are_whole_numbers_are_numbers_in_croissant(tmp_path: Path) -> None:
+    export(split(visits(30).assign(id=range(30))), "croissant", tmp_path / "croissant.json")
+    records = json.loads((tmp_path / "croissant.json").read_text())["recordSet"][-1]["data"]
+    assert sorted(record["rows/id"] for record in records) == [*range(30)]
+
+
 @pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
 def test_mlcroissant_reads_the_records(fields: dict[str, Any], tmp_path: Path) -> None:
     """With the real package: the file is valid, and every row has the part or the fold that it has here."""

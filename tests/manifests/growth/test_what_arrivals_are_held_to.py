@@ -93,6 +93,17 @@ def test_where_the_last_generations_are_fewer_than_what_is_new_all_rows_are_held
     assert "y of 100 new rows is 1 apart from that of the last 320 (" in told
 
 
+def test_the_last_generations_are_the_last_that_were_learnt_from() -> None:
+    """Those that tables brought which were stopped are neither among them nor counted: three before them are."""
+    learnt = grown(100, 200, 300, 400)
+    manifest = grown(100, 200, 300, 400, 410, 420)
+    data = rows(450).assign(y=lambda frame: frame["y"] + 9 * (frame["id"] >= 420))
+    snapshot = Snapshot.of(learnt, rows(400)).grown(manifest, 3)
+    found = check_arrival(manifest, data, snapshot, gates={"new_rows": "off"})
+    (told,) = (each.message for each in found.findings if each.check == "target_distribution")
+    assert "y of 30 new rows is 1 apart from that of the last 300 (" in told
+
+
 def test_a_column_that_is_emptied_is_told_though_some_rows_are_gone() -> None:
     manifest, before = grown(100), rows(100).assign(x="a")
     found = check_arrival(manifest, before.tail(98).assign(x=None), Snapshot.of(manifest, before))

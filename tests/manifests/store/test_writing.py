@@ -112,6 +112,23 @@ def test_others_may_read_what_one_wrote(tmp_path: Path) -> None:
     assert (folder / "manifest.json").stat().st_mode == (tmp_path / "new" / "file").stat().st_mode
 
 
+def test_the_header_is_on_the_disk_before_the_folder_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole: what a crash of the machine leaves under that name is no header of which the end is missing."""
+    synced: list[tuple[str, bytes, bool]] = []
+    to_disk = os.fsync
+
+    def watched(file: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{file}"))
+        synced.append((path.name, path.read_bytes(), (tmp_path / "sorted" / "1.0").exists()))
+        to_disk(file)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    folder = write_manifest(decide(SORTED, table()), tmp_path)
+    assert ("manifest.json", (folder / "manifest.json").read_bytes(), False) in synced
+
+
 def test_what_another_machine_is_writing_is_left_alone(tmp_path: Path) -> None:
     """Its name may begin as this machine's does; what a killed process of this one left goes."""
     here = os.uname().nodename

@@ -40,6 +40,10 @@ def written(folder: Path, name: str, text: str, encoding: str = "utf-8") -> Path
         ("PACKED.CSV.GZ", COMMAS),
         ("quoted.csv", COMMAS.replace("Süd", '"Süd"').replace("ward", '"ward"')),
         ("marked.csv", "\ufeff" + SEMICOLONS),
+        ("marked_and_quoted.csv", "\ufeff" + COMMAS.replace("id", '"id"')),
+        ("of_windows.csv", COMMAS.replace("\n", "\r\n")),
+        ("empty_lines.csv", "\n" + COMMAS.replace("\n2", "\n\n2") + "\n\n"),
+        ("no_last_break.csv", COMMAS[:-1]),
     ],
 )
 def test_the_same_rows_come_out_of_every_dialect(name: str, text: str, tmp_path: Path) -> None:
@@ -165,6 +169,55 @@ def test_a_quote_that_is_never_closed_swallows_no_rows(engine: Any, tmp_path: Pa
     path = written(tmp_path, "rows.csv", "".join(["id,note\n", *rows[:9], '9,"never closed\n', *rows[10:]]))
     with pytest.raises(SplitError, match="over 1 MB, or a quote that is opened and never closed; close it, or pass Pa"):
         decide({"columns": {"key": "id"}}, path, engine=engine, to=tmp_path / "splits")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_quote_that_is_never_closed_swallows_no_rows_of_a_small_file(
+    end: str, engine: Any, name: str, tmp_path: Path
+) -> None:
+    """Its rows would all be in one value, be it of a column that no split reads; one that is closed may be long."""
+    rows = [f"{i},x" for i in range(60)]
+    path = written(tmp_path, name, "\n".join(["id,note", *rows[:40], '40,"never closed', *rows[41:]]) + end)
+    with pytest.raises(SplitError, match=r"a quote that is opened in row 41 and never closed; close it"):
+        decide({"columns": {"key": "id"}, "strategy": "KFold"}, path, engine=engine, to=tmp_path / "splits")
+    path = written(tmp_path, name, "\n".join(["id,note", *rows[:40], '40,"closed', "in two lines", '"']) + end)
+    made = decide({"columns": {"key": "id"}, "strategy": "KFold"}, path, engine=engine, to=tmp_path / "splits")
+    assert made.n == 41
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize(
+    ("text", "encoding", "message"),
+    [
+        ("id,cost,ward", "utf-8", "holds no rows; it needs a line of column names and rows."),
+        ("\n\n", "utf-8", "holds no rows; it needs a line of column names and rows."),
+        (COMMAS + "4,1.5\n", "utf-8", "has a row of 2 values ('4,1.5'), and names 3 columns; correct it."),
+        (COMMAS + "4,1.5,a,b\n", "utf-8", "has a row of 4 values ('4,1.5,a,b'), and names 3 columns; correct it."),
+        (
+            COMMAS, "utf-16",
+            "is not UTF-8 (it is UTF-16); in a spreadsheet save it as 'CSV UTF-8', or convert it: iconv -f utf-16 -t "
+            "utf-8 rows.csv > utf-8-rows.csv",
+        ),
+    ],
+    ids=["a first line", "line breaks", "too few", "too many", "utf-16"],
+)  # fmt: skip
+def test_a_file_that_is_no_table_is_said_to_be_none_in_our_words(
+    text: str, encoding: str, message: str, engine: Any, tmp_path: Path
+) -> None:
+    path = written(tmp_path, "rows.csv", text, encoding)
+    with pytest.raises(SplitError) as raised:
+        decide({"columns": {"key": "id"}, "strategy": "KFold"}, path, engine=engine, to=tmp_path / "splits")
+    assert str(raised.value) == f"{path} {message}"
+
+
+def test_a_value_of_any_length_is_named_by_its_beginning(tmp_path: Path) -> None:
+    """A note that was taken for a class filled the screen."""
+    path = written(tmp_path, "rows.csv", "id,y\n" + "".join(f"{i},{'x' * 9_000}{i // 59}\n" for i in range(60)))
+    told = r"^class 'x{50,200}… has 1 of 60 rows, fewer than n_splits=5; "
+    with pytest.raises(SplitError, match=told):
+        decide({"columns": {"key": "id", "target": "y"}, "strategy": "StratifiedKFold"}, path)
 
 
 def test_quotes_in_which_a_sample_of_a_file_ends_say_nothing_of_its_numbers(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_a_model_that_is_logged_to_a_run_changes_none_of_its_files(
 ) -> None:
     """MLflow's client puts a model's files over those of the run that are called alike, whoever has logged it."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", home.own_store)
+    monkeypatch.chdir(tmp_path)  # whose store the environment names keeps its files in ./mlruns
     tracker = Tracker(home, "rows")
     with tracker.run(Entry(key="a", name="rows 1.0 split", tags={}, params={}, metrics={})) as run_id:
         tracker.keep(run_id, "split/manifest.json", {"rows": 3})
