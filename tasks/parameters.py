@@ -5,7 +5,7 @@ Prefect's forms, flags and checks are made of these. Types of other rooms are na
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
@@ -102,7 +102,7 @@ def _grid(given: Any) -> Any:
 def _of_lists(grid: Any) -> Any:
     for name, values in grid.items() if isinstance(grid, Mapping) else ():
         told = "null" if values is None else values
-        if isinstance(told, (str, int, float, Mapping)):
+        if isinstance(told, (str, bytes, Mapping)) or not isinstance(told, Iterable):
             raise ValueError(f"{name} is {told}, which is no list of values to try; write {{{name}: [{told}]}}")
     return grid
 

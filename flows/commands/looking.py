@@ -141,7 +141,7 @@ def _print_look(out: Any, header: Header, sizes: Sequence[list[str]] = ()) -> No
 
 @looking.command(cls=Grouped)
 def ui(
-    port: Annotated[int, typer.Option(help="MLflow's port; Prefect's page has the next.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65_534, help="MLflow's port; Prefect's page has the next.")] = 5000,
     dry: Annotated[bool, typer.Option("--dry", help="Print the commands and start nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the commands as one JSON object.")] = False,
 ) -> None:

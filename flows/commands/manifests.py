@@ -204,7 +204,7 @@ def export(
     if repeat and to not in OF_ONE_REPEAT:
         which = "sklearn, h2o, autogluon, spark and croissant, which hold one"
         raise SplitError(f"--repeat is for {which}; an export to {to} holds all that there are: leave it out.")
-    require_place(output, read=data)
+    require_place(output, read=[data])
     with busy(f"writing {output}"):
         made = run_export(
             StoredManifest(manifest).prove(), to, output, data, repeat=repeat, dialect=dialect,
@@ -237,7 +237,7 @@ def join(
     if (fold is None) != (role is None):
         raise SplitError("--fold and --role go together; leave both out to write every fold below a folder.")
     if fold is not None:
-        require_place(output, read=data)
+        require_place(output, read=[data])
     stored = StoredManifest(manifest).prove()
     with busy(f"writing {output}"):
         if fold is None or role is None:

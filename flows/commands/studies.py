@@ -123,7 +123,7 @@ def predict(
     from .console import consoles
 
     out, _ = consoles()
-    require_place(output, TABLES, data)
+    require_place(output, TABLES, [data, training_data])
     with busy(f"predicting by run {run}"):
         predictions = predict_later(run, data, training_data)
         write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))

@@ -26,7 +26,8 @@ WORDS: dict[str, tuple[str, str, str]] = {
     "databricks": ("train", "validate", "test"),
     "bigquery": ("TRAIN", "EVAL", "TEST"),
 }
-KNOWN = {word.lower(): part for words in WORDS.values() for word, part in zip(words, PARTS, strict=True)}
+OFTEN = [("train", "valid", "test"), ("train", "val", "test"), ("train", "dev", "test")]
+KNOWN = {word.lower(): part for words in [*WORDS.values(), *OFTEN] for word, part in zip(words, PARTS, strict=True)}
 TAKEN_BY = {
     "vertex": "predefined_split_column_name='split'",
     "databricks": "split_col='split'",
@@ -92,8 +93,9 @@ def import_parts(
     """Return a manifest of a column that says training, validation or test, in whichever of the known words.
 
     ``data`` is a file or a frame with the column, or frames by the name of their part, as in a ``DatasetDict``. Known
-    are Vertex AI's, Databricks' and BigQuery's words, in any case. Validation is tested and test is locked; where there
-    is but one of them, it is tested. Rows without a word are in no part. Raises SplitError for any other word.
+    are Vertex AI's, Databricks' and BigQuery's words, ``valid``, ``val`` and ``dev``, in any case. Validation is tested
+    and test is locked; where there is but one of them, it is tested. Rows without a word are in no part. Raises
+    SplitError for any other word.
     """
     table = _stacked(data, column) if isinstance(data, Mapping) else read_table(data)
     if column not in table.column_names:

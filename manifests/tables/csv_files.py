@@ -103,11 +103,11 @@ def _no_table(error: str) -> str | None:
     if "straddling" in error:
         return "holds a row of over 1 MB, or a quote that is opened and never closed; close it, or pass Parquet."
     if "Empty CSV" in error:
-        return "holds no rows; it needs a line of column names and rows."
+        return "holds no rows, or a quote in its first line is never closed; it needs a line of column names and rows."
     if ragged := RAGGED.search(error):
         names, values, row = ragged.groups()
         of = amount(int(values), "value")
-        return f"has a row of {of} ({shown(repr(row))}), and names {names} columns; correct it."
+        return f"has a row of {of} ({shown(repr(row))}) under {names} column names; correct the row."
     return None
 
 
@@ -118,21 +118,25 @@ def _not_utf8(file: Path, what: str, encoding: str = "latin1") -> SplitError:
     )
 
 
-def _require_closed(file: Path, rows: Rows, n_rows: int) -> None:
-    """Raise SplitError where ``rows``, the last of a file's, end in a value in quotes that are never closed.
+def _require_closed(file: Path, last: pa.Array | pa.ChunkedArray, n_rows: int) -> None:
+    """Raise SplitError where the last column of a file ends in a value in quotes that are never closed.
 
     Arrow takes the end of a file for that of the value, which rows without number may be in.
     """
-    last = rows.column(rows.num_columns - 1)[-1].as_py() if rows.num_rows else None
-    text = last.decode("utf-8", "replace") if isinstance(last, bytes) else last
+    value = last[-1].as_py() if len(last) else None
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str) or not LINE_BREAK.search(text):
         return
+    tail = b""
     with _lines_of(file) as stream:
-        tail = b""
         while part := stream.read(SAMPLE_BYTES):
-            tail = (tail + part)[-SAMPLE_BYTES:]
-    if not tail.rstrip().endswith(QUOTE.encode()):
-        raise SplitError(f"{file} holds a quote that is opened in row {n_rows:,} and never closed; close it.")
+            if part.strip():  # empty lines without number may follow
+                tail = (tail + part)[-2 * SAMPLE_BYTES :]
+    tail = tail.rstrip()
+    if (len(tail) - len(tail.rstrip(QUOTE.encode()))) % 2 == 0:  # two stand for one within the value
+        raise SplitError(
+            f"{file} holds a quote that is opened in its row {n_rows:,} and not closed where the value ends; close it."
+        )
 
 
 def csv_names(file: Path) -> list[str]:
@@ -207,7 +211,7 @@ def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
         odd = [str(error).partition("column #")[2].partition(":")[0] or "its text"]
     if odd:
         raise _not_utf8(file, ", ".join(odd[:3]))
-    _require_closed(file, table, table.num_rows)
+    _require_closed(file, table.column(table.num_columns - 1), table.num_rows)
     return table
 
 
@@ -232,11 +236,11 @@ def csv_batches(
     """
     parse, convert = _options(file, types, schema)
     names = csv_names(file) if columns else []
-    if names and names[-1] not in columns and names.count(names[-1]) == 1:  # which shows whether quotes are closed
-        convert.column_types = {**convert.column_types, names[-1]: pa.binary()}
-        convert.include_columns = [*columns, names[-1]]
-    else:
-        convert.include_columns = list(columns)
+    last = names[-1] if names.count(names[-1] if names else "") == 1 else None  # it shows whether quotes are closed
+    if last is not None:
+        convert.include_columns = list(dict.fromkeys([*columns, last]))
+        if last not in columns:
+            convert.column_types = {**convert.column_types, last: pa.binary()}
     n_rows, batch = 0, None
     with _lines_of(file) as stream:
         reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
@@ -246,7 +250,7 @@ def csv_batches(
             n_rows += batch.num_rows
             yield _texts_missing(batch.select(list(columns)) if columns else batch, types)
     if batch is not None:
-        _require_closed(file, batch, n_rows)
+        _require_closed(file, batch.column(batch.num_columns - 1 if last is None else last), n_rows)
 
 
 def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:

@@ -272,20 +272,27 @@ def is_parquet(path: str | Path) -> bool:
 TABLES = (".parquet", ".csv")
 
 
-def require_place(path: str | Path, suffixes: Sequence[str] = (), read: str | Path | None = None) -> None:
+def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence[str | Path | None] = ()) -> None:
     """Raise SplitError for a file with another suffix, where some are named, or whose folder is none: before any work.
 
-    ``write_whole`` says so as well, when it is done. ``read``: the data that the work reads, over which nothing is
-    written.
+    ``write_whole`` says so as well, when it is done. ``read``: what the work reads, over which nothing is written.
     """
     file = Path(path)
     if suffixes:
         _require_suffix(file, suffixes)
-    sources = [] if read is None or not file.is_file() or is_address(read) else data_files(read)
-    if any(file.samefile(each) for each in sources):
-        raise SplitError(f"{file} is what is read; pass -o with the name of another file.")
+    for source in read if file.is_file() else ():
+        if source is not None and any(each.exists() and file.samefile(each) for each in _files_here(source)):
+            raise SplitError(f"{file} is the file that is read; pass -o with another name.")
     if not file.parent.is_dir():
         raise SplitError(f"there is no folder {file.parent}; make it, or pass -o with the name of a file elsewhere.")
+
+
+def _files_here(source: str | Path) -> list[Path]:
+    """Return the files of this machine that a path, folder, glob or address names."""
+    if not is_address(source):
+        return data_files(source)
+    scheme, _, rest = str(source).partition("://")
+    return [Path(rest.partition("#")[0])] if scheme in ("file", "duckdb") else []
 
 
 def _require_suffix(file: Path, suffixes: Sequence[str]) -> None:

@@ -190,17 +190,19 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
     """
     home = home or Home.here()
     if not isinstance(reference, str):
-        raise SplitError(f"a {type(reference).__name__} is no split; pass its name, such as visits@1.0, or its id.")
+        told = f"a value of type {type(reference).__name__} is no split"
+        raise SplitError(f"{told}; pass its name, such as visits@1.0, or its id.")
     name, _, version = reference.partition("@")
-    held = {} if "/" in name else dict(splits_of(home, name))
+    held = dict(splits_of(home, name)) if name == name_like(name) else {}
     if version in held:
         return read_manifest(held[version])
     if not held:
         home.require_record()
-    tracker = Tracker(home, "")
-    run = _recorded_run(tracker, reference, held)
-    if run is None:
-        return read_manifest(held[max(held, key=version_in)])
+    newest = None if "@" in reference or not held else max(held, key=version_in)
+    tracker = None if newest and not home.is_recorded else Tracker(home, "")
+    run = _recorded_run(tracker, reference, held) if tracker else None
+    if tracker is None or run is None or (newest and _is_later(newest, run)):
+        return read_manifest(held[str(newest)])
     tags = run.data.tags
     if not (HEX.fullmatch(tags.get("evenfold.split_id", "")) and _names_a_folder(tags.get("evenfold.spec", ""))):
         raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
@@ -270,12 +272,17 @@ def _instead(tracker: Tracker, reference: str, held: Mapping[str, Path]) -> str:
     if known:
         return f"; {name} has {listed(sorted(known, key=version_in))}"
     short = SHORT_ID.fullmatch(reference) and not HEX.fullmatch(reference)
-    return f"; a split_id has 64 digits, and these are {len(reference)}" if short else ""
+    return f"; a split_id has 64 digits, and this has {len(reference)}" if short else ""
 
 
 def version_in(spec: str) -> tuple[int, ...]:
     """Return the version that a recorded split's NAME@VERSION ends with, so that 1.10 comes after 1.9."""
     return tuple(int(part) for part in spec.rpartition("@")[2].split("."))
+
+
+def _is_later(version: str, run: Any) -> bool:
+    spec = run.data.tags.get("evenfold.spec", "")
+    return _names_a_folder(spec) and version_in(version) > version_in(spec)
 
 
 def _is(folder: Path, split_id: str) -> bool:

@@ -57,9 +57,14 @@ class Home:
             return self.path / "buckets" / hashlib.sha256(given.rstrip("/").encode()).hexdigest()[:16]
         return Path(given).absolute() if given else self.path
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether something can have been recorded: in a store below the home, or wherever another one is."""
+        return not self.tracks_here or (self.path / "mlflow.db").exists()
+
     def require_record(self) -> None:
         """Raise SplitError where nothing can have been recorded yet; looking makes no store."""
-        if self.tracks_here and not (self.path / "mlflow.db").exists():
+        if not self.is_recorded:
             raise SplitError(f"nothing is recorded below {self.path} yet; set EVENFOLD_HOME to where it is.")
 
     @property

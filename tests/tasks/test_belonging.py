@@ -164,7 +164,9 @@ def test_a_block_that_there_is_not_is_refused(path: str) -> None:
 
 def test_what_is_no_split_no_limit_or_no_fit_is_told_in_a_sentence(path: str) -> None:
     made = folds_of(path)
-    with pytest.raises(SplitError, match=r"^a str is no split; pass what split returns, or load_split\(reference"):
+    with pytest.raises(
+        SplitError, match=r"^a value of type str is no split; pass what split returns, or load_split\(reference"
+    ):
         fit_fold.fn("rows", 0, RIDGE)
     for seconds in (0, -1, float("nan")):
         with pytest.raises(EvaluationError, match=r"^fold 0: time_limit=.* is no time to fit in; give more than 0 sec"):

@@ -264,9 +264,10 @@ def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) 
     tags = client.get_model_version(name, champion).tags if champion is not None else {}
     before = tags.get(REPLACES) or _aliases(client, name).get(PREVIOUS)
     if before not in versions:
-        others = ", ".join(version for version in versions if version != champion)
+        others = [version for version in versions if version != champion]
         where = f"before version {champion} " if champion else ""
-        advice = f"name one of the versions {others} (--to)" if others else "it has one version"
+        which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
+        advice = f"name {which} (--to)" if others else "it has one version"
         raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
     return str(before)
 

@@ -60,6 +60,9 @@ def test_a_rollback_goes_back_one_champion_at_a_time(home: Home) -> None:
     assert [(each["withdrawn"], each["champion"]) for each in log] == [("3", "2"), ("2", "1")]
     with pytest.raises(SplitError, match=r"no champion before version 1 .*name one of the versions 2, 3"):
         roll_back.fn("monthly", reason="and this one too")
+    registry(home).delete_model_version("monthly", "3")
+    with pytest.raises(SplitError, match=r"no champion before version 1 .*; name version 2 \(--to\)\.$"):
+        roll_back.fn("monthly", reason="and this one too")
 
 
 def test_the_first_champion_has_no_previous_one(home: Home) -> None:

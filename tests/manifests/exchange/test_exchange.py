@@ -181,6 +181,16 @@ def test_two_parts_and_a_holdout_have_their_words(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("word", ["valid", "VAL", "dev"])
+def test_words_for_validation_that_benchmarks_use_are_known(word: str) -> None:
+    frame = visits()
+    folds = split(frame, "HashSplit", params=PARTS)
+    frames = part_frames(folds, frame)
+    assert import_parts({word if part == "validation" else part: frames[part] for part in frames}, "id").split_id == (
+        folds.split_id
+    )
+
+
 def test_folds_have_no_three_words(tmp_path: Path) -> None:
     """Several folds, a word that is not known, a column that is not there: refused, and nothing is written."""
     frame = visits()

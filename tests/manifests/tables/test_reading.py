@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from evenfold.manifests import column_names, decide, read_table
-from evenfold.manifests.tables.csv_files import Dialect, as_written, csv_bytes, dialect_of
+from evenfold.manifests.tables.csv_files import Dialect, as_written, csv_batches, csv_bytes, dialect_of
 from evenfold.manifests.tables.read import is_parquet, write_whole
 from evenfold.splitters import KFold, SplitError
 
@@ -180,28 +180,70 @@ def test_a_quote_that_is_never_closed_swallows_no_rows_of_a_small_file(
     """Its rows would all be in one value, be it of a column that no split reads; one that is closed may be long."""
     rows = [f"{i},x" for i in range(60)]
     path = written(tmp_path, name, "\n".join(["id,note", *rows[:40], '40,"never closed', *rows[41:]]) + end)
-    with pytest.raises(SplitError, match=r"a quote that is opened in row 41 and never closed; close it"):
+    with pytest.raises(
+        SplitError, match=r"a quote that is opened in its row 41 and not closed where the value ends; cl"
+    ):
         decide({"columns": {"key": "id"}, "strategy": "KFold"}, path, engine=engine, to=tmp_path / "splits")
     path = written(tmp_path, name, "\n".join(["id,note", *rows[:40], '40,"closed', "in two lines", '"']) + end)
     made = decide({"columns": {"key": "id"}, "strategy": "KFold"}, path, engine=engine, to=tmp_path / "splits")
     assert made.n == 41
 
 
+UNCLOSED = [
+    'a,b\n1,"x\n2,""\n3,""\n',  # writers that put every text in quotes
+    'a,b\n1,"x\n2,5""\n',
+    'a,b\n1,"x\ny"z\n',
+    'a,b,b\n1,2,"x\n2,3,4\n',
+]
+
+
+@pytest.mark.parametrize("text", UNCLOSED)
+def test_a_quote_is_closed_by_one_of_its_own_whatever_columns_are_read(text: str, tmp_path: Path) -> None:
+    """Two in a row stand for one within the value."""
+    path = written(tmp_path, "rows.csv", text)
+    for columns in ([], ["a"], None):
+        with pytest.raises(SplitError, match="a quote that is opened in its row 1 and not closed where the value ends"):
+            read_table(path) if columns is None else list(csv_batches(path, {}, columns))
+
+
+@pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"], ["a"], ["b"], []])
+@pytest.mark.parametrize(
+    ("end", "value"), [('"', "x\ny"), ('"""\n', 'x\ny"'), ('"\n' + "\n" * 200_000, "x\ny"), ("\n", None)]
+)
+def test_a_last_value_of_several_lines_is_read_where_its_quote_is_closed(
+    end: str, value: str | None, columns: list[str], tmp_path: Path
+) -> None:
+    """Whichever columns are read, in whichever order."""
+    path = written(tmp_path, "rows.csv", f'a,b\n1,"x\ny{end}')
+    if value is None:
+        with pytest.raises(SplitError, match="not closed where the value ends"):
+            list(csv_batches(path, {}, columns))
+    else:
+        row = {"a": 1, "b": value}
+        assert [rows.to_pylist() for rows in csv_batches(path, {}, columns) if rows] == [
+            [{name: row[name] for name in columns or row}]
+        ]
+
+
+NO_ROWS = "holds no rows, or a quote in its first line is never closed; it needs a line of column names and rows."
+
+
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 @pytest.mark.parametrize(
     ("text", "encoding", "message"),
     [
-        ("id,cost,ward", "utf-8", "holds no rows; it needs a line of column names and rows."),
-        ("\n\n", "utf-8", "holds no rows; it needs a line of column names and rows."),
-        (COMMAS + "4,1.5\n", "utf-8", "has a row of 2 values ('4,1.5'), and names 3 columns; correct it."),
-        (COMMAS + "4,1.5,a,b\n", "utf-8", "has a row of 4 values ('4,1.5,a,b'), and names 3 columns; correct it."),
+        ("id,cost,ward", "utf-8", NO_ROWS),
+        ('id,"cost\n1,2\n', "utf-8", NO_ROWS),
+        ("\n\n", "utf-8", NO_ROWS),
+        (COMMAS + "4,1.5\n", "utf-8", "has a row of 2 values ('4,1.5') under 3 column names; correct the row."),
+        (COMMAS + "4,1.5,a,b\n", "utf-8", "has a row of 4 values ('4,1.5,a,b') under 3 column names; correct the row."),
         (
             COMMAS, "utf-16",
             "is not UTF-8 (it is UTF-16); in a spreadsheet save it as 'CSV UTF-8', or convert it: iconv -f utf-16 -t "
             "utf-8 rows.csv > utf-8-rows.csv",
         ),
     ],
-    ids=["a first line", "line breaks", "too few", "too many", "utf-16"],
+    ids=["a first line", "a quote in it", "line breaks", "too few", "too many", "utf-16"],
 )  # fmt: skip
 def test_a_file_that_is_no_table_is_said_to_be_none_in_our_words(
     text: str, encoding: str, message: str, engine: Any, tmp_path: Path

@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from evenfold.manifests import decide
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.reading import read_recipe, read_split
 from evenfold.tasks.record.tracker import Tracker
-from small import small
+from small import SPEC, small
 
 from evenfold import flows
 
@@ -39,10 +40,21 @@ def test_a_version_that_there_is_not_is_answered_with_those_that_there_are(home:
         with pytest.raises(SplitError, match=rf"there is no split '{wrong}' in .*; {known}\.$"):
             read_split(wrong)
     assert str(read_split("alone").uri).endswith("alone/1.10")
-    with pytest.raises(SplitError, match="a split_id has 64 digits, and these are 8"):
+    shutil.copytree(made.uri, home.splits / "rows" / "1.1")
+    assert str(read_split("rows").uri).endswith("rows/1.1"), "newer than what is recorded"
+    with pytest.raises(SplitError, match="there is no split 'xxx"):
+        read_split("x" * 300)
+    with pytest.raises(SplitError, match="a split_id has 64 digits, and this has 8"):
         read_split(made.split_id[:8])
     with pytest.raises(SplitError, match=r"there is no split '\.\./x' in"):
         read_split("../x")
+
+
+def test_looking_for_a_split_that_lies_below_the_home_makes_no_store(home: Home) -> None:
+    (home.path / "mlflow.db").unlink()
+    made = decide(SPEC | {"name": "rows"}, small(), to=home.splits)
+    assert read_split("rows").split_id == made.split_id
+    assert not (home.path / "mlflow.db").exists()
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "null", '{"split": {}}', '{"split": "rows"}'])
