@@ -101,8 +101,8 @@ def _grid(given: Any) -> Any:
 
 def _of_lists(grid: Any) -> Any:
     for name, values in grid.items() if isinstance(grid, Mapping) else ():
-        told = "null" if values is None else values
-        if isinstance(told, (str, bytes, Mapping)) or not isinstance(told, Iterable):
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            told = "null" if values is None else str(values)
             raise ValueError(f"{name} is {told}, which is no list of values to try; write {{{name}: [{told}]}}")
     return grid
 

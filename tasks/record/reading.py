@@ -190,8 +190,9 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
     """
     home = home or Home.here()
     if not isinstance(reference, str):
-        told = f"a value of type {type(reference).__name__} is no split"
-        raise SplitError(f"{told}; pass its name, such as visits@1.0, or its id.")
+        raise SplitError(
+            f"a value of type {type(reference).__name__} is no split; pass its name, such as visits@1.0, or its id."
+        )
     name, _, version = reference.partition("@")
     held = dict(splits_of(home, name)) if name == name_like(name) else {}
     if version in held:
