@@ -204,7 +204,9 @@ def _held(path: Path, home: Home) -> int | None:
         return None
     try:
         with _alone(path.parent) as folder:
-            if path.exists() and not _mark(path).exists():
+            # In the folder that is locked: another one may be in its place by now.
+            there, marked = (os.access(file.name, os.F_OK, dir_fd=folder) for file in (path, _mark(path)))
+            if there and not marked:
                 return None
             hold = os.open(_mark(path).name, os.O_RDONLY | os.O_CREAT, 0o666, dir_fd=folder)
             fcntl.flock(hold, fcntl.LOCK_SH)

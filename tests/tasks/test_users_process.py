@@ -18,11 +18,12 @@ from evenfold.flows import evaluate
 from evenfold.flows.flow import _quiet
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.files import asking, data_reference, naming_once
+from evenfold.tasks.runtime.files import _alone, asking, data_reference, naming_once
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.runtime.settings import LOGGED
 from evenfold.tasks.splits import stamp
 from mlflow.tracking import MlflowClient
+from servers import wait_until
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
@@ -171,6 +172,42 @@ def test_of_many_threads_that_are_refused_at_once_in_a_new_home_none_leaves_anyt
         with ThreadPoolExecutor(30) as threads:
             assert all(threads.map(name, range(30)))
         assert not list(home.path.glob("data/*"))
+
+
+def test_who_waited_for_a_folder_that_is_gone_waits_for_the_one_in_its_place(home: Home) -> None:
+    """What lies there may be removed by whoever has it alone, though the folder that was waited for is free."""
+    opened, removed = threading.Event(), threading.Event()
+
+    def name() -> bool:
+        with contextlib.suppress(ZeroDivisionError), asking(ROWS, home) as path:
+            opened.set()
+            removed.wait(60)
+            there.append(Path(path).exists())
+            raise ZeroDivisionError
+        return there == [True]
+
+    def waiting() -> bool:
+        mine = (Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
+        return sum(each.exists() and each.samefile(home.data) for each in mine) > 1
+
+    there: list[bool] = []
+    named = Path(data_reference(ROWS, home))
+    named.unlink()
+    with ThreadPoolExecutor(1) as threads:
+        with _alone(home.data):
+            asked = threads.submit(name)
+            wait_until(waiting, "the wait for the folder", every=0.01)
+            home.data.rmdir()
+            home.data.mkdir()
+            named.touch()
+            other = contextlib.ExitStack()
+            other.enter_context(_alone(home.data))
+        opened.wait(0.5)
+        named.unlink()
+        other.close()
+        removed.set()
+        assert asked.result(60)
+    assert not list(home.data.iterdir())
 
 
 def test_a_mark_has_the_rights_of_the_file_that_it_is_of(home: Home) -> None:
