@@ -95,18 +95,19 @@ def _home(home: Home) -> Iterator[Finding]:
     for name, path in dict.fromkeys([("home", home.path), (shared, home.shared)]):
         if name == shared and path == home.path:
             continue
+        there = next(folder for folder in (path, *path.parents) if folder.exists())
         try:
-            path.mkdir(mode=0o700 if path == home.path else 0o777, parents=True, exist_ok=True)
-            probe = path / f".writable-{os.getpid()}"
+            probe = there / f".writable-{os.getpid()}"
             probe.write_bytes(b"")
             probe.unlink()
         except OSError as error:
-            yield Finding(name, False, f"{path} cannot be written: {error.strerror}", f"Make {path} writable.")
+            yield Finding(name, False, f"{path} cannot be written: {error.strerror}", f"Make {there} writable.")
             continue
-        free = shutil.disk_usage(path).free
+        free = shutil.disk_usage(there).free
         roomy = free >= FEWEST_FREE_BYTES
         fix = "" if roomy else "Free some space: evenfold clean --older-than 30d."
-        yield Finding(name, roomy, f"{path} is writable, {free / 1e9:.1f} GB are free", fix)
+        what = "is writable" if there == path else "can be made"
+        yield Finding(name, roomy, f"{path} {what}, {free / 1e9:.1f} GB are free", fix)
 
 
 def _bucket(home: Home) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from evenfold.splitters import SplitError
+from evenfold.tasks.outcomes import Retraining
 from evenfold.tasks.references import SHORT_ID, Listed
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
@@ -36,10 +37,10 @@ def _evaluated_by(tracker: Tracker, uri: str) -> str:
 def run_named(tracker: Tracker, given: Any) -> Any:
     """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
-    ``models:/NAME@champion`` and ``models:/NAME/2`` are the run that evaluated that registered model's recipe. Raises
-    SplitError where there is none, where several begin so, and where the store cannot be asked.
+    Of a retraining, as of ``models:/NAME@champion`` and ``models:/NAME/2``, it is the run that evaluated the recipe.
+    Raises SplitError where there is none, where several begin so, and where the store cannot be asked.
     """
-    asked, given = given, getattr(given, "run_id", given)
+    asked, given = given, given.evaluation_run_id if isinstance(given, Retraining) else getattr(given, "run_id", given)
     if not isinstance(given, str):
         raise SplitError(f"a value of type {type(asked).__name__} is no run; pass its id, or what the flow returned.")
     if given.startswith("models:/"):

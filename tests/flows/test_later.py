@@ -85,6 +85,7 @@ def test_a_registered_model_is_named_as_the_registry_does(home: Home, tmp_path: 
     pd.testing.assert_frame_equal(by_alias, by_version)
     stored = Tracker(home, "unused").load_model("models:/pass@champion")
     assert (by_alias["prediction"].to_numpy() == stored.predict(later[["a", "b", "size"]])).all()
+    pd.testing.assert_frame_equal(predict_later(made, then), by_alias)  # whose evaluation it is
     for wrong in ("models:/pass@nobody", "models:/fail/1", "models:/pass"):
         with pytest.raises(SplitError, match=f"there is no registered model '{wrong}' .*; write models:/NAME@champion"):
             predict_later(wrong, then)

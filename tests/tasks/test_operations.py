@@ -134,6 +134,14 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert str(tmp_path / "file" / "home") in found["home"].message
 
 
+def test_a_home_that_is_not_there_yet_is_not_made_by_looking(tmp_path: Path) -> None:
+    """What is asked is whether it can be made, and so what is next to it is asked."""
+    found = told(Home(tmp_path / "new" / "home"))["home"]
+    assert found.ok
+    assert f"{tmp_path / 'new' / 'home'} can be made, " in found.message
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_process_that_is_just_ending_is_no_orphan(home: Home) -> None:
     """A guard needs a moment to end what a flow has left, and would be doing so while the doctor looks."""
     ending = subprocess.Popen(["sleep", "2"], env={**os.environ, orphaned.MARK: "4194303-1"})
