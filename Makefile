@@ -33,7 +33,8 @@ test: $(VENV)/.installed
 		$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder; tests=$$?; \
 		wait $$types; types=$$?; cat build/types.log; exit $$((tests + types))
 
-# The extras are pinned as well: install them first, '.[dev,dask,ray,s3,servers]' and moto[server].
+# The extras are pinned as well: install them first, '.[dev,dask,ray,s3,servers]' and moto[server]. What only another
+# Python needs is not in a freeze of this one: tests/project/test_packaging.py says which lines to put back.
 constraints:
 	$(BIN)/pip --quiet freeze --exclude-editable | grep -v '^evenfold' > constraints.txt
 
@@ -82,6 +83,7 @@ lowest:
 	test -d .venv-lowest || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/pip install --quiet --quiet --no-deps --requirement constraints-lowest.txt 'setuptools>=77.0.3'
 	.venv-lowest/bin/pip install --quiet --quiet --no-deps --no-build-isolation --editable .
+	.venv-lowest/bin/pip check  # installed without dependencies: what is missing would be told by whatever fails first
 	.venv-lowest/bin/python tests/golden_digests.py --check
 	rm -rf .venv-lowest/home
 	for engine in plain prefect; do EVENFOLD_HOME=.venv-lowest/home .venv-lowest/bin/evenfold evaluate \

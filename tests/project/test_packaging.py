@@ -9,11 +9,12 @@ import tarfile
 import tomllib
 import zipfile
 from collections import Counter
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows", "deployments")
@@ -141,6 +142,29 @@ def test_the_constraints_name_versions_and_no_places() -> None:
     for line in project["dependencies"] + project["optional-dependencies"]["dev"]:
         wanted = Requirement(line)
         assert wanted.specifier.contains(pins[wanted.name.lower().replace("_", "-")]), line
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_what_any_python_that_we_name_needs_is_pinned(python: str) -> None:
+    """Some packages are needed on one Python alone: a freeze of another lacks them, and pip would take any version."""
+    pins = {canonicalize_name(line.split("==")[0]) for line in (ROOT / "constraints.txt").read_text().split()}
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    assert f"Programming Language :: Python :: {python.removesuffix('.0')}" in classifiers
+    machine = {"python_full_version": python, "python_version": python.removesuffix(".0")}
+    wanted, seen = [("evenfold", ""), ("evenfold", "dev")], set()
+    while wanted:
+        name, extra = package = wanted.pop()
+        if package in seen:
+            continue
+        seen.add(package)
+        try:
+            needed = requires(name) or []
+        except PackageNotFoundError:  # needed on that Python, not on this: what it needs in turn cannot be asked
+            continue
+        for line in map(Requirement, needed):
+            if line.marker is None or line.marker.evaluate(machine | {"extra": extra}):
+                wanted += [(canonicalize_name(line.name), extra) for extra in ("", *line.extras)]
+    assert {name for name, _ in seen} - {"evenfold"} <= pins
 
 
 def test_pure_rooms_load_neither_prefect_nor_mlflow() -> None:
