@@ -58,6 +58,13 @@ class _Later:
     content: str
 
 
+def trained_on(run_id: str) -> str | None:
+    """Return where the table lies that the recorded model ``run_id`` was trained on; SplitError for no such run."""
+    home = prepared_home()
+    home.require_record()
+    return read_recipe(run_id).split.data or None
+
+
 def predict_later(run_id: str, data: Any, training_data: str | None = None) -> pd.DataFrame:
     """Return what the recorded model ``run_id`` predicts of the rows of ``data``, each with its key.
 

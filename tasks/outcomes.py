@@ -346,6 +346,11 @@ class Retraining(Displayed, Outcome):
     estimates: list[Estimate] = []
 
     @property
+    def served(self) -> Registered | Champion | None:
+        """The version that this came to: the one that was registered, or the champion that stays."""
+        return self.registered or self.champion
+
+    @property
     def summary(self) -> str:
         """What was decided and why, in one line."""
         name = self.registered.name if self.registered else self.split.name

@@ -53,9 +53,11 @@ def show(
         prove_files(header, folder)
         sizes = [] if as_json or header["counts"] else _sizes(folder)
         if report is not None:
-            from evenfold.manifests import audit, measure, read_manifest, write_whole
+            from evenfold.manifests import StoredManifest, audit, measure, read_manifest, write_whole
+            from evenfold.manifests.tables.read import require_place
             from evenfold.reports import Origin, report_html
 
+            require_place(report, read=[data, *StoredManifest(folder).files])
             split = read_manifest(folder)
             findings = audit(split, data) if data else None
             origin = Origin(Path(data).name if data else "")

@@ -205,9 +205,11 @@ def export(
         which = "sklearn, h2o, autogluon, spark and croissant, which hold one"
         raise SplitError(f"--repeat is for {which}; an export to {to} holds all that there are: leave it out.")
     require_place(output, read=[data])
+    stored = StoredManifest(manifest).prove()
+    require_place(output, read=stored.files)
     with busy(f"writing {output}"):
         made = run_export(
-            StoredManifest(manifest).prove(), to, output, data, repeat=repeat, dialect=dialect,
+            stored, to, output, data, repeat=repeat, dialect=dialect,
             table=table, memory=memory,
         )  # fmt: skip
     _print(made, as_json, show_export)
@@ -239,6 +241,8 @@ def join(
     if fold is not None:
         require_place(output, read=[data])
     stored = StoredManifest(manifest).prove()
+    if fold is not None:
+        require_place(output, read=stored.files)
     with busy(f"writing {output}"):
         if fold is None or role is None:
             rows = sum(partition(stored, data, output, memory=memory, repeat=repeat).counts.values())

@@ -58,6 +58,11 @@ class StoredManifest:
         return read_header(self.folder)
 
     @property
+    def files(self) -> list[Path]:
+        """What the manifest consists of: its header, and the files that it lists."""
+        return [self.folder / "manifest.json", *(self.folder / entry["path"] for entry in self.header["files"])]
+
+    @property
     def split_id(self) -> str:
         """The identity of the membership."""
         return str(self.header["split_id"])

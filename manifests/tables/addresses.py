@@ -66,6 +66,13 @@ def version_of(address: str) -> tuple[Any, ...]:
     return address, *(repr(sorted(files.info(name).items(), key=str)) for name in names)
 
 
+def files_here(address: str) -> list[Path]:
+    """Return the files of this machine that an address names, none of objects elsewhere; SplitError where absent."""
+    if address.startswith(DATABASE):
+        return [Path(_file_and_table(address)[0])]
+    return [Path(name) for name in _listed(address)[1]] if address.startswith(("file://", "local://")) else []
+
+
 def from_everywhere(address: str) -> str:
     """Return an address that means the same in another working directory: a database's file by its whole path."""
     path, mark, table = address.removeprefix(DATABASE).partition("#")

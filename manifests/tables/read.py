@@ -21,7 +21,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_deployed, reason_of, require_readable
 from narwhals.exceptions import NarwhalsError
 
-from .addresses import is_address, is_aside, opened
+from .addresses import files_here, is_address, is_aside, opened
 from .canonical import INDEX, one_schema, require_columns
 from .csv_files import csv_bytes, csv_names, read_csv
 
@@ -282,17 +282,14 @@ def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence
         _require_suffix(file, suffixes)
     for source in read if file.is_file() else ():
         if source is not None and any(each.exists() and file.samefile(each) for each in _files_here(source)):
-            raise SplitError(f"{file} is the file that is read; pass -o with another name.")
+            raise SplitError(f"{file} is read here; give what is written another name.")
     if not file.parent.is_dir():
-        raise SplitError(f"there is no folder {file.parent}; make it, or pass -o with the name of a file elsewhere.")
+        raise SplitError(f"there is no folder {file.parent}; make it, or name a file elsewhere.")
 
 
 def _files_here(source: str | Path) -> list[Path]:
     """Return the files of this machine that a path, folder, glob or address names."""
-    if not is_address(source):
-        return data_files(source)
-    scheme, _, rest = str(source).partition("://")
-    return [Path(rest.partition("#")[0])] if scheme in ("file", "duckdb") else []
+    return files_here(source) if isinstance(source, str) and is_address(source) else data_files(source)
 
 
 def _require_suffix(file: Path, suffixes: Sequence[str]) -> None:

@@ -37,10 +37,12 @@ def _evaluated_by(tracker: Tracker, uri: str) -> str:
 def run_named(tracker: Tracker, given: Any) -> Any:
     """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
-    Of a retraining, as of ``models:/NAME@champion`` and ``models:/NAME/2``, it is the run that evaluated the recipe.
+    Of ``models:/NAME@champion`` and ``models:/NAME/2`` it is the run that evaluated the recipe; a retraining stands
+    for the version that it registered, or for the champion that stays.
     Raises SplitError where there is none, where several begin so, and where the store cannot be asked.
     """
-    asked, given = given, given.evaluation_run_id if isinstance(given, Retraining) else getattr(given, "run_id", given)
+    served = given.served if isinstance(given, Retraining) else None
+    asked, given = given, f"models:/{served.name}/{served.version}" if served else getattr(given, "run_id", given)
     if not isinstance(given, str):
         raise SplitError(f"a value of type {type(asked).__name__} is no run; pass its id, or what the flow returned.")
     if given.startswith("models:/"):

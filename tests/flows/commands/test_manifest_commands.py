@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -149,6 +150,42 @@ def test_export_import_and_join_go_round(place: Place) -> None:
     assert parted.sort_index().tolist() == place.manifest.codes.tolist()
     with pytest.raises(SplitError, match="--fold and --role go together"):
         raise place.run("join", "data.parquet", "trial/1.0", "--fold", "2", "-o", "out.csv").exception or AssertionError
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("data.parquet", "link.parquet"),
+        ("below", "below/part.parquet"),
+        ("below/*.parquet", "below/part.parquet"),
+        ("file://{here}/data.parquet", "data.parquet"),
+        ("file://{here}/below", "below/part.parquet"),
+        ("file://{here}/below/*.parquet", "below/part.parquet"),
+        ("local://{here}/data.parquet", "data.parquet"),
+        ("duckdb://{here}/rows.db#patients", "rows.db"),
+        ("duckdb:///rows.db#patients", "rows.db"),  # of the working folder, as it is read
+        ("data.parquet", "trial/1.0/assignments-0000.parquet"),
+        ("data.parquet", "trial/1.0/manifest.json"),
+    ],
+)
+def test_nothing_that_a_command_reads_is_written_over(source: str, output: str, place: Place) -> None:
+    """Whatever names it: a link, a folder, a glob, an address, or the manifest that is read beside it."""
+    below = place.folder / "below"
+    below.mkdir()
+    rows().to_parquet(below / "part.parquet")
+    (place.folder / "link.parquet").symlink_to("data.parquet")
+    with duckdb.connect(place.folder / "rows.db") as database:
+        database.execute("create table patients as from 'data.parquet'")
+    before = Path(output).read_bytes()
+    named = source.format(here=place.folder)
+    for command in (
+        ["join", named, "trial/1.0", "--fold", "0", "--role", "test", "-o", output],
+        ["export", "trial/1.0", "--data", named, "--to", "h2o", "-o", output],
+        ["show", "trial/1.0", "--data", named, "--report", output],
+    ):
+        ran = place.run(*command)
+        assert str(ran.exception) == f"{output} is read here; give what is written another name."
+        assert Path(output).read_bytes() == before
 
 
 def test_positions_and_words_come_in_by_flag(place: Place) -> None:

@@ -15,6 +15,8 @@ from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.models.registry import open_retraining
+from evenfold.tasks.record.runs import run_named
+from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.work import work_of
 from scipy import stats
@@ -94,17 +96,27 @@ def test_new_rows_refit_the_same_recipe(home: Home) -> None:
 
 @pytest.mark.usefixtures("first")
 def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
-    """On the same rows nothing is registered; on newer rows the champion's recipe is refitted instead."""
+    """On the same rows nothing is registered; on newer rows the champion's recipe is refitted instead.
+
+    The run that stands for such a retraining is the evaluation of the champion, which is what is served.
+    """
+
+    def stands_for(outcome: Retraining) -> tuple[str, str]:
+        tags = registry(home).get_model_version_by_alias("monthly", "champion").tags
+        return run_named(Tracker(home, ""), outcome).info.run_id, tags["evenfold.evaluation_run_id"]
+
     same = retrain("monthly", rows(120), BAD)
     assert same.decision.winner == "champion"
     assert same.registered is None
     assert same.decision.high < 0
+    assert len(set(stands_for(same))) == 1
     grown = retrain("monthly", rows(150), BAD)
     assert grown.decision.winner == "champion"
     assert "refitted on newer rows" in grown.decision.why
     tags = registry(home).get_model_version_by_alias("monthly", "champion").tags
     assert "Ridge" in tags["evenfold.model"]
     assert champion(home, "monthly") == "2"
+    assert len(set(stands_for(grown))) == 1
 
 
 def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> None:
