@@ -52,7 +52,8 @@ def examine(home: Home) -> list[Finding]:
     """Return a finding per check; a check that itself fails is a finding too.
 
     Nothing is changed, but runs in MLflow that a process of this machine left RUNNING when it was killed are ended,
-    and a bucket that this home has not used yet is tried as its first use would.
+    and a bucket that this home has not used yet is tried as its first use would. A home that is not there is made
+    only where a bucket, or a store of MLflow's elsewhere, is asked.
     """
     checks = [_versions, _home, _bucket, _prefect, _mlflow, _left_over, _waiting]
     return [finding for check in checks for finding in _safely(check, home)]
@@ -95,7 +96,8 @@ def _home(home: Home) -> Iterator[Finding]:
     for name, path in dict.fromkeys([("home", home.path), (shared, home.shared)]):
         if name == shared and path == home.path:
             continue
-        there = next(folder for folder in (path, *path.parents) if folder.exists())
+        # What may not be looked at is not there, and its nearest folder that may is asked; a link to nowhere is there.
+        there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
         try:
             probe = there / f".writable-{os.getpid()}"
             probe.write_bytes(b"")
@@ -114,6 +116,7 @@ def _bucket(home: Home) -> Iterator[Finding]:
     if not home.bucket:
         return
     try:
+        home.make()
         results_of(home).result("asked-by-the-doctor")
     except (SplitError, EvaluationError) as error:
         message, _, fix = str(error).rpartition("; ")

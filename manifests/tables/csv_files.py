@@ -235,15 +235,18 @@ def csv_batches(
     megabyte shows; a later value of another type is an ArrowInvalid.
     """
     parse, convert = _options(file, types, schema)
-    names = csv_names(file) if columns else []
-    last = names[-1] if names.count(names[-1] if names else "") == 1 else None  # it shows whether quotes are closed
+    names, reading = csv_names(file) if columns else [], pa.csv.ReadOptions()
+    last = names[-1] if names else None  # it shows whether quotes are closed
+    if last is not None and names.count(last) > 1 and last not in columns:
+        last = max(names, key=len) + " "  # a name that no other column has
+        reading = pa.csv.ReadOptions(column_names=[*names[:-1], last], skip_rows_after_names=1)
     if last is not None:
         convert.include_columns = list(dict.fromkeys([*columns, last]))
         if last not in columns:
             convert.column_types = {**convert.column_types, last: pa.binary()}
     n_rows, batch = 0, None
     with _lines_of(file) as stream:
-        reader = pa.csv.open_csv(stream, parse_options=parse, convert_options=convert)
+        reader = pa.csv.open_csv(stream, read_options=reading, parse_options=parse, convert_options=convert)
         first = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in reader.schema], schema=reader.schema)
         yield first.select(list(columns)) if columns else first
         for batch in reader:

@@ -200,7 +200,9 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
     if not held:
         home.require_record()
     newest = None if "@" in reference or not held else max(held, key=version_in)
-    tracker = None if newest and not home.is_recorded else Tracker(home, "")
+    tracker = Tracker(home, "") if home.is_recorded else None
+    if tracker is None and newest is None:
+        raise _absent(home, reference, set(held))
     run = _recorded_run(tracker, reference, held) if tracker else None
     if tracker is None or run is None or (newest and _is_later(newest, run)):
         return read_manifest(held[str(newest)])
@@ -248,10 +250,7 @@ def _recorded_run(tracker: Tracker, reference: str, held: Mapping[str, Path]) ->
     if not runs and held and "@" not in reference:
         return None
     if not runs:
-        raise SplitError(
-            f"there is no split {reference!r} in {tracker.home.tracking_uri} or below {tracker.home.splits}"
-            f"{_instead(tracker, reference, held)}."
-        )
+        raise _absent(tracker.home, reference, set(held) | _recorded_versions(tracker, reference))
     fit = [run for run in runs if _names_a_folder(run.data.tags.get("evenfold.spec", ""))] or runs[:1]
     found = {run.data.tags.get("evenfold.split_id"): run.data.tags.get("evenfold.spec", "") for run in fit}
     if HEX.fullmatch(reference) and len(found) > 1:
@@ -262,18 +261,24 @@ def _recorded_run(tracker: Tracker, reference: str, held: Mapping[str, Path]) ->
     return max(fit, key=lambda run: version_in(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
 
 
-def _instead(tracker: Tracker, reference: str, held: Mapping[str, Path]) -> str:
-    """Return what there is instead of a split: other versions of its name, or what its digits lack."""
+def _recorded_versions(tracker: Tracker, reference: str) -> set[str]:
+    """Return the recorded versions of the name of NAME@VERSION; none of another reference."""
     name, at, _ = reference.partition("@")
-    known = set(held)
-    if at and name and "'" not in name:
-        runs = every_run(tracker, f"tags.`evenfold.spec` LIKE '{name}@%' AND {RECORDS_OF_SPLITS[0]}")
-        named = [run.data.tags["evenfold.spec"].rpartition("@") for run in runs]
-        known |= {version for of, _, version in named if of == name and VERSION.fullmatch(version)}
-    if known:
-        return f"; {name} has {listed(sorted(known, key=version_in))}"
-    short = SHORT_ID.fullmatch(reference) and not HEX.fullmatch(reference)
-    return f"; a split_id has 64 digits, and this has {len(reference)}" if short else ""
+    if not (at and name) or "'" in name:
+        return set()
+    runs = every_run(tracker, f"tags.`evenfold.spec` LIKE '{name}@%' AND {RECORDS_OF_SPLITS[0]}")
+    named = [run.data.tags["evenfold.spec"].rpartition("@") for run in runs]
+    return {version for of, _, version in named if of == name and VERSION.fullmatch(version)}
+
+
+def _absent(home: Home, reference: str, versions: set[str]) -> SplitError:
+    """Return the error of a split that is not there, with the versions of its name, or what its digits lack."""
+    instead, name = "", reference.partition("@")[0]
+    if versions:
+        instead = f"; {name} has {listed(sorted(versions, key=version_in))}"
+    elif SHORT_ID.fullmatch(reference) and not HEX.fullmatch(reference):
+        instead = f"; a split_id has 64 digits, and this has {len(reference)}"
+    return SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
 
 
 def version_in(spec: str) -> tuple[int, ...]:

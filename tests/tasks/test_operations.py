@@ -142,6 +142,39 @@ def test_a_home_that_is_not_there_yet_is_not_made_by_looking(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_home_that_is_a_link_to_nowhere_cannot_be_made(tmp_path: Path) -> None:
+    """As of a disk that is not mounted: the next command would be refused."""
+    (tmp_path / "home").symlink_to(tmp_path / "gone")
+    found = told(Home(tmp_path / "home"))["home"]
+    assert not found.ok
+    assert f"{tmp_path / 'home'} cannot be written: No such file or directory" in found.message
+
+
+def test_a_home_in_a_folder_that_nobody_may_enter_is_named(tmp_path: Path) -> None:
+    """What cannot be looked at is told like what cannot be written."""
+    (tmp_path / "closed").mkdir(mode=0)
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from evenfold.tasks import Home\n"
+        "from evenfold.tasks.doctor import _safely, _home\n"
+        "os.getuid() or os.setuid(65534)\n"  # root may enter anywhere
+        "for found in _safely(_home, Home(Path(sys.argv[1]))): print(found.message, '|', found.fix)"
+    )
+    home = tmp_path / "closed" / "sub" / "home"
+    ran = subprocess.run([sys.executable, "-c", script, str(home)], capture_output=True, text=True)
+    assert f"{home} cannot be written: Permission denied | Make " in ran.stdout, ran.stderr
+
+
+def test_a_bucket_is_tried_from_a_home_that_is_its_owners_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first use of a bucket leaves here lies in the home, which the doctor makes as any command does."""
+    monkeypatch.setenv("EVENFOLD_RESULTS", "memory://shared")
+    assert told(Home(tmp_path / "home"))["shared results"].ok
+    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_process_that_is_just_ending_is_no_orphan(home: Home) -> None:
     """A guard needs a moment to end what a flow has left, and would be doing so while the doctor looks."""
     ending = subprocess.Popen(["sleep", "2"], env={**os.environ, orphaned.MARK: "4194303-1"})

@@ -206,6 +206,14 @@ def test_a_quote_is_closed_by_one_of_its_own_whatever_columns_are_read(text: str
             read_table(path) if columns is None else list(csv_batches(path, {}, columns))
 
 
+def test_columns_that_nobody_asked_for_are_not_converted_whatever_they_are_called(tmp_path: Path) -> None:
+    """A spreadsheet's lines end in commas, and a remark stands far below in a column without a name."""
+    rows = "".join(f"{i},some text that fills the file,,{'see mail' * (i == 70_000)}\n" for i in range(80_000))
+    for names in ("id,note,,", "id,note,a,b"):
+        path = written(tmp_path, "sheet.csv", f"{names}\n{rows}")
+        assert sum(batch.num_rows for batch in csv_batches(path, {}, ["id"])) == 80_000
+
+
 @pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"], ["a"], ["b"], []])
 @pytest.mark.parametrize(
     ("end", "value"), [('"', "x\ny"), ('"""\n', 'x\ny"'), ('"\n' + "\n" * 200_000, "x\ny"), ("\n", None)]

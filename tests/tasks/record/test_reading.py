@@ -54,6 +54,9 @@ def test_looking_for_a_split_that_lies_below_the_home_makes_no_store(home: Home)
     (home.path / "mlflow.db").unlink()
     made = decide(SPEC | {"name": "rows"}, small(), to=home.splits)
     assert read_split("rows").split_id == made.split_id
+    for wrong in ("rows@9.0", "rows@", "rows@1"):
+        with pytest.raises(SplitError, match=rf"there is no split '{wrong}' in .*; rows has 1\.0\.$"):
+            read_split(wrong)
     assert not (home.path / "mlflow.db").exists()
 
 
