@@ -151,7 +151,8 @@ def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
 
 
 def _holds(source: Source, names: list[str], memory: str | int | None) -> bool:
-    taken = source.bytes_of([name for name in names if name in source.schema.names])
+    # What is not there, or there twice, whoever reads it says.
+    taken = source.bytes_of([name for name in names if source.schema.get_field_index(name) >= 0])
     return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 

@@ -296,8 +296,9 @@ def test_copies_and_logs_in_a_folder_are_no_rows(tmp_path: Path) -> None:
 def test_a_column_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
     """As that of a frame is."""
     path = written(tmp_path, "twice.csv", "id,x,x\n1,2,3\n2,3,4\n3,4,5\n")
-    with pytest.raises(SplitError, match="2 columns are called 'x'"):
-        decide({"columns": {"key": "id", "target": "x"}}, path)
+    for engine in ("memory", "duckdb", "auto"):
+        with pytest.raises(SplitError, match="2 columns are called 'x'"):
+            decide({"columns": {"key": "id", "target": "x"}}, path, engine=engine, to=tmp_path)
     assert read_table(path, ["id"]).num_rows == 3
 
 
