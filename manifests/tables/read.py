@@ -282,7 +282,7 @@ def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence
         _require_suffix(file, suffixes)
     for source in read if file.is_file() else ():
         if source is not None and any(each.exists() and file.samefile(each) for each in _files_here(source)):
-            raise SplitError(f"{file} is read here; give what is written another name.")
+            raise SplitError(f"{file} is read as well; write to another file.")
     if not file.parent.is_dir():
         raise SplitError(f"there is no folder {file.parent}; make it, or name a file elsewhere.")
 

@@ -290,11 +290,47 @@ class Used:
         return 0.0 if self.under_way else time.monotonic() - self.last
 
 
+class _Ended:
+    """A web application that marks, as the last thing that it does, what stopped flows have left as cancelled.
+
+    ``cancel_run`` has done so where the server knew of it in time; what tasks began is told to it a moment late, and on
+    a busy machine after the flow's process has ended.
+    """
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request; see ASGI."""
+
+        async def told(message: Any) -> None:
+            if message["type"] == "lifespan.shutdown.complete":  # the process ends as soon as that is told
+                with contextlib.suppress(Exception):  # a history is no reason to end badly
+                    await _end_what_was_cancelled()
+            await send(message)
+
+        await self.application(scope, receive, told if scope["type"] == "lifespan" else send)
+
+
+async def _end_what_was_cancelled() -> None:
+    from prefect.server.database import provide_database_interface
+    from prefect.server.models import task_runs
+    from prefect.server.schemas import filters, states
+
+    models: Any = task_runs  # not all of which has types
+    stopped = filters.FlowRunFilter.model_validate({"state": {"type": {"any_": ["CANCELLED"]}}})
+    left = filters.TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING", "PENDING"]}}})
+    async with provide_database_interface().session_context(begin_transaction=True) as session:
+        for run in await models.read_task_runs(session, flow_run_filter=stopped, task_run_filter=left):
+            ended: Any = states.Cancelled(message="Stopped by a signal.")
+            await models.set_task_run_state(session, run.id, ended, force=True)
+
+
 def _serve(port: int, idle_seconds: float, record: Path) -> None:
     import uvicorn
     from prefect.server.api.server import create_app
 
-    used = Used(create_app())
+    used = Used(_Ended(create_app()))
     about: Any = {"host": "127.0.0.1", "port": port, "log_level": "error", "lifespan": "on"}
     server = uvicorn.Server(uvicorn.Config(used, timeout_graceful_shutdown=3, **about))
     if idle_seconds:

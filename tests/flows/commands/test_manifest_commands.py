@@ -184,7 +184,7 @@ def test_nothing_that_a_command_reads_is_written_over(source: str, output: str, 
         ["show", "trial/1.0", "--data", named, "--report", output],
     ):
         ran = place.run(*command)
-        assert str(ran.exception) == f"{output} is read here; give what is written another name."
+        assert str(ran.exception) == f"{output} is read as well; write to another file."
         assert Path(output).read_bytes() == before
 
 

@@ -219,7 +219,8 @@ def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
     assert not [line for line in said if "Traceback" in line], said
     history = home / "prefect" / "prefect.db"
     wait_until(lambda: states(history, "flow_run", "state_type") == ["CANCELLED"], "the end of the flow run", 30)
-    assert not {"RUNNING", "PENDING"} & set(states(history, "task_run", "state_type"))
+    left = {"RUNNING", "PENDING"}
+    wait_until(lambda: not left & set(states(history, "task_run", "state_type")), "the end of every task run", 30)
     if moment == "recording":
         assert "RUNNING" not in states(home / "mlflow.db", "runs", "status")
     last = evenfold(ROOT, *unhurried[len(CLI) :], "--engine", "plain", EVENFOLD_HOME=str(home))

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import signal
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -20,7 +21,9 @@ from evenfold.flows import split
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.orphans import mark_of
 from evenfold.tasks.runtime.server import Used, keep_server, kept_server, one_authority, stop_server
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect import Flow, Task, get_client
+from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
+from prefect.states import Cancelled, Running
 from servers import ROOT, answers, environment, free_port, wait_until
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
@@ -58,6 +61,10 @@ def servers_of(home: str) -> int:
     """Return how many servers of a home there are on this machine."""
     told = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True).stdout
     return sum("evenfold.tasks.runtime.server" in line and home in line for line in told.splitlines())
+
+
+def tell() -> None:
+    """Do nothing: what is looked at is Prefect's record of it."""
 
 
 def environment_of(home: Home) -> dict[str, str]:
@@ -104,19 +111,31 @@ def test_flows_share_a_server_and_a_kept_one_is_found(home: Home, tmp_path: Path
 
 @pytest.mark.usefixtures("prefect_folder")
 def test_a_kept_server_ends_when_nobody_uses_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leaves no record, and nobody takes a dead one's or another Prefect's for it."""
+    """It leaves no record, and nobody takes a dead one's or another Prefect's for it.
+
+    What tasks began is told to it a moment late: of a flow that a signal has stopped it leaves nothing RUNNING.
+    """
     for name in ("PREFECT_HOME", "PREFECT_API_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PREFECT_HOME", str(home.path / "prefect"))
-    made = keep_server(home, idle_seconds=2.0)
+    history = home.path / "prefect" / "prefect.db"
+    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{history}"}):
+        made = keep_server(home, idle_seconds=2.0)
     record = home.path / "server.json"
     written = record.read_text()
     assert mark_of(made.pid) == made.mark
     record.write_text(json.dumps({**json.loads(written), "prefect": "3.0.0"}))
     assert kept_server(home) is None
     record.write_text(written)
+    with temporary_settings({PREFECT_API_URL: made.api}), get_client(sync_client=True) as client:
+        for name, ended in (("stopped", [Cancelled()]), ("goes on elsewhere", [])):
+            run = client.create_flow_run(Flow(tell, name), state=Running())
+            client.create_task_run(Task(tell), run.id, "0", name=f"fit, {name}", state=Running())
+            for state in ended:
+                client.set_flow_run_state(run.id, state, force=True)
     wait_until(lambda: not record.exists(), "the end of a server that nobody uses", 60)
     wait_until(lambda: os.waitpid(made.pid, os.WNOHANG) != (0, 0), "the end of its process", 60)
+    left = dict(sqlite3.connect(history).execute("select name, state_type from task_run").fetchall())
+    assert left == {"fit, stopped": "CANCELLED", "fit, goes on elsewhere": "RUNNING"}
     record.write_text(written)
     assert kept_server(home) is None
     assert not stop_server(home)
