@@ -24,7 +24,7 @@ from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import describe_classes, is_mean_of_classes, scores_of
 from evenfold.estimates.models.columns import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
-from evenfold.manifests import Manifest, read_table, require_columns
+from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import counted
@@ -58,11 +58,12 @@ class _Later:
     content: str
 
 
-def trained_on(run_id: str) -> str | None:
-    """Return where the table lies that the recorded model ``run_id`` was trained on; SplitError for no such run."""
+def read_besides(run_id: str, training_data: str | None = None) -> list[str | Path]:
+    """Return what predicting by a recorded model reads beside the later rows: its training table and its manifest."""
     home = prepared_home()
     home.require_record()
-    return read_recipe(run_id).split.data or None
+    split = read_recipe(run_id, training_data).split
+    return [*([split.data] if split.data else []), *StoredManifest(Path(split.uri)).files]
 
 
 def predict_later(run_id: str, data: Any, training_data: str | None = None) -> pd.DataFrame:

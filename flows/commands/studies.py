@@ -116,7 +116,7 @@ def predict(
     Example: evenfold predict RUN next_year.parquet -o predictions.parquet
     """
     import pyarrow as pa
-    from evenfold.flows.later import predict_later, trained_on
+    from evenfold.flows.later import predict_later, read_besides
     from evenfold.manifests.tables.canonical import amount
     from evenfold.manifests.tables.read import TABLES, require_place, write_whole
 
@@ -124,8 +124,8 @@ def predict(
 
     out, _ = consoles()
     require_place(output, TABLES, [data, training_data])
-    if output.exists() and training_data is None:
-        require_place(output, read=[trained_on(run)])
+    if output.exists():
+        require_place(output, read=read_besides(run, training_data))
     with busy(f"predicting by run {run}"):
         predictions = predict_later(run, data, training_data)
         write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))

@@ -70,7 +70,8 @@ def files_here(address: str) -> list[Path]:
     """Return the files of this machine that an address names, none of objects elsewhere; SplitError where absent."""
     if address.startswith(DATABASE):
         return [Path(_file_and_table(address)[0])]
-    return [Path(name) for name in _listed(address)[1]] if address.startswith(("file://", "local://")) else []
+    last = address.rpartition("::")[2]  # of a chain, as simplecache::file:///rows.parquet is one
+    return [Path(name) for name in _listed(last)[1]] if last.startswith(("file://", "local://")) else []
 
 
 def from_everywhere(address: str) -> str:

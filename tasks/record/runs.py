@@ -18,19 +18,19 @@ from .models.tags import EVALUATION
 from .tracker import Tracker
 
 
-def _evaluated_by(tracker: Tracker, uri: str) -> str:
-    """Return the run that evaluated a registered model; raises SplitError where the registry has no such model."""
-    name, alias, which = uri.removeprefix("models:/").rpartition("@" if "@" in uri else "/")
+def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
+    """Return the run that evaluated a registered model, of which ``which`` is an alias (``at`` is "@") or a version.
+
+    Raises SplitError where the registry has no such model.
+    """
+    client = tracker.client
     try:
-        client = tracker.client
-        registered = (
-            client.get_model_version_by_alias(name, which) if alias == "@" else client.get_model_version(name, which)
-        )
-        return str(registered.tags[EVALUATION])
+        look = client.get_model_version_by_alias if at == "@" else client.get_model_version
+        return str(look(name, which).tags[EVALUATION])
     except Exception:  # MLflow has a kind of error of its own per store
         raise SplitError(
-            f"there is no registered model {uri!r} in {tracker.home.tracking_uri} that a retraining evaluated; "
-            "write models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
+            f"there is no registered model 'models:/{name}{at}{which}' in {tracker.home.tracking_uri} that a "
+            "retraining evaluated; write models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
         ) from None
 
 
@@ -41,12 +41,14 @@ def run_named(tracker: Tracker, given: Any) -> Any:
     for the version that it registered, or for the champion that stays.
     Raises SplitError where there is none, where several begin so, and where the store cannot be asked.
     """
-    served = given.served if isinstance(given, Retraining) else None
-    asked, given = given, f"models:/{served.name}/{served.version}" if served else getattr(given, "run_id", given)
+    asked, served = given, given.served if isinstance(given, Retraining) else None
+    given = _evaluated_by(tracker, served.name, "/", served.version) if served else getattr(given, "run_id", given)
     if not isinstance(given, str):
         raise SplitError(f"a value of type {type(asked).__name__} is no run; pass its id, or what the flow returned.")
     if given.startswith("models:/"):
-        given = _evaluated_by(tracker, given)
+        address = given.removeprefix("models:/")
+        of_version = address.rpartition("/")[2].isdecimal()  # a name may hold @, and none holds /
+        given = _evaluated_by(tracker, *address.rpartition("/" if of_version else "@"))
 
     try:
         runs = [tracker.client.get_run(given)] if len(given) == 32 else list(_runs_beginning(tracker, given))

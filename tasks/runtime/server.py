@@ -320,7 +320,7 @@ async def _end_what_was_cancelled() -> None:
     models: Any = task_runs  # not all of which has types
     stopped = filters.FlowRunFilter.model_validate({"state": {"type": {"any_": ["CANCELLED"]}}})
     left = filters.TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING", "PENDING"]}}})
-    async with provide_database_interface().session_context(begin_transaction=True) as session:
+    async with provide_database_interface().session_context(True, with_for_update=True) as session:
         for run in await models.read_task_runs(session, flow_run_filter=stopped, task_run_filter=left):
             ended: Any = states.Cancelled(message="Stopped by a signal.")
             await models.set_task_run_state(session, run.id, ended, force=True)

@@ -145,9 +145,11 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
         assert "60 rows predicted: id, prediction" in capsys.readouterr().out
     later.head(1).to_parquet(tmp_path / "one.parquet")
     app(["predict", tuned.run_id, str(tmp_path / "one.parquet"), "-o", str(tmp_path / "1.csv")], standalone_mode=False)
-    learnt = Path(tuned.split.data)
-    with pytest.raises(SplitError, match=f"{learnt} is read as well; write to another file"):
-        app(["predict", tuned.run_id, str(tmp_path / "one.parquet"), "-o", str(learnt)], standalone_mode=False)
+    (part,) = Path(tuned.split.uri).glob("assignments*.parquet")
+    for read_too, more in ((Path(tuned.split.data), []), (part, []), (part, ["--training-data", tuned.split.data])):
+        given = [tuned.run_id, str(tmp_path / "one.parquet"), *more, "-o", str(read_too)]
+        with pytest.raises(SplitError, match=f"{read_too} is read as well; write to another file"):
+            app(["predict", *given], standalone_mode=False)
     assert "1 row predicted: id, prediction" in capsys.readouterr().out
     said = predict_later(tuned.run_id, later.drop(columns=["passed", "school"]).sample(frac=1, random_state=0))
     assert list(said.columns) == ["id", "prediction", "proba_no", "proba_yes"]

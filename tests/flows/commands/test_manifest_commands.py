@@ -162,6 +162,7 @@ def test_export_import_and_join_go_round(place: Place) -> None:
         ("file://{here}/below", "below/part.parquet"),
         ("file://{here}/below/*.parquet", "below/part.parquet"),
         ("local://{here}/data.parquet", "data.parquet"),
+        ("simplecache::file://{here}/data.parquet", "data.parquet"),
         ("duckdb://{here}/rows.db#patients", "rows.db"),
         ("duckdb:///rows.db#patients", "rows.db"),  # of the working folder, as it is read
         ("data.parquet", "trial/1.0/assignments-0000.parquet"),

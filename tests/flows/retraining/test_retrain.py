@@ -47,6 +47,12 @@ def test_the_first_run_makes_the_champion(home: Home, monkeypatch: pytest.Monkey
     assert "scikit-learn==" in (folder / "requirements.txt").read_text()
 
 
+def test_a_retraining_stands_for_its_evaluation_whatever_the_model_is_called(home: Home) -> None:
+    """An address such as models:/NAME@champion is for people to write."""
+    outcome = retrain("first", rows(120), GOOD, registered_name="delays@night")
+    assert run_named(Tracker(home, ""), outcome).info.run_id == outcome.evaluation_run_id
+
+
 def test_the_same_retraining_is_done_once(home: Home, first: Retraining) -> None:
     """An identical call gives the first one's outcome and registers nothing; the usual metric, named, asks no more.
 

@@ -214,6 +214,17 @@ def test_columns_that_nobody_asked_for_are_not_converted_whatever_they_are_calle
         assert sum(batch.num_rows for batch in csv_batches(path, {}, ["id"])) == 80_000
 
 
+@pytest.mark.parametrize("before", ["", "\n", "\r\n", "\n\n", "\r", "\ufeff", "\ufeff\r\n"])
+@pytest.mark.parametrize("names", ["id,kind,,", '"the\nid",kind,"",""'])
+def test_empty_lines_before_the_names_are_no_rows(before: str, names: str, tmp_path: Path) -> None:
+    """Nor are the names one, where they are no names: two columns of a spreadsheet have none."""
+    end = "\r\n" if "\r\n" in before else "\r" if before == "\r" else "\n"
+    lines = [names, *(f"{row},{kind},," for row, kind in zip("abc", "xyx", strict=True))]
+    path = written(tmp_path, "sheet.csv", before + "".join(line + end for line in lines))
+    rows = [row for batch in csv_batches(path, {}, ["kind"]) for row in batch["kind"].to_pylist()]
+    assert rows == ["x", "y", "x"]
+
+
 @pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"], ["a"], ["b"], []])
 @pytest.mark.parametrize(
     ("end", "value"), [('"', "x\ny"), ('"""\n', 'x\ny"'), ('"\n' + "\n" * 200_000, "x\ny"), ("\n", None)]
