@@ -7,8 +7,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from .errors import SplitError
+
+LOCAL = ("file://", "local://")  # as fsspec calls what lies on this machine
 
 
 def is_deployed() -> bool:
@@ -39,28 +42,37 @@ def data_roots() -> list[str]:
 
 
 def require_readable(paths: Iterable[str | Path]) -> None:
-    """Raise SplitError where a deployed run is asked for a file that does not lie below a data root.
+    """Raise SplitError where a deployed run is asked for a file or address that does not lie below a data root.
 
-    Links are followed first, in the paths and in the roots. To be called with every file that is about to be read,
-    after a glob or a folder was looked into: not with the glob.
+    Links are followed first, in the paths and in the roots; ``file://`` is a path. To be called with what was named,
+    a folder or glob as well, before anything is told of it; and then with every file that was found there.
     """
     if not is_deployed():
         return
     roots = data_roots()
-    folders = [Path(root).resolve() for root in roots if "://" not in root]
-    buckets = [root.rstrip("/") + "/" for root in roots if "://" in root]
-    for path in paths:
-        name = str(path)
-        if "://" in name:
-            below = ".." not in name.split("/") and any(f"{name}/".startswith(bucket) for bucket in buckets)
-        else:
-            whole = Path(name).resolve()
-            below = any(whole == folder or folder in whole.parents for folder in folders)
-        if not below:
+    for name in map(str, paths):
+        if not any(_is_below(name, root) for root in roots):
             raise SplitError(
                 f"{name!r} is not below a folder that a deployed run may read; put the data there, or add its folder "
                 "to EVENFOLD_DATA_ROOTS where the worker runs."
             )
+
+
+def _is_below(name: str, root: str) -> bool:
+    """Return whether a place is the root or below it: both of this machine, or both of one store behind one chain."""
+    (chain, place, here), (before, top, folder) = _placed(name), _placed(root)
+    if here and folder:
+        return chain == before and here.is_relative_to(folder)
+    away = here is folder and ".." not in unquote(place).split("/")  # a store may read %2e as a dot
+    return away and chain == before and f"{place}/".startswith(top.rstrip("/") + "/")
+
+
+def _placed(name: str) -> tuple[str, str, Path | None]:
+    """Return what stands before a place (as in ``simplecache::``), the place, and its real path on this machine."""
+    chain, _, place = name.rpartition("::") if "://" in name else ("", "", name)
+    for scheme in LOCAL:
+        place = place.removeprefix(scheme)
+    return chain, place, None if "://" in place else Path(place).resolve()
 
 
 WITHHELD = "(withheld)"

@@ -13,12 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import reason_of, require_readable
+from evenfold.splitters.deployed import LOCAL, reason_of, require_readable
 
 from .canonical import one_schema, require_columns
 from .passwords import require_no_password, without_secrets
 
 DATABASE = "duckdb://"
+# A table of the file alone: neither its name nor a view of it reads another file, or a variable of this process.
+CLOSED = {"enable_external_access": False, "python_enable_replacements": False, "lock_configuration": True}
+OF_NAME = """select table_schema, table_name from information_schema.tables where table_catalog = current_catalog()
+    and (lower(table_name) = lower(?) or lower(table_schema || '.' || table_name) = lower(?)) order by table_schema"""
 AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
 Batches = Callable[[list[str], int], Iterator[pa.Table]]
 
@@ -44,9 +48,9 @@ def is_address(source: Any) -> bool:
 def opened(address: str) -> Addressed:
     """Return the table behind an address, no row of it read.
 
-    ``duckdb:///folder/file.db#table`` is a table of a DuckDB file; any other address is a Parquet object, or a folder
-    or glob of them. Raises SplitError where there is none, where a deployed run may not read it, and for an address
-    with a password or another secret.
+    ``duckdb:///folder/file.db#table`` is a table or view of a DuckDB file, which reads no other file; any other
+    address is a Parquet object, or a folder or glob of them. Raises SplitError where there is none, where a deployed
+    run may not read it, and for an address with a password or another secret.
     """
     if address.startswith(DATABASE):
         return _table_of_database(address)
@@ -71,7 +75,7 @@ def files_here(address: str) -> list[Path]:
     if address.startswith(DATABASE):
         return [Path(_file_and_table(address)[0])]
     last = address.rpartition("::")[2]  # of a chain, as simplecache::file:///rows.parquet is one
-    return [Path(name) for name in _listed(last)[1]] if last.startswith(("file://", "local://")) else []
+    return [Path(name) for name in _listed(last)[1]] if last.startswith(LOCAL) else []
 
 
 def from_everywhere(address: str) -> str:
@@ -105,9 +109,11 @@ def _table_of_database(address: str) -> Addressed:
 
     path, table = _file_and_table(address)
     try:
-        database = duckdb.connect(path, read_only=True)
-        database.execute("set enable_progress_bar = false")
-        return streamed(database.table(table))
+        database = duckdb.connect(path, read_only=True, config=CLOSED)
+        found = database.execute(OF_NAME, [table, table]).fetchall()
+        if not found:
+            raise SplitError(f"{address} is no table of that file; write duckdb:///folder/file.db#table.")
+        return streamed(database.sql(f"select * from {'.'.join(map(quoted, found[0]))}"))
     except duckdb.Error as error:
         raise _unreadable(address, error) from None
 
@@ -151,6 +157,9 @@ def _listed(address: str) -> tuple[Any, list[str]]:
         missing = [name for name in names if not files.exists(name)]
     except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
         raise _unreadable(address, error) from None
+    chain, mark, last = address.rpartition("::")
+    if last.startswith(LOCAL):  # a link below a root leads anywhere
+        require_readable(f"{chain}{mark}{LOCAL[0]}{name}" for name in names)
     if missing or not names:
         raise SplitError(f"{address} holds no Parquet file; pass one that does.")
     return files, names

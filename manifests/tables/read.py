@@ -71,8 +71,7 @@ def data_files(source: str | Path) -> list[Path]:
     if not str(source):  # which would be the working folder
         raise SplitError("'' names no file; pass a Parquet or CSV file, a folder or a glob of them.")
     path = Path(source)
-    if not glob.has_magic(str(source)):
-        require_readable([path])  # before anything is told of what lies beside it
+    require_readable([path])  # before anything is told of what lies there or beside it
     places = [path] if path.exists() or not glob.has_magic(str(source)) else sorted(map(Path, glob.glob(str(source))))
     files = [file for place in places for file in (_inside(place) if place.is_dir() else [place])]
     require_readable(files)
