@@ -187,8 +187,10 @@ def evaluated(
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
     estimator, n_features = str(outcome.model.estimator), len(outcome.features)
-    tell([model_sentence(estimator, n_features, fits.n_fits, fits.n_cached), *score_sentences(outcome.estimates)])
-    return _evaluation(split, outcome, split_run_id, record.run_id, started, fits.n_fits, fits.n_cached)
+    fitted = model_sentence(estimator, n_features, fits.n_fits, fits.n_cached)
+    tell([fitted, *score_sentences(outcome.estimates), *([f"{record.since}."] if record.since else [])])
+    made = _evaluation(split, outcome, split_run_id, record.run_id, started, fits.n_fits, fits.n_cached)
+    return made.model_copy(update={"since": record.since})
 
 
 def _evaluation(

@@ -31,7 +31,10 @@ class ExtendOutcome(Growth):
 
 
 class Evaluation(Displayed, Outcome):
-    """What an evaluation came to: the split it rests on, every score, the estimates, and where they are recorded."""
+    """What an evaluation came to: the split it rests on, every score, the estimates, and where they are recorded.
+
+    ``since``: which code of the user's has changed since the last run of the same, where this one was made for that.
+    """
 
     split: SplitRef
     cached: bool
@@ -52,6 +55,7 @@ class Evaluation(Displayed, Outcome):
     n_cached: int
     n_fits: int
     seconds: float
+    since: str = ""
     look: int | None = None
     looks_left: int | None = None
     audit: Audit | None = None

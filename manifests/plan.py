@@ -22,6 +22,7 @@ from evenfold.manifests.tables.keys import key_names, key_values, type_names, wi
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Repeated, Rows, SplitError, Stream
+from evenfold.splitters.catalogue import strategy_code
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
@@ -100,6 +101,8 @@ class Plan:
     def _identify(self, types: dict[str, str], content: str) -> None:
         self.types = types
         self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
+        if code := strategy_code(self.spec.strategy, self.spec.params):
+            self.algorithm["version"] = f"{self.splitter.version}{code}"
         if self.spec.holdout and self.splitter.needs.groups and self.splitter.needs.y != "ignored":
             self.algorithm["locking"] = LOCKING_VERSION  # whole groups are locked by a rule that has changed
         self.fingerprint = content

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .base import Splitter
+from .code import code_of
 from .errors import SplitError, meant
 from .importing import Role, refusal, resolve
+from .kernels.canonical import digest_json
 
 
 def all_strategies() -> dict[str, type[Splitter]]:
@@ -65,3 +67,20 @@ def strategy_named(name: str) -> type[Splitter]:
         hint = meant(name, known) or f"choose {', '.join(known)}."
         raise SplitError(f"there is no strategy {name!r}; {hint}")
     return known[name]
+
+
+def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
+    """Return ``+`` and a digest of the user's own code behind a strategy, what it wraps and those in its parameters.
+
+    Empty where there is none; see ``code_of``.
+    """
+    code = code_of(*_paths(str(name), params))
+    return f"+{digest_json(code)[:16]}" if code else ""
+
+
+def _paths(name: str, params: Mapping[str, Any]) -> Iterator[str]:
+    yield from [name] if ":" in name else []
+    yield from [params["splitter"]] if isinstance(params.get("splitter"), str) else []
+    for part in params.values():
+        if isinstance(part, Mapping) and isinstance(inside := part.get("params", {}), Mapping):
+            yield from _paths(str(part.get("strategy")), inside)

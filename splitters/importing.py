@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import Distribution, distributions
+from itertools import chain
 from keyword import iskeyword
 from types import ModuleType
 from typing import Any
@@ -282,12 +283,13 @@ def refusal(error: Exception) -> str:
 
 def distribution_of(thing: type) -> str:
     """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
-    return _distribution(thing.__module__.partition(".")[0])
+    return distribution_named(thing.__module__.partition(".")[0])
 
 
 @cache
-def _distribution(top: str) -> str:
-    found = next((distribution for distribution in distributions() if _holds(distribution, top)), None)
+def distribution_named(top: str) -> str:
+    """Return the same for what is imported as ``top``."""
+    found = next((each for each in chain(distributions(name=top), distributions()) if _holds(each, top)), None)
     return f"{found.metadata['Name']}=={found.version}" if found else top
 
 

@@ -27,8 +27,9 @@ from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory
 from .runtime.locks import locked
 from .runtime.settings import Settings
+from .splits import files_digest
 from .steps.step import step
-from .work import Work, files_digest
+from .work import Work
 
 T = TypeVar("T")
 

@@ -229,10 +229,14 @@ class Evaluated(Outcome):
 
 
 class RunRef(Outcome):
-    """A run in MLflow: its id, or a sentence in brackets while its record waits for the server; and its page."""
+    """A run in MLflow: its id, or a sentence in brackets while its record waits for the server; and its page.
+
+    ``since``: which code of the user's has changed since the last run of the same, where this one was made for that.
+    """
 
     run_id: str
     url: str = ""
+    since: str = ""
 
 
 class Growth(Outcome):

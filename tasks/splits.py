@@ -40,6 +40,7 @@ from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import ONE_OF
+from evenfold.splitters.catalogue import strategy_code
 
 from .outcomes import SplitRef
 from .parameters import (
@@ -201,7 +202,8 @@ def split(
 
 def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:
     """Return the resolved plan; the same file and specification are read once per process."""
-    return _plan(spec.model_dump_json(), data, stamp(data), data_engine, Settings.memory_of(memory))
+    state = *stamp(data), strategy_code(spec.strategy, spec.params)
+    return _plan(spec.model_dump_json(), data, state, data_engine, Settings.memory_of(memory))
 
 
 @lru_cache(maxsize=2)
@@ -231,6 +233,15 @@ def stamp(data: str) -> tuple[Any, ...]:
     except (SplitError, OSError):
         return (data,)
     return tuple((str(path), status.st_mtime_ns, status.st_size, status.st_ino) for path, status in files)
+
+
+def files_digest(manifest: Manifest | StoredManifest, data: str) -> str:
+    """Return what names a split's rows without reading them: the files, until they are written again, and the types.
+
+    Targets and groups that the strategy does not read belong to the plan and not to the membership, so it is both.
+    """
+    files = [list(map(str, file)) for file in stamp(data)]
+    return digest_json([manifest.split_id, manifest.plan_id, manifest.spec.types, files])
 
 
 def check_columns(data: str, spec: SplitSpec) -> None:

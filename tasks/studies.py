@@ -39,7 +39,7 @@ def study_key(problem: Problem) -> str:
     if problem.groups is not None:
         held = pd.Series(rows).groupby(problem.groups).transform("sum")
         rows = pd.util.hash_pandas_object(pd.DataFrame({"row": rows, "held": held}), index=False).to_numpy()
-    model = problem.model.canonical()
+    model = problem.model.canonical() | ({"code": problem.model.code} if problem.model.code else {})
     del model["metrics"]
     # A sum does not depend on the order of rows: a study reads the file's, an evaluation the key's.
     content = [str(rows.sum()), len(rows)]

@@ -25,7 +25,6 @@ from evenfold.manifests import (
     Manifest,
     NoRoomError,
     SplitSpec,
-    StoredManifest,
     canonical_table,
     column_names,
     digest_json,
@@ -40,12 +39,13 @@ from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
+from evenfold.splitters.catalogue import strategy_code
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
 from .outcomes import SplitRef, key_names
-from .splits import stamp, table_of
+from .splits import files_digest, stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 Block = tuple[int, int]
@@ -60,6 +60,7 @@ class Work:
     ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
     ``roles``: the columns of the specification's roles, of the problem's rows. ``lines``: where the table does not fit
     into memory, the place in it of each row of the problem, which then has every row's target and no features.
+    ``code``: the user's by which it was fitted, where that is not the code of now.
     """
 
     manifest: Manifest
@@ -71,6 +72,7 @@ class Work:
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
     roles: pa.Table | None = None
     lines: NDArray[np.int64] | None = None
+    code: dict[str, str] | None = None
 
     @property
     def by_batches(self) -> bool:
@@ -139,8 +141,9 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
     # A file that was written again is another table, and another manifest may lie where one was removed.
     data = table_of(split)
-    place = data, stamp(data), split.uri, split.split_id, split.plan_id
-    recipe = ModelSpec.of(model).model_dump_json()
+    asked = ModelSpec.of(model)
+    place = data, (*stamp(data), *asked.code.items()), split.uri, split.split_id, split.plan_id
+    recipe = asked.model_dump_json()
     given = _RECIPES.get((*place, recipe), recipe)
     with _LOADING.held():  # folds that begin at once would each read the table, and hold it
         work = _work(*place, given)
@@ -185,15 +188,6 @@ def _work(data: str, _stamp: tuple[Any, ...], uri: str, split_id: str, plan_id: 
     roles = ordered.select(list(dict.fromkeys(manifest.spec.columns.roles())))
     lines = positions[present] if by_batches else None
     return Work(manifest, problem, read, place, keys, times, attributes, roles, lines)
-
-
-def files_digest(manifest: Manifest | StoredManifest, data: str) -> str:
-    """Return what names a split's rows without reading them: the files, until they are written again, and the types.
-
-    Targets and groups that the strategy does not read belong to the plan and not to the membership, so it is both.
-    """
-    files = [list(map(str, file)) for file in stamp(data)]
-    return digest_json([manifest.split_id, manifest.plan_id, manifest.spec.types, files])
 
 
 def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -317,7 +311,11 @@ def _of_split(work: Work, i: int) -> str:
 def key_of_inner(work: Work, i: int) -> str:
     """Return the score key of the inner folds of split ``i``, which are those of the split's own strategy."""
     require_split(work, i)
-    return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}")
+    return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}{_own_code(work)}")
+
+
+def _own_code(work: Work) -> str:
+    return strategy_code(work.manifest.spec.strategy, work.manifest.spec.params)
 
 
 def key_of_block(work: Work, block: Block, apparent: bool = False) -> str:
@@ -388,8 +386,9 @@ def training_rows(work: Work) -> NDArray[np.int64]:
 
 def key_of(work: Work, membership: str) -> str:
     """Return the score key of a membership: what a score depends on, and nothing else."""
-    tuned = work.problem.model.threshold == "tuned" and work.inner is not None
-    inner = {"strategy": repr(work.inner)} if tuned else None
-    model, seed = work.problem.model, work.manifest.spec.seed
-    membership = f"{membership} of {work.keys_digest}"
-    return score_key(model, membership=membership, fingerprint=work.fingerprint, seed=seed, inner=inner)
+    spec, model = work.manifest.spec, work.problem.model
+    tuned = model.threshold == "tuned" and work.inner is not None
+    return score_key(
+        model, membership=f"{membership} of {work.keys_digest}", fingerprint=work.fingerprint, seed=spec.seed,
+        inner={"strategy": f"{work.inner!r}{_own_code(work)}"} if tuned else None, code=work.code,
+    )  # fmt: skip

@@ -23,18 +23,21 @@ def score_key(
     seed: int,
     metrics: Sequence[str] | None = None,
     inner: Mapping[str, Any] | None = None,
+    code: Mapping[str, str] | None = None,
 ) -> str:
     """Return the SHA-256, in hexadecimal, of everything that a score of one split or block depends on.
 
     ``membership``: the digest of this split's or block's rows. ``fingerprint``: of the values of
     ``Problem.columns_read`` in key order. ``model``: a completed specification (``Problem.model``); its metrics count
     unless ``metrics`` says others. ``inner``: the inner strategy as JSON, where one is passed to ``fit_and_score``;
-    validation rows belong to the membership. Added are the versions of scikit-learn, of the estimator's distribution
-    and of our own fit code.
+    validation rows belong to the membership. ``code``: of the user's, where it is not that of now (``model.code``).
+    Added are the versions of scikit-learn, of the estimator's distribution and of our own fit code.
     """
     if model.estimator is None:
         raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
     more = {} if inner is None else {"inner": dict(inner)}
+    own = model.code if code is None else code
+    more |= {"code": dict(own)} if own else {}  # what names libraries alone keeps the key that it had
     return digest_json(
         {
             **more,

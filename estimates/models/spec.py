@@ -17,6 +17,7 @@ from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import reason_of, require_readable
 from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.errors import meant
@@ -299,6 +300,11 @@ class ModelSpec(BaseModel):
     def title(self) -> str:
         """What people call the model: the name of its class."""
         return str(self.estimator).rpartition(":")[2]
+
+    @property
+    def code(self) -> dict[str, str]:
+        """The user's own code behind what is named, as it is now; see ``code_of``. Empty for libraries' models."""
+        return code_of(self.estimator, _transformer_of(self))
 
     def canonical(self) -> dict[str, object]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""

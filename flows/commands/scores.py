@@ -69,6 +69,8 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     _show_look(console, outcome)
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
     show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
+    if outcome.since:
+        console.say(f"  {outcome.since}", hang=2)
     show_other_decision(console, split, outcome.cached)
     if len(outcome.run_id) == 32 and not outcome.look:
         console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")

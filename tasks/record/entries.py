@@ -99,6 +99,28 @@ def run_key(**parts: Any) -> str:
     return digest_json(parts)
 
 
+CODE, UNCODED = "evenfold.code", "evenfold.uncoded_key"
+
+
+def with_code(key: str, code: Mapping[str, str]) -> str:
+    """Return the key of a run of this code of the user's; where there is none, ``key`` itself."""
+    return run_key(of=key, code=dict(code)) if code else key
+
+
+def code_tags(key: str, code: Mapping[str, str]) -> dict[str, str]:
+    """Return what a run says of the user's code: which it was, and ``key``, by which it is found whatever it was."""
+    return {CODE: json.dumps(dict(code)), UNCODED: key} if code else {}
+
+
+def code_in(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the code that the tags of a run or version name; empty where they name none, or were cut or edited."""
+    try:
+        named = json.loads(tags.get(CODE, "{}"))
+    except ValueError:
+        return {}
+    return named if isinstance(named, dict) else {}
+
+
 def unless_usual(interval: str, level: float) -> dict[str, object]:
     """Return the interval that was asked for as part of a run's key, and nothing of the usual one.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, LevelScore
@@ -42,18 +43,21 @@ from .entries import (
     EvaluationRecord,
     FoldRecord,
     KeptModel,
+    code_tags,
     confusion_metrics,
     importance_artifact,
     named_apart,
     run_key,
     split_key,
     unless_usual,
+    with_code,
 )
 from .links import origin_tags, run_page, server_of
 from .reading import RECIPE, recipe_json
 from .recorders import SPLIT_FILES, see_complete, seen_complete, split_content, write_evaluation, write_split
 from .tracker import CONTENT, Tracker, tracker_of
 
+T = TypeVar("T")
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 
 
@@ -149,18 +153,20 @@ def record_evaluation(
     work = work_of(split, evaluation.model)
     content = _content_of(evaluation, work, split_run, models or {})
     labelled = digest_json([content, run_label])
-    known = seen_complete(Home.here(), labelled)
+    known, since = seen_complete(Home.here(), labelled), ""
     if known is None:
         known = None if is_refreshing() else _complete(evaluation, work, run_label, content)
         if known is None:
+            same, code = _identity_of(evaluation, work, run_label)[0], evaluation.model.code
+            since = _unless_away(lambda: tracker_of(split).since(same, code), "") if code else ""
             record = _record_of(evaluation, work, split_run, run_label, n_cached, content, models or {})
             known = write_evaluation(split, record, origin_tags())
         else:
             tracker_of(split).tell(known, origin_tags() | _told_tags(work, run_label, n_cached))
         if evaluation.estimates:
             see_complete(split, labelled, known, EVALUATION_FILES, split_run)
-    run, recipe = _ref(split, known), evaluation.model.title
-    key = _identity_of(evaluation, work, run_label)[0]
+    run, recipe = _ref(split, known).model_copy(update={"since": since}), evaluation.model.title
+    key = _key_of(evaluation, work, run_label)
     tell_evaluation(split, recipe, key, evaluation.estimates, _failure_of(evaluation))
     if evaluation.estimates:
         scores = f"# {recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
@@ -208,17 +214,26 @@ def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> st
     """Return the run of a record that is complete and of this content; None where there is none, or no answer."""
     if not evaluation.estimates:
         return None
+    key = _key_of(evaluation, work, label)
+    return _unless_away(lambda: tracker_of(evaluation.split).complete(key, content, EVALUATION_FILES, ""), None)
+
+
+def _unless_away(ask: Callable[[], T], otherwise: T) -> T:
+    """Return what the store answers, and ``otherwise`` where it cannot be reached."""
     try:
-        key = _identity_of(evaluation, work, label)[0]
-        return tracker_of(evaluation.split).complete(key, content, EVALUATION_FILES, "")
+        return ask()
     except Exception as error:
         if unreachable(error):
-            return None
+            return otherwise
         raise
 
 
+def _key_of(evaluation: Evaluated, work: Work, label: str) -> str:
+    return with_code(_identity_of(evaluation, work, label)[0], evaluation.model.code)
+
+
 def _identity_of(evaluation: Evaluated, work: Work, label: str) -> tuple[str, dict[str, object]]:
-    """Return the key of an evaluation's run, and the interval where it is not the usual one."""
+    """Return the key of an evaluation's run, whatever the user's code, and the interval where it is not the usual."""
     another = unless_usual(evaluation.interval, evaluation.level)
     key = run_key(
         kind="evaluate", model=evaluation.model.canonical(), seed=work.manifest.spec.seed,
@@ -256,19 +271,20 @@ def _record_of(
     content: str,
     models: dict[str, FinalModel],
 ) -> EvaluationRecord:
-    key, another = _identity_of(evaluation, work, label)
+    same, another = _identity_of(evaluation, work, label)
     partial = {PARTIAL: "true"} if evaluation.errors and evaluation.estimates else {}
     scores = evaluation.scores or _scores_of_draws(evaluation)
     page = _page(evaluation, work, scores, split_report_from(evaluation.split, split_run))
     pictures = scores_figures(evaluation.estimates, scores) if evaluation.estimates else {}
     failure = _failure_of(evaluation)
     return EvaluationRecord(
-        key=key,
+        key=_key_of(evaluation, work, label),
         model=evaluation.model.canonical(),
         seed=work.manifest.spec.seed,
         split_run_id=split_run,
         tags=_told_tags(work, label, n_cached)
         | partial
+        | code_tags(same, evaluation.model.code)
         | ({} if failure else {CONTENT: content})
         | {f"evenfold.{name}": str(value) for name, value in another.items()},
         fingerprint=evaluation.fingerprint,

@@ -26,7 +26,18 @@ from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import work_of
 
 from .datasets import data_input, split_input
-from .entries import MOST_FOLDS, Entry, estimate_metrics, judged, run_key, short_tags, split_tags, unless_usual
+from .entries import (
+    MOST_FOLDS,
+    Entry,
+    code_tags,
+    estimate_metrics,
+    judged,
+    run_key,
+    short_tags,
+    split_tags,
+    unless_usual,
+    with_code,
+)
 from .links import origin_tags, run_page, runs_on
 from .reading import RECIPE, recipe_json
 from .runs import every_run
@@ -239,10 +250,14 @@ def record_tuning(
     asked = {"model": model.canonical(), "tried": params, "metric": metric, "one_standard_error": one_standard_error}
     asked |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     how = unless_usual(interval, level) | ({"nested": True} if nested else {})
+    key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
     whole = Entry(
-        key=run_key(kind="tune", split_id=split.split_id, **how, **asked),
+        key=with_code(key, model.code),
         name=f"{model.title} @ {split.name} {split.version} tuning",
-        tags=split_tags(split) | {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"} | origin_tags(),
+        tags=split_tags(split)
+        | {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"}
+        | origin_tags()
+        | code_tags(key, model.code),
         params={f"chosen.{name}": value for name, value in chosen.params.items()},
         metrics=_tuning_metrics(choice, anew),
         series={f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}},

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from evenfold.manifests.tables.canonical import listed
+from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import is_deployed
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
@@ -27,7 +29,7 @@ from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
 from .artifacts import artifacts_of, placed
-from .entries import PARTIAL, Entry, Judged, KeptModel, Point, allowed, news
+from .entries import PARTIAL, UNCODED, Entry, Judged, KeptModel, Point, allowed, code_in, news
 from .models.stored_models import keep_stored, load_skops, load_stored, requirements, signature_of
 
 if TYPE_CHECKING:
@@ -160,6 +162,16 @@ class Tracker:
     def _run_of(self, key: str) -> Any:
         runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
         return placed(self.client, runs[0]) if runs else None
+
+    def since(self, key: str, code: Mapping[str, str]) -> str:
+        """Return which code has changed since the newest run of the same by other code; empty where there is none."""
+        runs = self.client.search_runs(
+            [self.experiment_id], f"tags.`{UNCODED}` = '{key}'", max_results=1_000, order_by=["start_time DESC"]
+        )
+        known = ((run.info.run_id, code_in(run.data.tags)) for run in runs)
+        others = ((run_id, changed(before, dict(code))) for run_id, before in known if before)
+        run_id, names = next((each for each in others if each[1]), ("", []))
+        return f"{listed(names)} changed since run {run_id[:8]}" if names else ""
 
     def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
         """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""

@@ -1,0 +1,57 @@
+"""A project of a user's own: a factory that imports a transformer in a function, and folds."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import sys
+from pathlib import Path
+
+MODEL = '''
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+
+def make(alpha=1.0):
+    """A model."""
+    from .features import Times
+    return make_pipeline(Times(), Ridge(alpha=alpha))
+'''
+FEATURES = """
+from sklearn.base import BaseEstimator, TransformerMixin
+
+class Times(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+    def transform(self, X):
+        return X * [1.0, 1.0]
+"""
+FOLDS = """
+from sklearn.model_selection import KFold
+from evenfold.splitters import KFold as Ours
+
+class Theirs(KFold):
+    shift = 0
+
+class Mine(Ours):
+    shift = 0
+"""
+SHOP = {"shop/__init__.py": "", "shop/model.py": MODEL, "shop/features.py": FEATURES, "shop/folds.py": FOLDS}
+_seconds = itertools.count(1)  # two edits within one would be one to Python's own cache of what it compiled
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    """Write modules, and forget those of the project as a new process would."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        os.utime(folder / name, (moment := next(_seconds), moment))
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("shop", "company")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def edit(folder: Path, name: str, old: str, new: str) -> None:
+    text = (folder / name).read_text()
+    assert old in text
+    write(folder, {name: text.replace(old, new)})
