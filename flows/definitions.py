@@ -48,6 +48,7 @@ from evenfold.tasks.parameters import (
     OneStandardError,
     OnManifest,
     OnRefused,
+    OnUnclear,
     Params,
     Positive,
     Reason,
@@ -321,6 +322,7 @@ def retrain(
     gates: Gates = True,
     merged: Merged = "quarantine",
     on_refused: OnRefused = "stop",
+    on_unclear: OnUnclear = "commit",
     interval: Intervals = "auto",
     level: Level = 0.95,
     run_label: RunLabel = "",
@@ -357,8 +359,8 @@ def retrain(
     with running(engine, refresh):
         return run_retraining(
             data, asked, recipe, registered_name=registered_name, metric=metric, gates=gates, merged=merged,
-            on_refused=on_refused, interval=interval, level=level, run_label=run_label, time_limit=time_limit,
-            log_models=log_models, allow_partial=allow_partial, refresh=refresh,
+            on_refused=on_refused, on_unclear=on_unclear, interval=interval, level=level, run_label=run_label,
+            time_limit=time_limit, log_models=log_models, allow_partial=allow_partial, refresh=refresh,
         )  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec, metric_of
@@ -22,14 +24,16 @@ from evenfold.estimates.promotion import (
     without_champion,
 )
 from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
+from evenfold.manifests.store.write import STAGED, owned
 from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.tasks.arrivals import check_table, extend, keep_snapshot
+from evenfold.tasks.arrivals import check_table, judge_month, keep_snapshot, newest, stage_extension, stage_split
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
-from evenfold.tasks.outcomes import Champion, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
-from evenfold.tasks.parameters import LogModels, Merged, OnRefused
+from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
+from evenfold.tasks.parameters import LogModels, Merged, OnRefused, OnUnclear
 from evenfold.tasks.record.evaluations import balance_of
+from evenfold.tasks.record.models.committing import committing, settle_commits
 from evenfold.tasks.record.models.promoting import check_model
 from evenfold.tasks.record.models.registry import (
     close_retraining,
@@ -45,12 +49,7 @@ from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import kept_scores
-from evenfold.tasks.splits import (
-    newest,
-    plan_of,
-    specification as specification,
-    split as split_data,
-)
+from evenfold.tasks.splits import plan_of, specification as specification
 from evenfold.tasks.steps.running import finished, run
 from evenfold.tasks.steps.telling import happened, publish, tell
 from evenfold.tasks.work import work_of
@@ -150,10 +149,12 @@ class Course:
 
     split: SplitRef
     growth: Growth
+    arrival: Audit | None
     candidate: ModelSpec
     name: str
     metric: str
     gates: bool
+    on_unclear: OnUnclear
     interval: Any
     level: float
     run_label: str
@@ -181,16 +182,33 @@ def run_retraining(
     refresh: bool,
     **more: Any,
 ) -> Retraining:
-    """Retrain; the same request for the same data, recipe and label is retrained once."""
-    growth = _grown(data, spec, recipe, merged, on_refused, gates)
-    split = growth.split.asked(spec)
-    problem = work_of(split, recipe).problem
-    candidate = problem.model
-    judged_by = candidate.metrics[0] if metric is None else problem.metric(metric)
-    course = Course(split, growth, candidate, registered_name or split.name, judged_by, gates, **more)
+    """Retrain; the same request for the same data, recipe and label is retrained once.
+
+    What joins the split stays aside until its data were found sound and a model was registered: where a gate or the
+    judgement refuses them, nothing is left but the record.
+    """
+    home = Home.here()
+    staged = home.splits / spec.name / owned(STAGED)
+    settle_commits(home, spec.name)
+    try:
+        growth, arrival = _grown(data, spec, recipe, merged, on_refused, gates, str(staged))
+        split = growth.split.asked(spec)
+        problem = work_of(split, recipe).problem
+        judged_by = problem.model.metrics[0] if metric is None else problem.metric(metric)
+        name = registered_name or split.name
+        course = Course(split, growth, arrival, problem.model, name, judged_by, gates, **more)
+        return _taken_up(course, refresh)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+        with suppress(OSError):  # other versions lie there
+            staged.parent.rmdir()
+
+
+def _taken_up(course: Course, refresh: bool) -> Retraining:
+    split = course.split
     opened = run(
-        open_retraining, split, candidate, course.name, course.metric, course.run_label, interval=course.interval,
-        level=course.level, log_models=course.log_models, allow_partial=course.allow_partial,
+        open_retraining, split, course.candidate, course.name, course.metric, course.run_label,
+        interval=course.interval, level=course.level, log_models=course.log_models, allow_partial=course.allow_partial,
     )  # fmt: skip
     if opened.outcome and not refresh:
         return opened.outcome.model_copy(update={"reused": True})
@@ -206,6 +224,7 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     audited = _audited(course)
     champion = run(read_champion, course.split, course.name)
     _require_harmless(champion, course.candidate)
+    told = _judged(course, champion)
     candidate = _evaluated(course, course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     decision = opened.decision or _decide(course, champion)
@@ -215,13 +234,17 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         if champion
         else StoredScore(why="there is no champion yet")
     )
-    registered, checked = _registered(course, decision, champion, candidate, opened.run_id)
+    new = _new_model(course, decision, champion, candidate)
+    with committing(course.split, course.name, opened.run_id, promoted=decision.promote):
+        registered = None if new is None else _registered(course, decision, new, opened.run_id)
+    keep_snapshot(course.split)  # of what was learnt from: a table that was refused is nothing to compare with
+    say_extended(course.growth)
     if registered is not None and registered.champion:
         words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
         happened("champion.promoted", course.split.name, words, model=registered.name, version=registered.version)
     outcome = Retraining(
         split=course.split,
-        growth=course.growth,
+        growth=course.growth.model_copy(update={"notes": [*course.growth.notes, *told]}),
         audit=audited,
         champion=champion,
         evaluation_run_id=candidate.run_id,
@@ -230,14 +253,13 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         registered=registered,
         run_id=opened.run_id,
         report="",
-        checked=checked,
+        checked=None if new is None else new.checked,
         estimates=candidate.estimates,
     )
     outcome = outcome.model_copy(update={"report": retrain_report(outcome, candidate.estimates)})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.score}
     numbers = {name: float(value) for name, value in metrics.items() if value is not None}
-    keep_snapshot(course.split)  # of what was learnt from: a table that a gate stopped is nothing to compare with
     run(close_retraining, course.split, outcome, numbers)
     tell([outcome.summary])
     publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
@@ -254,8 +276,10 @@ def _require_harmless(champion: Champion | None, candidate: ModelSpec) -> None:
         raise UntrustedNameError(f"the recipe of version {champion.version} of {champion.name}: {error}") from None
 
 
-def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_refused: OnRefused, gates: bool) -> Growth:
-    """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what happened.
+def _grown(
+    data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_refused: OnRefused, gates: bool, staged: str
+) -> tuple[Growth, Audit | None]:
+    """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what was looked at.
 
     Raises GateError where the data do not look like the next table, before anything is written.
     """
@@ -263,14 +287,14 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
         path = from_anywhere(data)
         plan = plan_of(spec, path)
         known = newest(Home.here(), plan.spec)
-        notes = []
+        arrival, notes = None, []
         if known is not None:
-            notes += _looked_at(known, path, spec, recipe, merged, gates)
-            # How many rows may be missing is a gate here.
-            grown = finished(extend, str(known), data, merged=merged, max_missing=1)
+            arrival = _looked_at(known, path, spec, recipe, merged, gates)
+            if arrival is not None:
+                notes += [*(each.message for each in arrival.findings), *filter(None, arrival.passed.values())]
+            grown = finished(stage_extension, str(known), data, merged=merged, staged=staged)
             if not isinstance(grown.error, SplitError):
-                say_extended(grown.value)
-                return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]})
+                return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]}), arrival
             # A strategy that cannot grow may be asked about the same data again: its split is there.
             if read_header(known)["plan_id"] != plan.plan_id:
                 refused = f"{plan.spec.name} {known.name} was not extended: {grown.error}"
@@ -280,17 +304,31 @@ def _grown(data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_ref
                         "nevertheless, say on_refused='new_major' (--on-refused new_major)."
                     )
                 notes.append(f"{refused} A new split was made.")
-        first = run(split_data, data, spec)
-        return Growth(split=first, added=first.n_rows, notes=notes)
+        first = run(stage_split, data, spec, staged)
+        return Growth(split=first, added=first.n_rows, notes=notes), arrival
 
 
-def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, gates: bool) -> list[str]:
+def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, gates: bool) -> Audit | None:
     """Return what is to be said of the data as the next table; raises GateError where they do not look like it."""
     if not spec.columns.key:
-        return []  # which rows are known cannot be told; extending says so
+        return None  # which rows are known cannot be told; extending says so
     arrival = run(check_table, str(known), data, recipe=recipe, merged=merged, gates=spec.gates)
     _stop(arrival, gates, f"the data do not look like the next table of {arrival.name} {arrival.version}")
-    return [finding.message for finding in arrival.findings] + [text for text in arrival.passed.values() if text]
+    return arrival
+
+
+def _judged(course: Course, champion: Champion | None) -> list[str]:
+    """Return what is to be said of the rows that joined; raises GateError where they may not be learnt from."""
+    split = course.split
+    judged = run(judge_month, split, champion, metric=course.metric, arrival=course.arrival)
+    unclear = judged.verdict == "unclear"
+    if course.gates and (judged.verdict == "refused" or (unclear and course.on_unclear == "stop")):
+        unless = " (on_unclear='commit', --on-unclear commit, lets them in)" if unclear else ""
+        words = f"what joins {split.name} {split.version} {'cannot be judged' if unclear else 'is refused'}{unless}: "
+        words += f"{' '.join(judged.sentences)} If it is right, say gates=False (--no-gates)."
+        happened("audit.failed", split.name, words)
+        raise GateError(words)
+    return judged.sentences
 
 
 def _stop(found: Audit, gates: bool, what: str) -> None:
@@ -355,12 +393,21 @@ def _pair(course: Course, champion: ModelSpec) -> str:
     return digest_json([*split, champion.canonical(), course.candidate.canonical()])
 
 
-def _registered(
-    course: Course, decision: Decision, champion: Champion | None, candidate: Evaluation, run_id: str
-) -> tuple[Registered | None, Audit | None]:
-    """Return the new version, and what was asked of its model; raises GateError where that may not be promoted."""
+class _NewModel(NamedTuple):
+    """The winner's recipe, fitted on all rows, its evaluation, and what was asked of the model."""
+
+    recipe: ModelSpec
+    final: FinalModel
+    evaluation: Evaluation
+    checked: Audit
+
+
+def _new_model(
+    course: Course, decision: Decision, champion: Champion | None, candidate: Evaluation
+) -> _NewModel | None:
+    """Return the model that is to be registered, None where there is none; GateError where it may not be promoted."""
     if decision.winner == "champion" and not decision.promote:
-        return None, None  # the same recipe on the same rows would be the same model
+        return None  # the same recipe on the same rows would be the same model
     recipe, evaluation = course.candidate, candidate
     if decision.winner == "champion" and champion is not None and champion.model is not None:
         recipe = champion.model
@@ -373,8 +420,11 @@ def _registered(
         estimates=evaluation.estimates, levels=evaluation.levels,
     )  # fmt: skip
     _stop(checked, course.gates, f"the new model of {course.name} does not take the champion's place")
-    made = run(
-        register_model, course.split, recipe, final, run_id=run_id, name=course.name, promote=decision.promote,
-        evaluation_run_id=evaluation.run_id, estimates=evaluation.estimates,
+    return _NewModel(recipe, final, evaluation, checked)
+
+
+def _registered(course: Course, decision: Decision, new: _NewModel, run_id: str) -> Registered:
+    return run(
+        register_model, course.split, new.recipe, new.final, run_id=run_id, name=course.name, promote=decision.promote,
+        evaluation_run_id=new.evaluation.run_id, estimates=new.evaluation.estimates,
     )  # fmt: skip
-    return made, checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evenfold.estimates import ModelSpec
 from evenfold.manifests import (
@@ -13,6 +13,7 @@ from evenfold.manifests import (
     Extension,
     Manifest,
     Snapshot,
+    SplitSpec,
     StoredManifest,
     check_arrival,
     extend as extend_manifest,
@@ -26,16 +27,46 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
-from .outcomes import Growth, SplitRef
+from .outcomes import Champion, Growth, Outcome, SplitRef
 from .parameters import Data, Memory, Merged, OfSplit
 from .references import manifest_folder
 from .results.store import results_of
-from .runtime.files import asking, from_anywhere, write_aside
+from .runtime.files import asking, data_reference, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
-from .splits import stamp
-from .steps.step import step
+from .splits import clear_spilled, headers, parts_of, placed, plan_of, stamp
+from .steps.step import is_refreshing, step
+
+
+def newest(home: Home, spec: SplitSpec) -> Path | None:
+    """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
+    folder = home.splits / spec.name
+    results_of(home).fetch_splits(spec.name)
+    versions = {tuple(int(number) for number in path.name.split(".")): path for path, _ in headers(folder)}
+    if not versions:
+        return None
+    last = versions[max(versions)]
+    known = StoredManifest(last).prove()
+    same = known.spec.decision(known.types) == spec.decision(known.types)
+    return last if same and parts_of(known.spec.splitter()) == parts_of(spec.splitter()) else None
+
+
+class Judgement(Outcome):
+    """Whether what joined a split may be learnt from, and why, in sentences; ``unclear`` where nothing can tell."""
+
+    verdict: Literal["sound", "unclear", "refused"] = "sound"
+    sentences: list[str] = []
+
+
+@step(run_name=lambda split, **_: f"judge what joined {split.name}")
+def judge_month(split: SplitRef, champion: Champion | None, *, metric: str, arrival: Audit | None = None) -> Judgement:
+    """Say whether the rows that joined ``split``, which is not committed yet, may be learnt from.
+
+    ``champion``: the one that serves, which never saw them; None where there is none. ``arrival``: what
+    ``check_table`` found in the table, within its limits or with the gates off; None of a first one.
+    """
+    return Judgement()
 
 
 def _snapshot_of(split_id: str) -> Path:
@@ -159,18 +190,61 @@ def extend(
     No assigned row or group changes its fold. Extended by the same data twice it is the same version. What takes more
     than ``memory`` is extended out of core, to the same version. SplitError.
     """
-    home, folder = Home.here(), manifest_folder(manifest)
+    return _joined(manifest_folder(manifest), data, batch, merged, max_missing, Settings.memory_of(memory))
+
+
+@step(run_name=lambda known, **_: f"stage the next version of {Path(known).parent.name}", retries=0)
+def stage_extension(known: str, data: str, *, merged: Merged, staged: str) -> Growth:
+    """Extend the manifest in ``known`` by the new rows of ``data``, in the folder ``staged``, until it is committed.
+
+    How many of the known rows may be missing is for the gates. SplitError.
+    """
+    return _joined(Path(known), data, False, merged, 1, Settings.memory_of(None), Path(staged))
+
+
+@step(run_name=lambda spec, **_: f"stage the split {spec.name}", retries=0)
+def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
+    """Decide the first split of a name, or its next major version, in the folder ``staged``, until it is committed.
+
+    What was decided by this very plan before is returned as it lies. SplitError.
+    """
+    home, path = Home.here(), from_anywhere(data_reference(data, Home.here()))
+    plan = plan_of(spec, path)
+    home.make()
+    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
+        folder, reused = placed(plan, home, again=is_refreshing(), staged=Path(staged))
+    clear_spilled()
+    return _named(StoredManifest(folder), path, Path(staged), reused).asked(plan.spec)
+
+
+def _named(manifest: StoredManifest, data: str, staged: Path | None, reused: bool = False) -> SplitRef:
+    """Return what names a manifest, by where it lies or, staged, will lie."""
+    if manifest.folder != staged:
+        return SplitRef.of(manifest, manifest.folder, data, reused)
+    return SplitRef.of(manifest, staged.with_name(manifest.version), data, reused, str(staged))
+
+
+def _joined(
+    folder: Path,
+    data: Any,
+    batch: bool,
+    merged: Merged,
+    max_missing: float,
+    memory: str | None,
+    staged: Path | None = None,
+) -> Growth:
+    home = Home.here()
     with asking(data, home) as named, locked(home.locks, f"name/{folder.parent.name}"):
         path = from_anywhere(named)
-        grown = _extended(folder, path, batch, merged, max_missing, Settings.memory_of(memory))
+        grown = _extended(folder, path, batch, merged, max_missing, memory, staged)
         written = grown.manifest.folder
-        if not results_of(home).offer_split(written):
+        if staged is None and not results_of(home).offer_split(written):
             shutil.rmtree(written)
             raise SplitError(
                 f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
             )
     return Growth(
-        split=SplitRef.of(grown.manifest, written, path),
+        split=_named(grown.manifest, path, staged),
         parent_split_id=grown.manifest.parent_split_id,
         notes=list(grown.notes),
         **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},
@@ -178,13 +252,21 @@ def extend(
 
 
 def _extended(
-    folder: Path, data: str, batch: bool, merged: Merged, max_missing: float, memory: str | None
+    folder: Path,
+    data: str,
+    batch: bool,
+    merged: Merged,
+    max_missing: float,
+    memory: str | None,
+    staged: Path | None,
 ) -> Extension[StoredManifest]:
-    """Return the extension, written beside what it was grown from."""
+    """Return the extension, written beside what it was grown from, or staged."""
     known = StoredManifest(folder)
     if stays_on_disk(known, data, memory):
-        return extend_manifest(known, data, batch=batch, merged=merged, max_missing=max_missing, memory=memory)
+        return extend_manifest(
+            known, data, batch=batch, merged=merged, max_missing=max_missing, memory=memory, staged=staged
+        )
     made = extension_of(str(folder), data, batch, merged, max_missing)
-    place = folder if made.manifest.uri else write_manifest(made.manifest, folder.parent.parent)
+    place = folder if made.manifest.uri else write_manifest(made.manifest, folder.parent.parent, staged)
     numbers = (made.added, made.deleted, made.returned, made.quarantined, made.moved)
     return Extension(StoredManifest(place), *numbers, made.notes)

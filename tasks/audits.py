@@ -67,12 +67,12 @@ def _found(
 ) -> Audit:
     data = table_of(split)
     if exclude or gates or split.gates is not None:
-        held = held_manifest(split.uri, data, limit)
+        held = held_manifest(split.folder, data, limit)
         if split.gates is not None:
             held = asked_again(held, split.gates, split.ignore or {})
         return audit(held, data, features=named, exclude=exclude, gates=gates, memory=limit)
     content = stamp(data), split.split_id
-    return _audit(split.uri, data, content, None if named is None else tuple(named), limit)
+    return _audit(str(split.folder), data, content, None if named is None else tuple(named), limit)
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:

@@ -12,12 +12,24 @@ from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters.display import Displayed
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from evenfold.reports import Page
 
 BLOCK = 250
+
+
+def committing_place(final: Path) -> Path:
+    """Return what the folder of a generation is called while it is committed: it holds the intent, see ``Commit``."""
+    return final.with_name(f".committing-{final.name}")
+
+
+def place_now(uri: str, staged: str) -> Path:
+    """Return where a manifest lies that is to lie at ``uri``: staged, being committed, or there."""
+    final = Path(uri)
+    aside = [Path(staged), committing_place(final)] if staged else []
+    return next((place for place in aside if place.exists()), final)
 
 
 class Outcome(BaseModel):
@@ -36,6 +48,7 @@ class SplitRef(Outcome):
 
     ``reused``: this very decision was there before, under this name or another, or for another copy of the data.
     ``gates`` and ``ignore``: what its audits go by now in place of what the manifest holds, where it is something else.
+    ``staged``: where it lies until it is committed, which is nobody's business afterwards, and so is not kept.
     """
 
     uri: str
@@ -52,10 +65,13 @@ class SplitRef(Outcome):
     reused: bool = False
     gates: GateLimits | None = None
     ignore: Mapping[str, str] | None = None
+    staged: str = Field("", exclude=True, repr=False)
 
     @classmethod
-    def of(cls, manifest: Manifest | StoredManifest, uri: Path | str, data: str, reused: bool = False) -> Self:
-        """Return the reference to a manifest that lies at ``uri``."""
+    def of(
+        cls, manifest: Manifest | StoredManifest, uri: Path | str, data: str, reused: bool = False, staged: str = ""
+    ) -> Self:
+        """Return the reference to a manifest that lies at ``uri``, or ``staged`` until it is committed."""
         return cls(
             uri=str(Path(uri).absolute()),
             data=data,
@@ -69,7 +85,13 @@ class SplitRef(Outcome):
             n_rows=manifest.n,
             n_splits=manifest.n_splits,
             reused=reused,
+            staged=staged,
         )
+
+    @property
+    def folder(self) -> Path:
+        """Where the manifest lies now: at ``uri`` once it is committed, and before that aside."""
+        return place_now(self.uri, self.staged)
 
     def asked(self, spec: SplitSpec) -> Self:
         """Return the reference with the gates and the reasons to ignore a check of ``spec``, which move no row."""
@@ -91,11 +113,11 @@ class SplitRef(Outcome):
 
     def manifest(self) -> Manifest:
         """Return the manifest; raises SplitError where it is damaged."""
-        return read_manifest(self.uri)
+        return read_manifest(self.folder)
 
     def stored(self) -> StoredManifest:
         """Return the manifest on disk, of whose rows none is read yet, and nothing is proved."""
-        return StoredManifest(Path(self.uri))
+        return StoredManifest(self.folder)
 
     def intact(self) -> bool:
         """Return whether the manifest still lies there, undamaged."""

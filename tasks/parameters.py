@@ -132,21 +132,19 @@ Folder = Annotated[
 ]
 ManifestArgument = Annotated[Folder, Flag(argument="MANIFEST")]
 Target = Annotated[str | None, Field(description="Column to predict."), Flag(takes="COLUMN", panel="Data")]
+SomeNames = Annotated[SeveralNames | None, BeforeValidator(_several)]
 Group = Annotated[
-    SeveralNames | None,
-    BeforeValidator(_several),
+    SomeNames,
     Field(description="Column whose rows stay together; repeat for several, whose rows share any."),
     Flag(takes="COLUMN", panel="Data"),
 ]
 Key = Annotated[
-    SeveralNames | None,
-    BeforeValidator(_several),
+    SomeNames,
     Field(description="Column that names each row; repeat for several."),
     Flag(takes="COLUMN", panel="Data"),
 ]
 Stratify = Annotated[
-    SeveralNames | None,
-    BeforeValidator(_several),
+    SomeNames,
     Field(description="Column to share out evenly, instead of the target; repeat for several."),
     Flag(takes="COLUMN", panel="Data"),
 ]
@@ -158,16 +156,14 @@ GroupMode = Annotated[
     Flag(panel="Data"),
 ]
 BalanceOn = Annotated[
-    SeveralNames | None,
-    BeforeValidator(_several),
+    SomeNames,
     Field(
         description="Column whose shares and scores are reported, and which no model learns from; repeat for several."
     ),
     Flag(takes="COLUMN", panel="Data"),
 ]
 Coordinates = Annotated[
-    SeveralNames | None,
-    BeforeValidator(_several),
+    SomeNames,
     Field(description="Column that says where a row lies, in a plane; give two: x, and y in the same unit."),
     Flag(takes="COLUMN", panel="Data"),
 ]
@@ -228,20 +224,17 @@ ModelParams = Annotated[
     Flag(names=("--model-param",), example="alpha=1", takes="NAME=JSON", panel="Model"),
 ]
 Metrics = Annotated[
-    SeveralNames | None,
-    BeforeValidator(_several),
+    SomeNames,
     Field(description="A scikit-learn scorer; repeat for several."),
     Flag(takes="NAME", panel="Model", names=("--metric",)),
 ]
 Features = Annotated[
-    SeveralNames | None,
-    BeforeValidator(_several),
+    SomeNames,
     Field(description="A column to learn from; repeat for several."),
     Flag(takes="COLUMN", panel="Model"),
 ]
 Exclude = Annotated[
-    SeveralNames | None,
-    BeforeValidator(_several),
+    SomeNames,
     Field(description="A column not to learn from; repeat for several."),
     Flag(takes="COLUMN", panel="Model"),
 ]
@@ -352,6 +345,11 @@ MaxMissing = Annotated[
 OnRefused = Annotated[
     Literal["stop", "new_major"],
     Field(description="Where the split cannot be extended: stop, or split anew and forget which rows were tested."),
+    Flag(panel="Split"),
+]
+OnUnclear = Annotated[
+    Literal["commit", "stop"],
+    Field(description="Where nothing can tell whether the new rows are sound: let them in with a warning, or stop."),
     Flag(panel="Split"),
 ]
 Merged = Annotated[

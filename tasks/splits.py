@@ -136,7 +136,7 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
     named = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
-    asked = [kept for kept in (plan.spec.gates, plan.spec.ignore, _parts(plan.splitter)) if kept]
+    asked = [kept for kept in (plan.spec.gates, plan.spec.ignore, parts_of(plan.splitter)) if kept]
     return f"split/{digest_json([*named, *asked])}"
 
 
@@ -195,7 +195,7 @@ def split(
     home.make()
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
-        folder, reused = _placed(plan, home, again=is_refreshing())
+        folder, reused = placed(plan, home, again=is_refreshing())
     clear_spilled()
     return SplitRef.of(StoredManifest(folder), folder, path, reused).asked(plan.spec)
 
@@ -267,8 +267,11 @@ def check_columns(data: str, spec: SplitSpec) -> None:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 
 
-def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
-    """Return the version that holds this decision, and whether it was there before; ``again``: decide it anew."""
+def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> tuple[Path, bool]:
+    """Return the version that holds this decision, and whether it was there before; ``again``: decide it anew.
+
+    ``staged``: where a new one is written and stays until it is committed.
+    """
     results, name = results_of(home), plan.spec.name
     manifest = plan.decide() if again and not isinstance(plan, StreamedPlan) else None
     for _ in range(MOST_TRIES):
@@ -283,19 +286,19 @@ def _placed(plan: Plan, home: Home, again: bool) -> tuple[Path, bool]:
         version = _next_version(versions) if known is None else known.name
         if known is not None:
             set_aside(known)
-        made = _written(plan, manifest, home, version)
+        made = _written(plan, manifest, home, version, staged)
         folder = made.folder
-        if results.offer_split(folder):
+        if staged or results.offer_split(folder):
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
 
 
-def _written(plan: Plan, manifest: Manifest | None, home: Home, version: str) -> StoredManifest:
+def _written(plan: Plan, manifest: Manifest | None, home: Home, version: str, staged: Path | None) -> StoredManifest:
     """Write ``manifest``, or what the plan decides, as a version of its name."""
     if isinstance(plan, StreamedPlan):
-        return write_streamed(plan, plan.decided, home.splits, version)
-    return StoredManifest(write_manifest(replace(manifest or plan.decide(), version=version), home.splits))
+        return write_streamed(plan, plan.decided, home.splits, version, staged)
+    return StoredManifest(write_manifest(replace(manifest or plan.decide(), version=version), home.splits, staged))
 
 
 def _require_budget(known: Path, plan: Plan) -> None:
@@ -344,37 +347,25 @@ def _intact(folder: Path) -> bool:
 
 def find_plan(folder: Path, plan: Plan) -> Path | None:
     """Return the version of a name that was decided by this very plan, if there is one."""
-    same = (path for path, header in _headers(folder) if header.get("plan_id") == plan.plan_id)
-    order = _parts(plan.splitter)
+    same = (path for path, header in headers(folder) if header.get("plan_id") == plan.plan_id)
+    order = parts_of(plan.splitter)
     return next((path for path in same if not order or _has_parts(path, order)), None)
 
 
 def _has_parts(folder: Path, order: list[str]) -> bool:
     try:
-        return _parts(StoredManifest(folder).spec.splitter()) == order
+        return parts_of(StoredManifest(folder).spec.splitter()) == order
     except SplitError:  # damaged, and made anew in its place
         return True
 
 
-def _parts(splitter: Splitter) -> list[str]:
+def parts_of(splitter: Splitter) -> list[str]:
     """Return the parts in their order: rows are dealt to them in it, and a plan's key does not tell it."""
     return list(splitter.part_codes()) if isinstance(splitter, LabelSplitter) else []
 
 
-def newest(home: Home, spec: SplitSpec) -> Path | None:
-    """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
-    folder = home.splits / spec.name
-    results_of(home).fetch_splits(spec.name)
-    versions = {tuple(int(number) for number in path.name.split(".")): path for path, _ in _headers(folder)}
-    if not versions:
-        return None
-    last = versions[max(versions)]
-    known = StoredManifest(last).prove()
-    same = known.spec.decision(known.types) == spec.decision(known.types)
-    return last if same and _parts(known.spec.splitter()) == _parts(spec.splitter()) else None
-
-
-def _headers(folder: Path) -> Iterator[tuple[Path, Header]]:
+def headers(folder: Path) -> Iterator[tuple[Path, Header]]:
+    """Yield each version of a name that can be read, and its header."""
     for path in sorted(_versions(folder)):
         try:
             yield path, read_header(path)

@@ -44,7 +44,7 @@ from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
-from .outcomes import SplitRef, key_names
+from .outcomes import SplitRef, key_names, place_now
 from .splits import files_digest, stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -142,7 +142,7 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     # A file that was written again is another table, and another manifest may lie where one was removed.
     data = table_of(split)
     asked = ModelSpec.of(model)
-    place = data, (*stamp(data), *asked.code.items()), split.uri, split.split_id, split.plan_id
+    place = data, (*stamp(data), *asked.code.items()), (split.uri, split.staged), split.split_id, split.plan_id
     recipe = asked.model_dump_json()
     given = _RECIPES.get((*place, recipe), recipe)
     with _LOADING.held():  # folds that begin at once would each read the table, and hold it
@@ -157,8 +157,8 @@ _LOADING = Lock()
 
 
 @lru_cache(maxsize=2)
-def _work(data: str, _stamp: tuple[Any, ...], uri: str, split_id: str, plan_id: str, model: str) -> Work:
-    manifest, recipe, by_batches = read_manifest(uri), ModelSpec.of(json.loads(model)), False
+def _work(data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id: str, plan_id: str, model: str) -> Work:
+    manifest, recipe, by_batches = read_manifest(place_now(*places)), ModelSpec.of(json.loads(model)), False
     found = manifest.split_id, manifest.plan_id
     if found != (split_id, plan_id):
         was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), found))

@@ -90,7 +90,13 @@ class Passed(Arrival):
 
 
 def extended(
-    manifest: StoredManifest, data: Any, batch: bool, merged: Merged, max_missing: float, memory: str | int | None
+    manifest: StoredManifest,
+    data: Any,
+    batch: bool,
+    merged: Merged,
+    max_missing: float,
+    memory: str | int | None,
+    staged: Path | None = None,
 ) -> Extension[StoredManifest]:
     """Extend a manifest on disk by the new rows of ``data``, and write the next version beside it.
 
@@ -117,7 +123,7 @@ def extended(
         tables = _tables(child, arrival, growth, changes)
         counted: list[int] = []
         final = manifest.folder.parent / child.version
-        made = appear(final, lambda aside: _fill(manifest, child, tables, aside, counted))
+        made = appear(final, lambda aside: _fill(manifest, child, tables, aside, counted), staged)
         return Extension(
             manifest=StoredManifest(made),
             added=int(arrival.new.size),

@@ -221,6 +221,7 @@ def extend(
     merged: Merged = "quarantine",
     max_missing: float = MOST_MISSING,
     memory: str | int | None = None,
+    staged: Path | None = None,
 ) -> Extension[StoredManifest]: ...
 def extend(
     manifest: Manifest | StoredManifest,
@@ -230,6 +231,7 @@ def extend(
     merged: Merged = "quarantine",
     max_missing: float = MOST_MISSING,
     memory: str | int | None = None,
+    staged: Path | None = None,
 ) -> Extension[Manifest] | Extension[StoredManifest]:
     """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
 
@@ -241,6 +243,7 @@ def extend(
 
     A manifest on disk (``StoredManifest``) is extended out of core, in at most ``memory``, by whatever ``decide``
     takes, and its next version written beside it: rows that are new or gone are held in memory, and no others.
+    ``staged``: a folder that it stays in until somebody settles it, see ``appear``.
 
     Promises: every row that had a fold has the same fold, in memory proved by making the parent's split_id anew from
     the older generations, on disk by taking over their files, whose SHA-256 is proved; the order of rows in ``data``
@@ -251,16 +254,16 @@ def extend(
     if isinstance(manifest, Manifest):
         return extend_rows(manifest, data, batch=batch, merged=merged, max_missing=max_missing)
     if manifest.streams:
-        return extended(manifest, data, batch, merged, max_missing, memory)
+        return extended(manifest, data, batch, merged, max_missing, memory, staged)
     known = read_whole(manifest, memory)
     grown = extend_rows(known, data, batch=batch, merged=merged, max_missing=max_missing)
-    written = manifest if grown.manifest is known else _written(grown.manifest, manifest)
+    written = manifest if grown.manifest is known else _written(grown.manifest, manifest, staged)
     numbers = (grown.added, grown.deleted, grown.returned, grown.quarantined, grown.moved)
     return Extension(written, *numbers, grown.notes)
 
 
-def _written(grown: Manifest, before: StoredManifest) -> StoredManifest:
-    return StoredManifest(write_manifest(grown, before.folder.parent.parent))
+def _written(grown: Manifest, before: StoredManifest, staged: Path | None) -> StoredManifest:
+    return StoredManifest(write_manifest(grown, before.folder.parent.parent, staged))
 
 
 def read_whole(manifest: StoredManifest, memory: str | int | None = None) -> Manifest:

@@ -181,7 +181,11 @@ class StoredManifest:
 
 
 def write_streamed(
-    plan: StreamedPlan, decision: Decision, root: str | Path, version: str | None = None
+    plan: StreamedPlan,
+    decision: Decision,
+    root: str | Path,
+    version: str | None = None,
+    staged: Path | None = None,
 ) -> StoredManifest:
     """Write a decision as ``<root>/<name>/<version>/``, a shard at a time, as ``write_manifest`` does one in memory.
 
@@ -190,7 +194,7 @@ def write_streamed(
     if version:
         decision = replace(decision, manifest=replace(decision.manifest, version=version))
     final = Path(root) / plan.spec.name / decision.manifest.version
-    return StoredManifest(appear(final, lambda aside: _fill(plan, decision, aside)))
+    return StoredManifest(appear(final, lambda aside: _fill(plan, decision, aside), staged))
 
 
 def _fill(plan: StreamedPlan, decision: Decision, aside: Path) -> None:

@@ -25,10 +25,11 @@ from .tables import tables_of, write_parquet
 
 MOST_COUNTED_FOLDS = 1_000
 BLOCK_ROWS = 1_000_000
+STAGED = ".writing"  # what a version is called until it is whole, see ``owned``
 
 
-def write_manifest(manifest: Manifest, root: str | Path) -> Path:
-    """Write ``manifest`` as ``<root>/<name>/<version>/`` and return that folder.
+def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = None) -> Path:
+    """Write ``manifest`` as ``<root>/<name>/<version>/`` and return that folder; to ``staged``: see ``appear``.
 
     The folder is written aside and renamed, so a reader never sees half of it. Files of older generations are those
     of the version before, unchanged. A folder with the same decision is left as it is; a version that holds another
@@ -36,17 +37,17 @@ def write_manifest(manifest: Manifest, root: str | Path) -> Path:
     same folds by another plan, as of another target, or grown by a batch and not by the whole table, are another one.
     """
     final = Path(root) / manifest.name / manifest.version
+    return appear(final, lambda aside: _write_files(manifest, aside, final.parent), staged)
 
-    return appear(final, lambda aside: _write_files(manifest, aside, final.parent))
 
+def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None) -> Path:
+    """Let ``fill`` write files to a folder aside, and rename it to ``final``; return where they lie.
 
-def appear(final: Path, fill: Callable[[Path], None]) -> Path:
-    """Let ``fill`` write files to a folder aside, and rename it to ``final``.
-
-    Raises SplitError as ``write_manifest`` does, and leaves nothing behind then.
+    ``staged``, a folder beside ``final`` that ``owned`` names: they stay there until ``settle`` renames it. Raises
+    SplitError as ``write_manifest`` does, and leaves nothing behind then.
     """
     made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
-    aside = _aside(final.parent)
+    aside = _aside(staged or final.parent / owned(STAGED))
     try:
         fill(aside)
     except BaseException as error:
@@ -57,6 +58,11 @@ def appear(final: Path, fill: Callable[[Path], None]) -> Path:
         if isinstance(error, OSError):
             raise not_written(final, error) from None
         raise
+    return staged or settle(aside, final)
+
+
+def settle(aside: Path, final: Path) -> Path:
+    """Rename a folder that is whole to ``final``, and return that; SplitError where it holds another decision."""
     try:
         # No folder can be renamed to one that is not empty: the first to finish wins, and the second compares itself.
         os.rename(aside, final)
@@ -68,14 +74,13 @@ def appear(final: Path, fill: Callable[[Path], None]) -> Path:
     return final
 
 
-def _aside(folder: Path) -> Path:
-    """Return a new folder beside the versions, which a reader never takes for one; those of killed processes go."""
+def _aside(aside: Path) -> Path:
+    """Make a new folder beside the versions, which a reader never takes for one; those of killed processes go."""
     try:
-        aside = folder / owned(".writing")
         aside.mkdir(parents=True)
     except OSError as error:
-        raise not_written(folder, error) from None
-    clear_abandoned(folder, ".writing")
+        raise not_written(aside.parent, error) from None
+    clear_abandoned(aside.parent, STAGED)
     return aside
 
 

@@ -64,7 +64,7 @@ EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
     """Return how evenly the table's rows were split, measured out of core where they take more than ``memory``."""
     limit = Settings.memory_of(memory)
-    return measure(held_manifest(split.uri, split.data, limit), split.data, memory=limit)
+    return measure(held_manifest(split.folder, split.data, limit), split.data, memory=limit)
 
 
 @step(run_name=lambda split, **_: f"record the split {split.name}")

@@ -136,9 +136,14 @@ def _recorded_split(
         return known
     with tracker.run(entry) as run_id:
         shown = split_pages(
-            split.uri, report, split.data, run_id, memory or None, partial(audit_of, split, memory=memory or None)
+            str(split.folder),
+            report,
+            split.data,
+            run_id,
+            memory or None,
+            partial(audit_of, split, memory=memory or None),
         )
-        tracker.keep(run_id, "split", Path(split.uri))
+        tracker.keep(run_id, "split", split.folder)
         list_evaluations(tracker, split, run_id)
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
         for name, file in shown.files.items():

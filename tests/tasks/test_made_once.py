@@ -18,12 +18,12 @@ from evenfold.manifests.audits import judging
 from evenfold.manifests.audits.findings import CouldNotRun, Finding
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, audit_split, split
+from evenfold.tasks.arrivals import newest
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.reading import read_split
 from evenfold.tasks.record.recorders import SEEN
-from evenfold.tasks.splits import newest
 from evenfold.tasks.steps.running import finished_here
 from mlflow.tracking import MlflowClient
 

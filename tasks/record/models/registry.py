@@ -170,45 +170,49 @@ def register_model(
     key = run.data.tags.get(RUN_KEY, run_id)
     if not any(registered.name == name for registered in client.search_registered_models(f"name = '{_quoted(name)}'")):
         client.create_registered_model(name, description="Retrained by evenfold.")
-    known = [
-        version for version in client.search_model_versions(f"name = '{name}'") if version.tags.get(RUN_KEY) == key
-    ]
+    known = version_of_run(client, name, run_id)
     recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
-    made = (
-        str(known[0].version)
-        if known
-        else _new_version(
-            tracker, run, name, recipe["estimator"], final, tags, typical_row(typed_features(split, work))
-        )
+    made = known or _new_version(
+        tracker, run, name, recipe["estimator"], final, tags, typical_row(typed_features(split, work))
     )
-    with _aliases_held(tracker, name):
-        if promote:
-            _promote(client, name, made)
-        else:
+    if promote:
+        promote_version(tracker.home, client, name, made)
+    else:
+        with _aliases_held(tracker.home, name):
             client.set_registered_model_alias(name, CHALLENGER, made)
     return Registered(name=name, version=made, uri=f"models:/{name}/{made}", champion=promote)
 
 
-def _aliases_held(tracker: Tracker, name: str) -> Any:
-    return locked(tracker.home.locks, f"aliases/{tracker.home.tracking_uri}/{name}")
+def version_of_run(client: Any, name: str, run_id: str) -> str | None:
+    """Return the version of a model that the run of a retraining registered, None where it has not."""
+    key = client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
+    known = [
+        each for each in client.search_model_versions(f"name = '{_quoted(name)}'") if each.tags.get(RUN_KEY) == key
+    ]
+    return str(known[0].version) if known else None
+
+
+def _aliases_held(home: Home, name: str) -> Any:
+    return locked(home.locks, f"aliases/{home.tracking_uri}/{name}")
 
 
 def _aliases(client: Any, name: str) -> dict[str, str]:
     return {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
 
 
-def _promote(client: Any, name: str, version: str) -> None:
+def promote_version(home: Home, client: Any, name: str, version: str) -> None:
     """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
-    aliases = _aliases(client, name)
-    before = aliases.get(CHAMPION)
-    if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
-        client.set_model_version_tag(name, version, REPLACES, before)
-    replaced = client.get_model_version(name, version).tags.get(REPLACES)
-    there = {str(version.version) for version in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
-    _put(client, name, version, replaced if replaced in there else None, aliases)
+    with _aliases_held(home, name):
+        aliases = _aliases(client, name)
+        before = aliases.get(CHAMPION)
+        if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
+            client.set_model_version_tag(name, version, REPLACES, before)
+        replaced = client.get_model_version(name, version).tags.get(REPLACES)
+        there = {str(each.version) for each in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
+        _put(client, name, version, replaced if replaced in there else None, aliases)
 
 
 def _put(client: Any, name: str, version: str, previous: str | None, aliases: dict[str, str]) -> None:
@@ -240,7 +244,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     versions = [str(number) for number in sorted(int(version.version) for version in registered)]
     if not versions:
         raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
-    with _aliases_held(tracker, name):
+    with _aliases_held(home, name):
         aliases = _aliases(client, name)
         champion = aliases.get(CHAMPION)
         chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)

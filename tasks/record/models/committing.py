@@ -1,0 +1,108 @@
+"""Committing a generation of a split together with what was promoted on it: both, or neither, whoever is killed.
+
+Files and a registry share no transaction. A generation lies staged until its data were found sound; the intent to
+commit it is written into its folder, which is renamed; then its model is registered and promoted; then the folder gets
+its final name. Whoever comes next finishes what has a registered version, and removes what has none.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from evenfold.manifests import read_header
+from evenfold.manifests.store.header import other_identity
+from evenfold.manifests.store.write import STAGED, settle
+from evenfold.splitters import SplitError
+from evenfold.tasks.outcomes import SplitRef, committing_place
+from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.results.store import results_of
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
+
+from .registry import promote_version, version_of_run
+
+INTENT = "commit.json"
+
+
+@contextmanager
+def committing(split: SplitRef, name: str, run_id: str, *, promoted: bool) -> Iterator[None]:
+    """Commit a staged split when the block ends well, in which a version of the model ``name`` may be registered.
+
+    Where the block fails, the split is removed again unless the version was registered by then. Raises SplitError
+    where another generation was committed meanwhile.
+    """
+    if not split.staged:
+        yield
+        return
+    home, final = Home.here(), Path(split.uri)
+    with locked(home.locks, f"commit/{split.name}"):
+        _settle_each(home, split.name)
+        if final.exists():
+            _require_same(final, split)
+            yield
+            return
+        intent = {"name": name, "run_id": run_id, "promote": promoted, "store": home.tracking_uri}
+        Path(split.staged, INTENT).write_text(json.dumps(intent), encoding="utf-8")
+        place = settle(Path(split.staged), committing_place(final))
+        try:
+            yield
+        except Exception:
+            with suppress(Exception):  # of a registry out of reach; the next that retrains does it
+                _settle(home, place)
+            raise
+        _finish(home, place)
+
+
+def settle_commits(home: Home, split: str) -> None:
+    """Finish or undo what a run that was killed has begun to commit of a split."""
+    if (home.splits / split).exists():
+        with locked(home.locks, f"commit/{split}"):
+            _settle_each(home, split)
+
+
+def _settle_each(home: Home, split: str) -> None:
+    for intent in sorted((home.splits / split).glob(f"*/{INTENT}")):
+        if not intent.parent.name.startswith(STAGED):
+            _settle(home, intent.parent)
+
+
+def _settle(home: Home, place: Path) -> None:
+    intent = json.loads((place / INTENT).read_text(encoding="utf-8"))
+    if intent["store"] != home.tracking_uri:
+        raise SplitError(
+            f"{place} is being committed with the registry {intent['store']}, and this one is {home.tracking_uri}; "
+            "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
+        )
+    client = Tracker(home, "").client
+    version = version_of_run(client, intent["name"], intent["run_id"])
+    if version is None and place.name.startswith(".committing-"):
+        shutil.rmtree(place)
+        return
+    if version is not None and intent["promote"]:
+        promote_version(home, client, intent["name"], version)
+    _finish(home, place)
+
+
+def _finish(home: Home, place: Path) -> None:
+    """Let a generation have its final name, and offer it to whoever shares splits."""
+    final = place.with_name(place.name.removeprefix(".committing-"))
+    with locked(home.locks, f"name/{final.parent.name}"):
+        if place != final:
+            settle(place, final)
+        (final / INTENT).unlink(missing_ok=True)
+        if not results_of(home).offer_split(final):
+            shutil.rmtree(final)
+            raise _made_meanwhile(final)
+
+
+def _require_same(final: Path, split: SplitRef) -> None:
+    if other_identity(read_header(final), split.stored().header):
+        raise _made_meanwhile(final)
+
+
+def _made_meanwhile(final: Path) -> SplitError:
+    return SplitError(f"{final.parent.name} {final.name} was made by another run meanwhile; run it again.")

@@ -1,0 +1,112 @@
+"""What a retraining commits: a generation and what was promoted on it together, or neither of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evenfold.flows import GateError, retraining
+from evenfold.manifests import verify
+from evenfold.tasks import Home
+from evenfold.tasks.arrivals import Judgement, judge_month
+from evenfold.tasks.record.models import committing, registry as recorded
+from small import GOOD, champion, registry, retrain
+from tables import rows
+
+pytestmark = pytest.mark.usefixtures("first")
+
+
+def lying(home: Home) -> set[Path]:
+    return {path for folder in (home.splits, home.shared / "snapshots") for path in folder.rglob("*")}
+
+
+class Killed(BaseException):
+    """What nothing here handles, as nothing handles a kill."""
+
+
+def killed_before(module: Any, name: str, work: Callable[[], Any]) -> None:
+    """Do ``work`` until it would call this function, and nothing after that."""
+
+    def kill(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    step = getattr(module, name)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(*((step, "fn") if hasattr(step, "fn") else (module, name)), kill)
+        with pytest.raises(Killed):
+            work()
+
+
+STEPS = {
+    "staged": (retraining, "committing", False),
+    "intended": (recorded, "_new_version", False),
+    "registered": (recorded, "promote_version", True),
+    "replacing": (recorded, "_put", True),
+    "promoted": (committing, "_finish", True),
+    "renamed": (committing, "results_of", True),
+    "offered": (retraining, "keep_snapshot", True),
+    "kept": (recorded, "close_retraining", True),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_after_any_step_is_finished_or_undone_by_the_next_run(home: Home, step: str) -> None:
+    """Each version that serves has its generation, and the next month finds neither too many rows nor too few."""
+    module, name, committed = STEPS[step]
+    killed_before(module, name, lambda: retrain("monthly", rows(150), GOOD))
+    outcome = retrain("monthly", rows(180), GOOD)
+    before, added, version = ("1.1", 30, "3") if committed else ("1.0", 60, "2")
+    assert (outcome.growth.added, outcome.split.version) == (added, {"1.0": "1.1", "1.1": "1.2"}[before])
+    assert champion(home, "monthly") == version
+    versions = registry(home).search_model_versions("name = 'monthly'")
+    assert {each.tags["evenfold.spec"] for each in versions} == {
+        f"monthly@{folder.name}" for folder in (home.splits / "monthly").iterdir()
+    }, "each generation has its model, and nothing lies beside them"
+    assert all(verify(str(folder)).intact for folder in (home.splits / "monthly").iterdir())
+    assert not list(home.splits.rglob("commit.json"))
+
+
+def test_the_same_month_goes_on_after_a_kill(home: Home) -> None:
+    """It registers one version, whichever step it was killed at."""
+    killed_before(committing, "_finish", lambda: retrain("monthly", rows(150), GOOD))
+    assert retrain("monthly", rows(150), GOOD).split.version == "1.1"
+    assert champion(home, "monthly") == "2"
+    assert len(registry(home).search_model_versions("name = 'monthly'")) == 2
+
+
+@pytest.mark.parametrize(
+    ("verdict", "how", "stops"),
+    [
+        ("refused", {}, True),
+        ("unclear", {"on_unclear": "stop"}, True),
+        ("unclear", {}, False),
+        ("refused", {"gates": False}, False),
+    ],
+)
+def test_a_month_is_committed_when_it_was_judged_sound(
+    home: Home, monkeypatch: pytest.MonkeyPatch, verdict: Any, how: dict[str, Any], stops: bool
+) -> None:
+    """A refused one leaves nothing but its record, and the right one after it joins what was there before it."""
+    before, wrong = lying(home), rows(150).assign(y=lambda table: table["y"].where(table["id"] < 120, -table["y"]))
+    with monkeypatch.context() as patched:
+        judged = Judgement(verdict=verdict, sentences=["the new targets are turned round."])
+        patched.setattr(judge_month, "fn", lambda *_, **__: judged)
+        if (how in ({}, {"gates": False}) and verdict != "refused") or "gates" in how:
+            assert "the new targets are turned round." in retrain("monthly", wrong, GOOD, **how).growth.notes
+            assert champion(home, "monthly") == "2"
+            return
+        with pytest.raises(GateError, match=r"what joins monthly 1\.1 .*turned round.*--no-gates"):
+            retrain("monthly", wrong, GOOD, **how)
+    assert lying(home) == before
+    assert retrain("monthly", rows(150), GOOD).growth.added == 30
+    assert champion(home, "monthly") == "2"
+
+
+def test_a_first_month_that_a_gate_refuses_leaves_no_split(home: Home) -> None:
+    """The right table after it is the first."""
+    with pytest.raises(GateError, match=r"the audit of other 1\.0 failed"):
+        retrain("other", rows(120).assign(told=lambda table: 2 * table["y"]), GOOD)
+    assert not (home.splits / "other").exists()
+    assert retrain("other", rows(100), GOOD).split.version == "1.0"
