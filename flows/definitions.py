@@ -69,7 +69,7 @@ from evenfold.tasks.parameters import (
 
 if TYPE_CHECKING:
     from evenfold.estimates import Comparison
-    from evenfold.tasks.outcomes import Retraining
+    from evenfold.tasks.retrained import Retraining
 
     from .outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
 

@@ -6,7 +6,8 @@ from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, Model
 from evenfold.manifests import Audit, BalanceReport
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
-from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, Retraining as Retraining, SplitRef
+from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, SplitRef
+from evenfold.tasks.retrained import Retraining as Retraining
 
 
 class GateError(EvenfoldError, RuntimeError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from evenfold.estimates import Estimate, EvaluationError, ModelError, ModelSpec, metric_of
+from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.promotion import (
     Decision,
     Difference,
@@ -25,12 +24,11 @@ from evenfold.estimates.promotion import (
 )
 from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
 from evenfold.manifests.store.write import STAGED, owned
-from evenfold.reports.markdown import estimate_table
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.arrivals import check_table, judge_month, keep_snapshot, newest, stage_extension, stage_split
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Opened, Registered, Retraining, SplitRef, StoredScore
+from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Registered, SplitRef, StoredScore
 from evenfold.tasks.parameters import LogModels, Merged, OnRefused, OnUnclear
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.committing import committing, settle_commits
@@ -45,6 +43,7 @@ from evenfold.tasks.record.models.registry import (
     register_model,
 )
 from evenfold.tasks.record.reading import score_stored
+from evenfold.tasks.retrained import Opened, Retraining, retrain_report
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
@@ -72,75 +71,6 @@ def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric:
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
     return compare_predictions(before, after, metric, on, stratified, n_train, ordered=work.in_time_order)
-
-
-def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
-    """Return the report as Markdown."""
-    decision, split = outcome.decision, outcome.split
-    parts = [
-        f"# Retraining on {split.name} {split.version}",
-        f"**{_headline(outcome)}** {decision.why.capitalize()}.",
-        decision.words,
-        _difference(decision),
-        f"## The split\n\n{_growth(outcome.growth)} `split_id {split.split_id}`",
-        f"## The audit\n\n{_audit(outcome.audit)}",
-        f"## The candidate\n\n{estimate_table(estimates)}",
-        f"## The stored champion\n\n{_stored_champion(outcome)}",
-        f"## The new model\n\n{_told(outcome.checked)}" if outcome.checked else "",
-        f"## The rule\n\n{decision.rule}" if decision.rule else "",
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _headline(outcome: Retraining) -> str:
-    made = outcome.registered
-    if made is None:
-        return "Nothing was registered."
-    return (
-        f"{made.name} version {made.version} is champion."
-        if made.champion
-        else f"{made.name} version {made.version} is kept; the champion stays."
-    )
-
-
-def _difference(decision: Decision) -> str:
-    if decision.difference is None:
-        return ""
-    sentence = f"{metric_of(decision.metric).title}, the candidate is better by {decision.difference:.4g}"
-    if decision.low is None:
-        return f"{sentence}."
-    level = "95%" if decision.level is None else f"{decision.level:.1%}"
-    return f"{sentence}, {level} interval [{decision.low:.4g}, {decision.high:.4g}], p = {decision.p:.3g}."
-
-
-def _growth(growth: Growth) -> str:
-    numbers = f"{growth.added:,} added, {growth.deleted:,} deleted, {growth.quarantined:,} quarantined"
-    return " ".join([f"Rows: {numbers}.", *growth.notes])
-
-
-def _audit(audit: Audit) -> str:
-    lines = [
-        f"- {'gate failed' if finding.gate == 'failed' else finding.severity}: {finding.message}"
-        for finding in audit.findings
-    ]
-    return "\n".join(lines) or f"{len(audit.passed)} checks passed, nothing was found."
-
-
-def _told(found: Audit) -> str:
-    """Return what checks found, beyond their limits or within them."""
-    within = [f"- {sentence}" for sentence in found.passed.values() if sentence]
-    return "\n".join([*([_audit(found)] if found.findings else []), *within]) or "Nothing was found."
-
-
-def _stored_champion(outcome: Retraining) -> str:
-    stored = outcome.stored_champion
-    if stored.score is None:
-        return f"Not scored: {stored.why}."
-    metric = metric_of(outcome.decision.metric)
-    return (
-        f"{metric.title} {metric.shown(stored.score):.4g} on the {stored.rows:,} rows "
-        "that are newer than its training rows; it decides nothing."
-    )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from .outcomes import (
     Growth as Growth,
     Look as Look,
     Registered as Registered,
-    Retraining as Retraining,
     RolledBack as RolledBack,
     RunRef as RunRef,
     SplitRef as SplitRef,
@@ -32,6 +31,7 @@ from .record.models.registry import (
     roll_back as roll_back,
 )
 from .record.reading import load_split as load_split, score_stored as score_stored
+from .retrained import Retraining as Retraining
 from .runtime.files import asking as asking, data_reference as data_reference, room as room
 from .runtime.home import Home as Home, prepare_environment as prepare_environment
 from .runtime.locks import FileLocks as FileLocks, locked as locked

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
-from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import sha256
-from evenfold.splitters.display import Displayed
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from evenfold.reports import Page
+    pass
 
 BLOCK = 250
 
@@ -349,70 +347,3 @@ class Tried(Outcome):
 
     params: dict[str, object]
     estimates: list[Estimate]
-
-
-class Retraining(Displayed, Outcome):
-    """What a retraining came to; ``reused`` where the same one was finished before.
-
-    ``checked``: what was asked of the new model before it was promoted, None where none was to be.
-    """
-
-    split: SplitRef
-    growth: Growth
-    audit: Audit
-    champion: Champion | None
-    evaluation_run_id: str
-    decision: Decision
-    stored_champion: StoredScore
-    registered: Registered | None
-    run_id: str
-    report: str
-    checked: Audit | None = None
-    reused: bool = False
-    estimates: list[Estimate] = []
-
-    @property
-    def served(self) -> Registered | Champion | None:
-        """The version that this came to: the one that was registered, or the champion that stays."""
-        return self.registered or self.champion
-
-    @property
-    def summary(self) -> str:
-        """What was decided and why, in one line."""
-        name = self.registered.name if self.registered else self.split.name
-        what = "promoted" if self.decision.promote else "not promoted"
-        return f"Retraining of {name} on {self.split.name} {self.split.version}: {what}, {self.decision.why}"
-
-    def page(self) -> Page:
-        """Return the page of the decision."""
-        from evenfold.reports import Origin, retraining_page
-
-        rows, stored = self.growth, self.stored_champion
-        joined = (
-            f"{rows.added:,} rows joined, {rows.moved:,} moved, {rows.deleted:,} deleted, {rows.quarantined:,} wait."
-        )
-        metric, score = self.decision.metric, stored.score
-        newer = stored.why if score is None else f"{metric} {score:.4g} on the {stored.rows:,} newer rows."
-        return retraining_page(
-            self.registered.name if self.registered else self.split.name,
-            self.decision,
-            self.estimates,
-            self.audit,
-            version=self.registered.version if self.registered else "",
-            growth=[joined, *rows.notes],
-            stored=newer,
-            split=f"{self.split.name} {self.split.version}",
-            origin=Origin(Path(self.split.data).name, self.run_id),
-        )
-
-    def _repr_html_(self) -> str:
-        return self.page().band()
-
-
-class Opened(Outcome):
-    """The run of a retraining: the decision that it made before it was interrupted, or its outcome if it finished."""
-
-    run_id: str
-    decision: Decision | None = None
-    outcome: Retraining | None = None
-    opened: str = ""  # names this time of opening it, for what was said of an earlier one may arrive late

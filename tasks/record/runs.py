@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from evenfold.splitters import SplitError
-from evenfold.tasks.outcomes import Retraining
 from evenfold.tasks.references import SHORT_ID, Listed
+from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
 

@@ -335,12 +335,12 @@ def test_the_failure_of_a_retraining_is_recorded_when_the_server_is_back(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An outage leaves no run RUNNING for ever; one that was begun anew meanwhile is not marked by what comes late."""
-    from evenfold.tasks.outcomes import Opened
     from evenfold.tasks.record.entries import Entry
     from evenfold.tasks.record.models.registry import fail_retraining
     from evenfold.tasks.record.models.tags import OPENED
     from evenfold.tasks.record.tracker import Tracker
     from evenfold.tasks.results.spool import replay
+    from evenfold.tasks.retrained import Opened
 
     made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
     tracker = Tracker(home, "rows")

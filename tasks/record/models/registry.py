@@ -18,13 +18,14 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Opened, Registered, Retraining, RolledBack, SplitRef
+from evenfold.tasks.outcomes import Champion, FinalModel, Registered, RolledBack, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags, unless_usual
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.recorders import write_failure
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, tracker_of
 from evenfold.tasks.results.spool import unreachable
+from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.settings import Settings

@@ -1,0 +1,154 @@
+"""What a retraining came to, and how it is told: its page and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenfold.estimates import Estimate, metric_of
+from evenfold.estimates.promotion import Decision
+from evenfold.manifests import Audit
+from evenfold.reports.markdown import estimate_table
+from evenfold.splitters.display import Displayed
+
+from .outcomes import Champion, Growth, Outcome, Registered, SplitRef, StoredScore
+
+if TYPE_CHECKING:
+    from evenfold.reports import Page
+
+
+class Retraining(Displayed, Outcome):
+    """What a retraining came to; ``reused`` where the same one was finished before.
+
+    ``checked``: what was asked of the new model before it was promoted, None where none was to be.
+    """
+
+    split: SplitRef
+    growth: Growth
+    audit: Audit
+    champion: Champion | None
+    evaluation_run_id: str
+    decision: Decision
+    stored_champion: StoredScore
+    registered: Registered | None
+    run_id: str
+    report: str
+    checked: Audit | None = None
+    reused: bool = False
+    estimates: list[Estimate] = []
+
+    @property
+    def served(self) -> Registered | Champion | None:
+        """The version that this came to: the one that was registered, or the champion that stays."""
+        return self.registered or self.champion
+
+    @property
+    def summary(self) -> str:
+        """What was decided and why, in one line."""
+        name = self.registered.name if self.registered else self.split.name
+        what = "promoted" if self.decision.promote else "not promoted"
+        return f"Retraining of {name} on {self.split.name} {self.split.version}: {what}, {self.decision.why}"
+
+    def page(self) -> Page:
+        """Return the page of the decision."""
+        from evenfold.reports import Origin, retraining_page
+
+        rows, stored = self.growth, self.stored_champion
+        joined = (
+            f"{rows.added:,} rows joined, {rows.moved:,} moved, {rows.deleted:,} deleted, {rows.quarantined:,} wait."
+        )
+        metric, score = self.decision.metric, stored.score
+        newer = stored.why if score is None else f"{metric} {score:.4g} on the {stored.rows:,} newer rows."
+        return retraining_page(
+            self.registered.name if self.registered else self.split.name,
+            self.decision,
+            self.estimates,
+            self.audit,
+            version=self.registered.version if self.registered else "",
+            growth=[joined, *rows.notes],
+            stored=newer,
+            split=f"{self.split.name} {self.split.version}",
+            origin=Origin(Path(self.split.data).name, self.run_id),
+        )
+
+    def _repr_html_(self) -> str:
+        return self.page().band()
+
+
+class Opened(Outcome):
+    """The run of a retraining: the decision that it made before it was interrupted, or its outcome if it finished."""
+
+    run_id: str
+    decision: Decision | None = None
+    outcome: Retraining | None = None
+    opened: str = ""  # names this time of opening it, for what was said of an earlier one may arrive late
+
+
+def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
+    """Return the report as Markdown."""
+    decision, split = outcome.decision, outcome.split
+    parts = [
+        f"# Retraining on {split.name} {split.version}",
+        f"**{_headline(outcome)}** {decision.why.capitalize()}.",
+        decision.words,
+        _difference(decision),
+        f"## The split\n\n{_growth(outcome.growth)} `split_id {split.split_id}`",
+        f"## The audit\n\n{_audit(outcome.audit)}",
+        f"## The candidate\n\n{estimate_table(estimates)}",
+        f"## The stored champion\n\n{_stored_champion(outcome)}",
+        f"## The new model\n\n{_told(outcome.checked)}" if outcome.checked else "",
+        f"## The rule\n\n{decision.rule}" if decision.rule else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _headline(outcome: Retraining) -> str:
+    made = outcome.registered
+    if made is None:
+        return "Nothing was registered."
+    return (
+        f"{made.name} version {made.version} is champion."
+        if made.champion
+        else f"{made.name} version {made.version} is kept; the champion stays."
+    )
+
+
+def _difference(decision: Decision) -> str:
+    if decision.difference is None:
+        return ""
+    sentence = f"{metric_of(decision.metric).title}, the candidate is better by {decision.difference:.4g}"
+    if decision.low is None:
+        return f"{sentence}."
+    level = "95%" if decision.level is None else f"{decision.level:.1%}"
+    return f"{sentence}, {level} interval [{decision.low:.4g}, {decision.high:.4g}], p = {decision.p:.3g}."
+
+
+def _growth(growth: Growth) -> str:
+    numbers = f"{growth.added:,} added, {growth.deleted:,} deleted, {growth.quarantined:,} quarantined"
+    return " ".join([f"Rows: {numbers}.", *growth.notes])
+
+
+def _audit(audit: Audit) -> str:
+    lines = [
+        f"- {'gate failed' if finding.gate == 'failed' else finding.severity}: {finding.message}"
+        for finding in audit.findings
+    ]
+    return "\n".join(lines) or f"{len(audit.passed)} checks passed, nothing was found."
+
+
+def _told(found: Audit) -> str:
+    """Return what checks found, beyond their limits or within them."""
+    within = [f"- {sentence}" for sentence in found.passed.values() if sentence]
+    return "\n".join([*([_audit(found)] if found.findings else []), *within]) or "Nothing was found."
+
+
+def _stored_champion(outcome: Retraining) -> str:
+    stored = outcome.stored_champion
+    if stored.score is None:
+        return f"Not scored: {stored.why}."
+    metric = metric_of(outcome.decision.metric)
+    return (
+        f"{metric.title} {metric.shown(stored.score):.4g} on the {stored.rows:,} rows "
+        "that are newer than its training rows; it decides nothing."
+    )
