@@ -23,7 +23,6 @@ from evenfold.reports.markdown import (
 from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.lineage import require_client, tell_evaluation, tell_split
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.results.spool import unreachable
@@ -82,7 +81,6 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
             f"{split.name} {split.version} with its {split.n_splits:,} of {split.n_rows:,}; leave it out, and it is "
             "measured."
         )
-    require_client()
     measured = report or balance_of(split, memory)
     limit = Settings.memory_of(memory) or ""
     content = split_content(split, measured)
@@ -91,7 +89,6 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
         run_id = write_split(split, measured, split.stored().fingerprint, origin_tags(), limit)
         see_complete(split, content, run_id, (f"split/{name}" for name in SPLIT_FILES))
     run = _ref(split, run_id)
-    tell_split(split, measured)
     text = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
     publish(f"split-{split.name}", text, f"What the newest split of {split.name} is, and how even.")
     publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
@@ -166,8 +163,6 @@ def record_evaluation(
         if evaluation.estimates:
             see_complete(split, labelled, known, EVALUATION_FILES, split_run)
     run, recipe = _ref(split, known).model_copy(update={"since": since}), evaluation.model.title
-    key = _key_of(evaluation, work, run_label)
-    tell_evaluation(split, recipe, key, evaluation.estimates, _failure_of(evaluation))
     if evaluation.estimates:
         scores = f"# {recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
         about = f"Scores of the newest evaluation on {split.name}."
@@ -276,7 +271,8 @@ def _record_of(
     scores = evaluation.scores or _scores_of_draws(evaluation)
     page = _page(evaluation, work, scores, split_report_from(evaluation.split, split_run))
     pictures = scores_figures(evaluation.estimates, scores) if evaluation.estimates else {}
-    failure = _failure_of(evaluation)
+    failed = evaluation.errors and not evaluation.estimates
+    failure = failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None
     return EvaluationRecord(
         key=_key_of(evaluation, work, label),
         model=evaluation.model.canonical(),
@@ -300,11 +296,6 @@ def _record_of(
         failure=failure,
         models={name: KeptModel(file=model.file.path, key=model.key) for name, model in models.items()},
     )
-
-
-def _failure_of(evaluation: Evaluated) -> str | None:
-    failed = evaluation.errors and not evaluation.estimates
-    return failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None
 
 
 def _children(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore]) -> list[FoldRecord]:

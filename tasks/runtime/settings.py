@@ -29,7 +29,6 @@ class Settings(BaseSettings):
     runner_address: str | None = Field(default=None, description="the address of a Dask scheduler or Ray cluster")
     memory: str | None = Field(default=None, description="a size, such as 2GB")
     user: str | None = Field(default=None, description="a name")
-    openlineage: bool = Field(default=False, description="1, to tell OpenLineage of splits and evaluations")
     # The next three are read below, where neither pydantic nor a task is known; they stand here so that all do.
     allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")
     data_roots: str = Field(default=".", description="folders and buckets, separated by commas")
