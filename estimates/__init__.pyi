@@ -12,7 +12,7 @@ from .comparison import (
     compare_all as compare_all,
 )
 from .draws import DrawScores as DrawScores, score_draws as score_draws
-from .exact import mcnemar as mcnemar, permutation_test as permutation_test
+from .exact import mcnemar as mcnemar
 from .folds import aggregate as aggregate, pooled_score as pooled_score
 from .intervals.bootstrap import bootstrap_interval as bootstrap_interval, resampled_interval as resampled_interval
 from .intervals.draws import Multiplicities as Multiplicities

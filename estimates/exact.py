@@ -1,4 +1,4 @@
-"""Exact tests of predictions: of two classifiers that are right or wrong, and of predictions that say nothing."""
+"""The exact test of two classifiers that are right or wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import first_line, score
 from evenfold.estimates.results import ModelError
-from evenfold.splitters import Stream
 from evenfold.splitters.deployed import cause_of
 from numpy.typing import NDArray
 from scipy import stats
@@ -74,40 +73,3 @@ def exact_test(
     right = [loss.of(answered(frame, labels)) == 0 for frame in (a, b)]
     only_a, only_b = int(np.sum(right[0] & ~right[1])), int(np.sum(right[1] & ~right[0]))
     return Exact(only_a, only_b, mcnemar(right[0], right[1]))
-
-
-# The purpose of the stream, so that these permutations share no numbers with any split.
-PERMUTED = 1935
-
-
-def permutation_test(
-    metric: str, predictions: pd.DataFrame, classes: tuple[Any, ...] = (), *, n_permutations: int = 999, seed: int = 0
-) -> float:
-    """Return the p that predictions say nothing of the target: how often a random pairing scores as well.
-
-    Whole groups keep their targets in order where the frame has a column ``group`` of groups that are equally large;
-    else rows are permuted. No model is fitted again, so it is a test of these predictions.
-    """
-    first = predictions[predictions["repeat"] == predictions["repeat"].min()].reset_index(drop=True)
-    reached, stream = score_of(metric, first, classes), Stream(seed, PERMUTED)
-    y, blocks = first["y"].to_numpy(), _equal_groups(first)
-    as_well = 0
-    for _ in range(n_permutations):
-        order = stream.permutation(len(y)) if blocks is None else blocks[stream.permutation(len(blocks))].reshape(-1)
-        shuffled = y[order] if blocks is None else _placed(y[order], blocks)
-        as_well += score_of(metric, first.assign(y=shuffled), classes) >= reached
-    # The pairing as it is counts as one of the random ones, or p could be 0 (Phipson and Smyth, 2010).
-    return (1 + as_well) / (1 + n_permutations)
-
-
-def _equal_groups(frame: pd.DataFrame) -> NDArray[np.int64] | None:
-    if "group" not in frame:
-        return None
-    rows = list(frame.groupby("group", sort=False).indices.values())
-    return np.stack(rows) if len({len(row) for row in rows}) == 1 and len(rows[0]) > 1 else None
-
-
-def _placed(values: NDArray[Any], blocks: NDArray[np.int64]) -> NDArray[Any]:
-    placed = np.empty_like(values)
-    placed[blocks.reshape(-1)] = values
-    return placed

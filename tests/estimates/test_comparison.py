@@ -19,7 +19,6 @@ from evenfold.estimates import (
     compare_all,
     corrected_resampled_t,
     mcnemar,
-    permutation_test,
     pooled_interval,
 )
 from evenfold.splitters import StratifiedKFold
@@ -263,15 +262,6 @@ def test_mcnemar_counts_the_rows_on_which_one_is_right() -> None:
     right_a, right_b = np.array([True] * 1 + [False] * 8 + [True] * 20), np.array([False] * 1 + [True] * 28)
     assert mcnemar(right_a, right_b) == pytest.approx(20 / 512)
     assert mcnemar(right_a, right_a) == 1
-
-
-def test_a_permutation_test_finds_information_and_no_more() -> None:
-    """Good predictions are never reached by chance; noise often is; whole groups stay together."""
-    a, _ = two_recipes()
-    assert permutation_test("r2", a, n_permutations=99) == pytest.approx(0.01)
-    noise = a.assign(prediction=normals(200, 8))
-    assert permutation_test("r2", noise, n_permutations=99) == pytest.approx(0.14)
-    assert permutation_test("r2", a.assign(group=np.arange(200) // 4), n_permutations=99) == pytest.approx(0.01)
 
 
 def test_one_look_at_a_holdout_is_judged_by_mcnemars_exact_test() -> None:
