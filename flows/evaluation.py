@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec, Problem
-from evenfold.estimates.holdouts.ledger import level_of_look
-from evenfold.estimates.holdouts.policies import require_answerable
-from evenfold.manifests import Audit, SplitSpec, read_manifest
+from evenfold.estimates.ledger import level_of_look
+from evenfold.manifests import Audit, read_manifest
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 from evenfold.reports.sentences import model_sentence, score_sentences
@@ -20,7 +19,7 @@ from evenfold.tasks.fits import fit_final, fit_holdout
 from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
 from evenfold.tasks.parameters import Folder
 from evenfold.tasks.record.evaluations import record_evaluation
-from evenfold.tasks.record.looks import answer_look, record_look, record_look_scores
+from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unaggregated
@@ -68,8 +67,6 @@ def check_evaluation(*, in_batches: bool = False, **asked: Any) -> str:
         plan.check()
         if looks and not plan.locks:
             raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
-    if looks:
-        _answering(spec, recipe)
     return spec.name
 
 
@@ -237,15 +234,6 @@ def _models(split: SplitRef, recipe: ModelSpec, log_models: str) -> dict[str, Fi
     return models
 
 
-def _answering(spec: SplitSpec, model: ModelSpec) -> str | None:
-    """Return the policy that answers for the holdout, where one does; raises SplitError for metrics that it cannot."""
-    part = spec.holdout
-    if part is None or part.policy == "refuse":
-        return None
-    require_answerable(part.policy, model.metrics)
-    return part.policy
-
-
 def look_at_holdout(
     split: Split,
     split_run_id: str,
@@ -257,22 +245,16 @@ def look_at_holdout(
 ) -> Evaluation:
     """Record the look, train on every row that is not locked, score the locked ones, and record what was seen.
 
-    Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``. Under
-    a policy that answers for the holdout the score is what that tells, without an interval; the rest stays unseen.
+    Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``.
     """
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
-    policy = _answering(work.manifest.spec, work.problem.model)
     look = _announced(split, work, reason)
     result = run(fit_holdout, split.ref, model, time_limit=time_limit)
-    left, words = None if look.budget is None else look.budget - look.look, ""
-    if policy is not None:
-        answer = run(answer_look, split.ref, look, result)
-        result, words = result.model_copy(update={"score": answer.score}), answer.words
-        left = answer.left if policy == "thresholdout" else left
+    left = None if look.budget is None else look.budget - look.look
     adjusted = level_of_look(look.look, level, look.sharing)
-    estimates = run(aggregate_look, split.ref, result, interval=interval, level=adjusted, answered=words)
-    run(record_look_scores, split.ref, look, result, estimates, whole=not words)
+    estimates = run(aggregate_look, split.ref, result, interval=interval, level=adjusted)
+    run(record_look_scores, split.ref, look, result, estimates)
     outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})
     made = _evaluation(split, outcome, split_run_id, look.run_id, started, n_fits=1)
     return made.model_copy(update={"look": look.look, "looks_left": left})

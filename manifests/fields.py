@@ -140,20 +140,15 @@ class LockedPart(Strict):
     fraction: float = Field(default=0.2, description="Share of the rows, between 0 and 1.")
     seed: Whole = Field(default=0, ge=0, description="Decides which rows.")
     locked: Literal[True] = Field(default=True, description="Each look at it is recorded.")
-    budget: Whole | None = Field(
-        default=None, ge=1, description="How many looks there may be; under thresholdout, answers of the holdout's own."
-    )
-    policy: Literal["refuse", "thresholdout", "ladder"] = Field(
-        default="refuse",
-        description="What a look is told: the score, or what Thresholdout or the Ladder makes of it, for many looks.",
-    )
-    step: float = Field(default=0.01, gt=0, lt=1, description="How fine the Ladder's answers are.")
+    budget: Whole | None = Field(default=None, ge=1, description="How many looks there may be.")
 
-    @model_validator(mode="after")
-    def _thresholdout_ends(self) -> LockedPart:
-        if self.policy == "thresholdout" and self.budget is None:
-            raise ValueError("policy: thresholdout needs a budget of answers, such as budget: 10")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _shows_the_score(cls, value: object) -> object:
+        # What manifests of before 0.1 hold where nothing but the score was to be told.
+        if isinstance(value, dict) and value.get("policy") == "refuse":
+            return {name: each for name, each in value.items() if name not in ("policy", "step")}
+        return value
 
     @field_validator("fraction")
     @classmethod

@@ -188,7 +188,7 @@ class SplitSpec(Strict):
         }
         if self.holdout:
             # How often it may be looked at, and what is told then, moves no row.
-            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget", "policy", "step"})
+            decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
         if self.key_encoding:
             asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
             decided["key_encoding"] = asked | {"check": secret_check(self)}

@@ -326,14 +326,6 @@ class Look(Outcome):
     sharing: int | None = None
 
 
-class Answer(Outcome):
-    """What the policy of a holdout told in place of a score, in words, and how many answers of its own are left."""
-
-    score: FoldScore
-    words: str
-    left: int | None
-
-
 class NestedChoice(Outcome):
     """A choice that was made anew in every fold: which configuration won in which split, and what that scores."""
 

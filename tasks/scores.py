@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -257,19 +256,15 @@ def aggregate_chosen(
 
 @step(run_name=lambda split, **_: f"{split.name}: holdout, aggregate", retries=0)
 def aggregate_look(
-    split: SplitRef, result: FoldResult, *, interval: Intervals = "auto", level: Level = 0.95, answered: str = ""
+    split: SplitRef, result: FoldResult, *, interval: Intervals = "auto", level: Level = 0.95
 ) -> list[Estimate]:
-    """Return what a look at the locked part says: an estimate per metric, of the one model that was tested there.
-
-    ``answered``: what the holdout's policy says of the score that it told; it has no interval then.
-    """
+    """Return what a look at the locked part says: an estimate per metric, of the one model that was tested there."""
     work = work_of(split, result.model)
     predictions = pd.read_parquet(result.predictions.path)
-    made = [
+    return [
         estimate_of_one_model("locked holdout", metric, result.score, predictions, work.problem, interval, level)
         for metric in result.score.test
     ]
-    return [replace(estimate, interval=None, notes=(answered,)) for estimate in made] if answered else made
 
 
 def estimate_of_one_model(

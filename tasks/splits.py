@@ -304,11 +304,6 @@ def _written(plan: Plan, manifest: Manifest | None, home: Home, version: str, st
 def _require_budget(known: Path, plan: Plan) -> None:
     """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
     before, asked = StoredManifest(known).spec.holdout, plan.spec.holdout
-    if before and asked and (before.policy, before.step) != (asked.policy, asked.step):
-        raise SplitError(
-            f"the holdout of {plan.spec.name} {known.name} was locked with policy: {before.policy} (step "
-            f"{before.step:g}), and {asked.policy} (step {asked.step:g}) is asked for now; keep the policy."
-        )
     if before and asked and before.budget != asked.budget:
         raise SplitError(
             f"the holdout of {plan.spec.name} {known.name} was locked with a budget of "

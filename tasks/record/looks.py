@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
-from evenfold.estimates.holdouts.ledger import Ledger, LookLine, level_of_look
-from evenfold.estimates.holdouts.policies import told, words_of
+from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
 from evenfold.manifests import Manifest
 from evenfold.reports import Origin, Page, look_page, tuning_page
 from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
-from evenfold.tasks.outcomes import Answer, FoldResult, Look, NestedChoice, SplitRef, Tried
+from evenfold.tasks.outcomes import FoldResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -64,19 +62,13 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
     holdout, part = manifest.locked_digest, manifest.spec.holdout
     ledger = Ledger(tracker.home.path / "looks", holdout)
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
-        by, policy = Settings.here().user or getpass.getuser(), part.policy if part else "refuse"
-        known = _runs_of(tracker, holdout)
-        if policy == "thresholdout":
-            ledger.noise()  # a look that could not be answered is not opened
         opened = ledger.open_look(
-            by=by,
+            by=Settings.here().user or getpass.getuser(),
             when=datetime.now(UTC).isoformat(timespec="seconds"),
             reason=reason,
             model=recipe.canonical(),
             budget=part.budget if part else None,
-            elsewhere=len(known),
-            policy=policy,
-            known_as={run.data.tags.get("evenfold.look_policy", "refuse") for run in known},
+            elsewhere=len(_runs_of(tracker, holdout)),
         )
         sharing = ledger.sharing(opened)
         entry = _look_entry(split, recipe, opened, sharing)
@@ -101,7 +93,6 @@ def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, sharing: int 
         "evenfold.look_by": line["by"],
         "evenfold.look_digest": line["digest"],
         "evenfold.look_level": f"{level_of_look(number, budget=sharing):.6g}",
-        "evenfold.look_policy": line.get("policy", "refuse"),
         "evenfold.holdout": line["holdout"],
     }
     return Entry(
@@ -110,29 +101,6 @@ def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, sharing: int 
         tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
         params={f"model.{name}": value for name, value in model.canonical().items()} | {"split_id": split.split_id},
         metrics={},
-    )
-
-
-@step(run_name=lambda split, **_: f"answer a look at {split.name}")
-def answer_look(split: SplitRef, look: Look, result: FoldResult) -> Answer:
-    """Return what the policy of the holdout tells of a score, once it is in the ledger: nothing is told twice.
-
-    Raises SplitError where the ledger cannot be read or written, and then nothing is told.
-    """
-    tracker, manifest = tracker_of(split), split.manifest()
-    part, holdout = manifest.spec.holdout, manifest.locked_digest
-    assert part is not None
-    ledger, (metric,) = Ledger(tracker.home.path / "looks", holdout), result.score.test
-    with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
-        seed, secret = ledger.noise() if part.policy == "thresholdout" else (0, "")
-        value, own = told(
-            part.policy, metric, result.score.apparent[metric], result.score.test[metric], earlier=ledger.answers(),
-            budget=look.budget, step=part.step, seed=seed,
-        )  # fmt: skip
-        ledger.answered(look.look, {metric: value}, own, secret)
-        left = None if look.budget is None else look.budget - ledger.spent()
-    return Answer(
-        score=replace(result.score, test={metric: value}), words=words_of(part.policy, part.step, own), left=left
     )
 
 
@@ -167,12 +135,9 @@ def _runs_of(tracker: Tracker, holdout: str) -> list[Run]:
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")
 def record_look_scores(
-    split: SplitRef, look: Look, result: FoldResult, estimates: Sequence[Estimate] | None = None, *, whole: bool = True
+    split: SplitRef, look: Look, result: FoldResult, estimates: Sequence[Estimate] | None = None
 ) -> Look:
-    """Record what a look at the locked part showed, in the run that announced it; ``estimates``: with intervals.
-
-    Predictions of single rows are kept where the look showed the score itself (``whole``), and no policy answered.
-    """
+    """Record what a look at the locked part showed, in the run that announced it; ``estimates``: with intervals."""
     tracker = tracker_of(split)
     figures = {f"holdout/{metric}": value for metric, value in result.score.test.items()}
     for estimate in estimates or ():
@@ -180,8 +145,7 @@ def record_look_scores(
             ends = {"low": estimate.interval.low, "high": estimate.interval.high}
             figures |= {f"holdout/{estimate.metric}_ci_{side}": end for side, end in ends.items()}
     tracker.measured(look.run_id, figures)
-    if whole:
-        tracker.keep_table(look.run_id, "predictions.parquet", pd.read_parquet(result.predictions.path))
+    tracker.keep_table(look.run_id, "predictions.parquet", pd.read_parquet(result.predictions.path))
     recorded = tracker.client.get_run(look.run_id).data
     page = look_page(
         result.score,

@@ -1,4 +1,4 @@
-"""A holdout that is looked at many times: the ledger cannot be forged unseen, and answers do not wear out."""
+"""A holdout that is looked at many times: the ledger cannot be forged unseen."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.estimates.holdouts.ladder import Ladder
-from evenfold.estimates.holdouts.ledger import START, Ledger, level_of_look
-from evenfold.estimates.holdouts.policies import require_answerable, told
-from evenfold.estimates.holdouts.thresholdout import Thresholdout
+from evenfold.estimates.ledger import START, Ledger, level_of_look
 from evenfold.splitters import SplitError
 
 WHO: dict[str, Any] = {"by": "ada", "when": "2026-11-21T09:00:00Z", "reason": "release 3", "model": {"C": 1.0}}
@@ -105,10 +102,8 @@ def test_a_ledger_that_cannot_be_written_keeps_the_holdout_closed(tmp_path: Path
         Ledger(tmp_path / "looks", "ab12").open_look(**WHO, budget=None)
 
 
-def test_a_look_and_a_secret_are_on_the_disk_before_anybody_goes_by_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whole, when the system is told to write: after a power cut neither a look nor the noise can be had anew."""
+def test_a_look_is_on_the_disk_before_anybody_goes_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, when the system is told to write: after a power cut no look can be had anew."""
     written: list[tuple[str, bytes]] = []
 
     def fsync(number: int) -> None:
@@ -117,8 +112,7 @@ def test_a_look_and_a_secret_are_on_the_disk_before_anybody_goes_by_them(
 
     monkeypatch.setattr(os, "fsync", fsync)
     made = ledger(tmp_path, 1)
-    made.noise()
-    assert written == [(path.name, path.read_bytes()) for path in (made.path, made.folder / "secret")]
+    assert written == [(made.path.name, made.path.read_bytes())]
 
 
 def test_looks_that_only_another_record_knows_of_count(tmp_path: Path) -> None:
@@ -175,142 +169,7 @@ def test_intervals_of_five_looks_hold_together_as_often_as_they_say() -> None:
     assert 0.9 <= np.mean((np.abs(means) <= half).all(axis=1)) <= 0.95
 
 
-def test_thresholdout_tells_the_training_value_where_the_two_agree_and_spends_nothing() -> None:
-    """Nothing of the holdout is told, so nothing wears out."""
-    made = Thresholdout(budget=2, threshold=0.1, noise=0.001)
-    assert [made.answer(0.7, 0.71) for _ in range(100)] == [0.7] * 100
-    assert made.left == 2
-    assert made.answer(0.9, 0.5) == pytest.approx(0.5, abs=0.02)
-    made.answer(0.9, 0.5)
-    with pytest.raises(SplitError, match="the 2 answers that this holdout can give are spent"):
-        made.answer(0.7, 0.7)
-
-
-def test_questions_that_are_replayed_leave_the_noise_where_answering_left_it() -> None:
-    asked, again, spent = Thresholdout(9), Thresholdout(9), []
-    for training in (0.9, 0.7, 0.9):
-        left = asked.left
-        asked.answer(training, 0.7)
-        spent.append(asked.left < left)
-    assert spent == [True, False, True]
-    again.replay(spent)
-    assert again.left == asked.left == 7
-    assert [again.answer(0.9, 0.5) for _ in range(3)] == [asked.answer(0.9, 0.5) for _ in range(3)]
-
-
-def test_thresholdout_answers_the_same_for_a_seed() -> None:
-    """Its noise is the project's own stream."""
-    answers = [[Thresholdout(9, seed=seed).answer(0.9, 0.5) for _ in range(3)] for seed in (1, 1, 2)]
-    assert answers[0] == answers[1] != answers[2]
-    assert answers[0][0] == pytest.approx(0.524440033279227)  # as earlier versions told it
-
-
-def test_the_noise_follows_from_a_secret_that_nobody_else_may_read(tmp_path: Path) -> None:
-    """Not from the locked rows, whose digest is on every page; each home has its own noise, and always the same."""
-    ledger, other = Ledger(tmp_path / "a", "0123"), Ledger(tmp_path / "b", "0123")
-    assert ledger.noise() == ledger.noise()
-    assert ledger.noise()[0] != other.noise()[0]
-    assert ledger.noise()[0] != Ledger(tmp_path / "a", "4567").noise()[0]
-    assert (tmp_path / "a" / "secret").stat().st_mode & 0o777 == 0o600
-    (tmp_path / "a" / "secret").write_bytes(bytes(32))
-    # As earlier versions made it: an answer that is asked for again is the same.
-    assert ledger.noise() == (168666155057612, "22007804dd634b1e")
-    assert Thresholdout(9, seed=ledger.noise()[0]).answer(0.9, 0.5) != Thresholdout(9, seed=0x0123).answer(0.9, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda path: path.unlink(), "cannot be read or made .* stays closed"),
-        (lambda path: path.write_bytes(bytes(32)), "followed from another secret"),
-        (lambda path: path.write_bytes(b"short"), "it was cut"),
-        (lambda path: path.chmod(0o644), r"others may read it \(mode 644\)"),
-        (lambda path: path.chmod(0o640), r"others may read it \(mode 640\)"),
-    ],
-)
-def test_a_secret_that_is_not_that_of_earlier_answers_keeps_the_holdout_closed(
-    spoil: Any, said: str, tmp_path: Path
-) -> None:
-    """Or whoever deletes it would roll the dice again."""
-    ledger = Ledger(tmp_path, "0123")
-    ledger.open_look("ann", "now", "try", {}, 5, policy="thresholdout")
-    ledger.answered(1, {"accuracy": 0.5}, True, ledger.noise()[1])
-    assert ledger.noise()
-    spoil(tmp_path / "secret")
-    with pytest.raises(SplitError, match=said):
-        ledger.noise()
-
-
-def test_a_look_that_broke_off_before_its_answer_has_spent_one(tmp_path: Path) -> None:
-    """What it may have seen is not known; one that was told the training score has spent none."""
-    made = Ledger(tmp_path, "0123")
-    for _ in range(2):
-        made.open_look(**WHO, budget=2, policy="thresholdout")
-    made.answered(1, {"accuracy": 0.5}, spent=False)
-    assert made.spent() == 1
-    made.open_look(**WHO, budget=2, policy="thresholdout")
-    with pytest.raises(SplitError, match="gave answers of its own 2 times and its budget is 2"):
-        made.open_look(**WHO, budget=2, policy="thresholdout")
-
-
-def test_an_answer_to_a_look_that_nobody_took_keeps_the_holdout_closed(tmp_path: Path) -> None:
-    made = ledger(tmp_path, 1)
-    made.answered(2, {"accuracy": 0.5}, spent=True)
-    with pytest.raises(SplitError, match="a look is missing before line 2"):
-        made.looks()
-
-
-def test_the_ladder_moves_by_steps_and_never_up() -> None:
-    """A gain below the step is not told."""
-    made, rows = Ladder(step=0.1), np.ones(100)
-    assert [made.answer(rows * loss) for loss in (0.52, 0.47, 0.33, 0.9)] == pytest.approx([0.5, 0.5, 0.3, 0.3])
-    exact, free = Ladder(step=0.25), Ladder()
-    assert [exact.answer(rows * loss) for loss in (0.75, 0.5)] == [0.75, 0.75], "a gain of the step alone neither"
-    # Losses differ by 1 in one row of 4: a mean of 1/4, whose standard error is 1/4.
-    assert [free.answer(np.array([first, 1.0, 0.0, 0.0])) for first in (1.0, 0.0)] == [0.5, 0.5]
-
-
-def test_a_policy_says_of_a_score_that_is_told_again_that_it_is_not_better_and_tells_shares_alone() -> None:
-    """The Ladder's own answer is another than before; noise takes no share beyond 1."""
-    asked: Any = {"metric": "accuracy", "budget": 9, "step": 0.1}
-    first = told("ladder", training=0.9, holdout=0.7, earlier=[], seed=0, **asked)
-    before: Any = [{"told": {"accuracy": first[0]}, "spent": first[1]}]
-    again = told("ladder", training=0.9, holdout=0.75, earlier=before, seed=0, **asked)
-    assert (first, again) == ((pytest.approx(0.7), True), (pytest.approx(0.7), False))
-    answers = [told("thresholdout", training=0.5, holdout=1.0, earlier=[], seed=seed, **asked) for seed in range(9)]
-    assert {own for _, own in answers} == {True}
-    assert max(value for value, _ in answers) == 1.0
-    with pytest.raises(SplitError, match="accuracy, precision are asked for"):
-        require_answerable("ladder", ["accuracy", "precision"])
-
-
-@pytest.mark.parametrize("step", [0.02, None])
-def test_the_ladder_withstands_a_vote_of_lucky_models(step: float | None) -> None:
-    """Blum and Hardt's attack: random guesses that the board calls good are voted together. The plain board falls."""
-    random = np.random.default_rng(3)
-    truth = random.integers(0, 2, 2000)
-    plain, told = _attack(truth, lambda losses: losses.mean()), _attack(truth, Ladder(step).answer)
-    assert plain < 0.40
-    assert told > 0.46
-
-
-def _attack(truth: np.ndarray, board: Any) -> float:
-    random = np.random.default_rng(4)
-    guesses = random.integers(0, 2, (400, truth.size))
-    best, kept = np.inf, []
-    for guess in guesses:
-        told = board((guess != truth).astype(float))
-        if told < min(best, 0.5) if isinstance(getattr(board, "__self__", None), Ladder) else told < 0.5:
-            kept.append(guess)
-        best = min(best, told)
-    vote = (np.mean(kept, axis=0) > 0.5).astype(int) if kept else guesses[0]
-    return float(board((vote != truth).astype(float)))
-
-
 def test_bad_parameters_are_refused_in_numbers() -> None:
     """What is, then what would work."""
-    for make in (lambda: Thresholdout(0), lambda: Ladder(0.0), lambda: Ladder(1.0), lambda: level_of_look(0)):
-        with pytest.raises(SplitError):
-            make()
-    with pytest.raises(SplitError, match="scale them first"):
-        Ladder().answer(np.array([3.0]))
+    with pytest.raises(SplitError, match=r"look 0 at level 0\.95; looks count from 1"):
+        level_of_look(0)

@@ -73,8 +73,8 @@ def test_a_look_refuses_what_only_folds_take(home: Home, field: str, value: Any)
     assert not list(home.splits.glob("looked*"))
 
 
-def test_a_share_beside_a_holdout_leaves_its_policy_budget_and_seed_as_they_are() -> None:
-    locked = {"fraction": 0.2, "seed": 7, "policy": "thresholdout", "budget": 5}
+def test_a_share_beside_a_holdout_leaves_its_budget_and_seed_as_they_are() -> None:
+    locked = {"fraction": 0.2, "seed": 7, "budget": 5}
     assert specification("rows.csv", {"holdout": locked}, holdout=0.3).holdout == LockedPart(
         **locked | {"fraction": 0.3}
     )
@@ -91,12 +91,6 @@ def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(mad
     """A tuning found out after all its fits."""
     with pytest.raises(SplitError, match=r"made 1.0 has no locked rows; split with a holdout"):
         asked(tune, manifest=made, on="holdout", reason="final")
-
-
-def test_a_holdout_whose_policy_cannot_answer_is_refused_before_anything_is_fitted(home: Home, no_fit: None) -> None:
-    spec = {"columns": {"key": "id", "target": "y"}, "holdout": {"fraction": 0.3, "policy": "ladder", "step": 0.1}}
-    with pytest.raises(SplitError, match=r"policy ladder answers one metric a look"):
-        asked(tune, spec=spec, on="holdout", reason="final")
 
 
 @pytest.mark.parametrize(
