@@ -139,7 +139,6 @@ SHORT = {
     "doctor": "Look at servers, stores, versions and clocks; what to fix.",
     "rollback": "Make an earlier version the champion again, and say why.",
     "up": "Keep Prefect's server up, so that commands start none.",
-    "ui": "Open MLflow's and Prefect's pages on what was recorded.",
     "clean": "Remove old cached results; never manifests or records.",
 }
 EPILOG = (

@@ -1,16 +1,9 @@
-"""The commands that show what there is: a manifest on the terminal, and the pages of MLflow and Prefect."""
+"""The command that shows a manifest on the terminal."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -139,104 +132,3 @@ def _print_look(out: Any, header: Header, sizes: Sequence[list[str]] = ()) -> No
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
         out.print(f"  rows that joined with each generation: {joined}")
-
-
-@looking.command(cls=Grouped)
-def ui(
-    port: Annotated[int, typer.Option(min=1, max=65_534, help="MLflow's port; Prefect's page has the next.")] = 5000,
-    dry: Annotated[bool, typer.Option("--dry", help="Print the commands and start nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the commands as one JSON object.")] = False,
-) -> None:
-    """Open the pages of MLflow and Prefect on what was recorded here; Ctrl-C ends both.
-
-    Example: evenfold ui --dry
-    """
-    from evenfold.tasks.runtime.home import prepared_home
-    from evenfold.tasks.runtime.redaction import redacted
-
-    home = prepared_home()
-    commands = ui_commands(port)
-    if as_json:
-        typer.echo(json.dumps(commands))
-    for name, command in ({} if as_json else commands).items():
-        settings = [f"{variable}={value}" for variable, value in _settings(home, port)[name].items()]
-        typer.echo(redacted(f"{name}: {' '.join([*settings, *command])}"))
-    if not dry:
-        _show_pages(home, commands, port)
-
-
-def _show_pages(home: Any, commands: dict[str, list[str]], port: int) -> None:
-    """Start what serves the pages, say where they are once they answer, and wait until they are ended."""
-    from evenfold.tasks.runtime.orphans import guard, marked_environment
-    from evenfold.tasks.runtime.stopping import at_stop
-
-    home.make()
-    guard()  # neither server outlives this process, whatever ends it
-    os.environ.setdefault("PREFECT_SERVER_UI_API_URL", _settings(home, port)["Prefect"]["PREFECT_SERVER_UI_API_URL"])
-    environment = {**marked_environment(), **_settings(home, port)["MLflow"]}
-    pages = {"MLflow": f"http://127.0.0.1:{port}", "Prefect": f"http://127.0.0.1:{port + 1}"}
-    health = {"MLflow": "/health", "Prefect": "/api/health"}
-    started: dict[str, subprocess.Popen[bytes]] = {}
-
-    def end() -> None:
-        for process in started.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-
-    with at_stop(end):
-        try:
-            for name, command in commands.items():
-                with (home.path / f"ui-{name.lower()}.log").open("wb") as log:
-                    started[name] = subprocess.Popen(
-                        command, stdout=log, stderr=log, env=environment, start_new_session=True
-                    )
-            with busy("starting the pages"):
-                for name, process in started.items():
-                    _wait_for(name, process, f"{pages[name]}{health[name]}", home.path / f"ui-{name.lower()}.log")
-            for name in started:
-                typer.echo(f"{name:<7} {pages[name]}")
-            typer.echo("Ctrl-C ends them")
-            for process in started.values():
-                process.wait()
-        finally:
-            end()
-
-
-def _wait_for(name: str, process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    """Return once a page answers; raises EvaluationError where its server ends first."""
-    import urllib.request  # half of what help would import
-
-    from evenfold.estimates import EvaluationError
-
-    here = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    while process.poll() is None:
-        with contextlib.suppress(OSError), here.open(address, timeout=5):
-            return
-        time.sleep(0.1)
-    last = log.read_text(errors="replace").strip().rpartition("\n")[2]
-    raise EvaluationError(f"{name}'s page does not start ({last[:300]}); is another port free (--port)? See {log}.")
-
-
-def _settings(home: Any, port: int) -> dict[str, dict[str, str]]:
-    """Return what each page's server is told by its environment: arguments are read by everybody on a machine.
-
-    A pasted command needs it as well: else Prefect's page asks port 4200, and shows the runs of ~/.prefect.
-    """
-    prefect = {"PREFECT_HOME": f"{home.path / 'prefect'}"}
-    return {
-        "MLflow": {"MLFLOW_BACKEND_STORE_URI": home.tracking_store},
-        "Prefect": prefect | {"PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port + 1}/api"},
-    }
-
-
-def ui_commands(port: int) -> dict[str, list[str]]:
-    """Return what serves the pages: MLflow on the store in use, and Prefect's server where none is named."""
-    mlflow = [_beside("mlflow"), "ui", "--port", str(port)]
-    if os.environ.get("PREFECT_API_URL"):
-        return {"MLflow": mlflow}
-    return {"MLflow": mlflow, "Prefect": [_beside("prefect"), "server", "start", "--port", str(port + 1)]}
-
-
-def _beside(name: str) -> str:
-    own = Path(sys.executable).parent / name
-    return str(own) if own.exists() else shutil.which(name) or name

@@ -105,7 +105,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
 
 def _where(run: RunRef, words: str) -> str:
     """Return a link to a run, or its id where no server is known that shows it."""
-    return f"[{words}]({run.url})" if run.url else f"{words}: run `{run.run_id}` (`evenfold ui` opens it)"
+    return f"[{words}]({run.url})" if run.url else f"{words}: run `{run.run_id}`"
 
 
 def _ref(split: SplitRef, run_id: str) -> RunRef:

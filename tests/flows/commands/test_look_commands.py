@@ -97,24 +97,3 @@ def test_show_says_what_is_not_there(made: tuple[Path, str, str]) -> None:
         done = evenfold(made[0].parent, "show", place, EVENFOLD_HOME=str(made[0]))
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
-
-
-def test_ui_says_what_it_starts(made: tuple[Path, str, str]) -> None:
-    """Both pages on the stores of this home; a Prefect server of one's own needs no second one."""
-    home = made[0]
-    both = evenfold(home.parent, "ui", "--dry", "--port", "6000", EVENFOLD_HOME=str(home)).stdout.splitlines()
-    assert [line.partition(":")[0] for line in both] == ["MLflow", "Prefect"]
-    assert both[0].startswith(f"MLflow: MLFLOW_BACKEND_STORE_URI=sqlite:///{home}/mlflow.db ")
-    assert both[0].endswith("mlflow ui --port 6000")
-    assert both[1].endswith("--port 6001")
-    # Pasted into a shell it asks its own server, and shows this home's runs.
-    assert f"PREFECT_HOME={home}/prefect PREFECT_SERVER_UI_API_URL=http://127.0.0.1:6001/api" in both[1]
-
-
-def test_no_password_stands_among_the_arguments_of_a_server(made: tuple[Path, str, str]) -> None:
-    """Everybody on a machine reads arguments (ps): the store's address goes by environment, and is printed redacted."""
-    store = "postgresql://ada:hunter2@db/mlflow"
-    for flags in ([], ["--json"]):
-        done = evenfold(made[0].parent, "ui", "--dry", *flags, EVENFOLD_HOME=str(made[0]), MLFLOW_TRACKING_URI=store)
-        assert done.returncode == 0, done.stderr
-        assert "hunter2" not in done.stdout + done.stderr

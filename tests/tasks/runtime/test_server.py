@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import signal
 import sqlite3
 import ssl
 import subprocess
@@ -24,7 +23,7 @@ from evenfold.tasks.runtime.server import Used, keep_server, kept_server, one_au
 from prefect import Flow, Task, get_client
 from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
 from prefect.states import Cancelled, Running
-from servers import ROOT, answers, environment, free_port, wait_until
+from servers import ROOT, answers, environment, wait_until
 
 CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
 FLOWS = """
@@ -155,29 +154,6 @@ def test_a_connection_that_is_open_is_a_use() -> None:
     assert USED.idle_seconds() > 0.0
     asyncio.run(USED({"type": "websocket"}, None, None))
     assert 0.0 < USED.idle_seconds() < 60.0
-
-
-@pytest.mark.soak
-def test_the_pages_of_ui_know_their_server(home: Home, tmp_path: Path) -> None:
-    """What is printed answers by then, Prefect's page is told where its server is, and nothing else is said."""
-    port = free_port()
-    process = subprocess.Popen(
-        [*CLI, "ui", "--port", str(port)], env=environment_of(home), cwd=ROOT, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    said = [process.stdout.readline() for _ in range(5)]
-    assert said[2:] == [
-        f"MLflow  http://127.0.0.1:{port}\n", f"Prefect http://127.0.0.1:{port + 1}\n", "Ctrl-C ends them\n"
-    ]  # fmt: skip
-    with urllib.request.urlopen(f"http://127.0.0.1:{port + 1}/ui-settings", timeout=10) as answer:
-        assert json.load(answer)["api_url"] == f"http://127.0.0.1:{port + 1}/api"
-    wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), "MLflow's answer", 60)
-    os.killpg(process.pid, signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err.count("\n")) == (143, "", 1)
-    wait_until(lambda: not answers(f"http://127.0.0.1:{port + 1}/api/health"), "the end of Prefect's page", 30)
-    wait_until(lambda: not answers(f"http://127.0.0.1:{port}/health"), "the end of MLflow's page", 30)
 
 
 def test_a_list_of_authorities_need_not_be_utf_8_nor_be_there(
