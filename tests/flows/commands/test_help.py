@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 GROUP: Any = typer.main.get_command(app)
 NAMES = GROUP.list_commands(None)
 CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
-ASKED = "demo split evaluate retrain extend audit verify diff export join compare tune folds strategies show doctor ui"
+ASKED = "demo split evaluate retrain extend audit verify diff export join compare tune folds strategies show doctor"
 
 
 def evenfold(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""show prints a manifest from a folder or from its record; ui says what it would start."""
+"""show prints a manifest from a folder or from its record."""
 
 from __future__ import annotations
 
