@@ -69,9 +69,10 @@ class _Strategy(TypedDict):
 
 
 class Algorithm(_Strategy, total=False):
-    """The strategy's name and version, those of locking groups and of growing where done; a header adds if portable."""
+    """The strategy's name and version, those of other rules where they decided; a header adds if portable."""
 
     locking: int
+    classes: int
     growing: int
     portable: bool
 

@@ -26,7 +26,7 @@ from evenfold.splitters.catalogue import strategy_code
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
-from evenfold.splitters.targets import is_number
+from evenfold.splitters.targets import CLASSES_VERSION, MOST_CLASSES_OF_NUMBERS, is_number
 from numpy.typing import NDArray
 
 from .fields import Columns
@@ -105,8 +105,14 @@ class Plan:
             self.algorithm["version"] = f"{self.splitter.version}{code}"
         if self.spec.holdout and self.splitter.needs.groups and self.splitter.needs.y != "ignored":
             self.algorithm["locking"] = LOCKING_VERSION  # whole groups are locked by a rule that has changed
+        shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
+        if len(shared) == 1 and types[shared[0]] == "float" and not self._is_numeric(shared[0]):
+            self.algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
         self.fingerprint = content
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
+
+    def _is_numeric(self, name: str) -> bool:
+        return is_numeric_target(self.table.column(name))
 
     def rows(self) -> Rows:
         """Return the rows as the strategy may see them."""
@@ -311,7 +317,13 @@ def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
     """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.targets``."""
     kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
-    return is_number(kind, lambda: len(column.unique()))
+    return is_number(kind, lambda: _distinct(column))
+
+
+def _distinct(column: pa.ChunkedArray) -> pa.Array:
+    """Return the different values; of the first rows alone where these show that there are many."""
+    head = column.slice(0, 1_000).drop_null().unique()
+    return head if len(head) > MOST_CLASSES_OF_NUMBERS else column.drop_null().unique()
 
 
 def balanced_columns(table: pa.Table, columns: Columns, numeric: bool | None = None) -> NDArray[Any] | None:

@@ -17,6 +17,7 @@ from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strateg
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.documents import read_document, require_bounded
+from evenfold.splitters.encoding import plain_numbers
 from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -84,7 +85,7 @@ class SplitSpec(Strict):
     @classmethod
     def _can_be_walked_through(cls, given: Any) -> Any:
         require_bounded(given)
-        return given
+        return plain_numbers(dict(given) if isinstance(given, Mapping) else given)
 
     @field_validator("holdout", mode="before")
     @classmethod

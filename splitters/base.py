@@ -12,7 +12,7 @@ from evenfold.splitters.kernels.random import DRAWS, LABELS, IntArray, Stream
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .encoding import check_count as check_count, is_real as is_real, is_whole as is_whole
+from .encoding import check_count as check_count, is_real as is_real, is_whole as is_whole, plain_numbers
 from .errors import SplitError
 from .rows import Needs, Rows
 
@@ -64,6 +64,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     by_group_table: bool = False
     by_position: bool = False
     in_memory_because: str = "its code sees all rows at once"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Every parameter passes here: none is a number of NumPy's, which no arithmetic below nor JSON takes for one.
+        super().__setattr__(name, plain_numbers(value))
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
         """Return the (train, test) pairs, each two int64 arrays of row positions.

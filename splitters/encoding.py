@@ -162,6 +162,22 @@ def _by_appearance(codes: IntArray, first: IntArray, levels: NDArray[Any]) -> tu
     return rank[codes.reshape(-1)], levels[in_order].tolist()
 
 
+def plain_numbers(value: Any) -> Any:
+    """Return NumPy's numbers as Python's, alone or inside mappings, lists and tuples; anything else as it is.
+
+    Of single precision the number that was written: 0.2, not 0.20000000298. What holds none stays the same object.
+    """
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return float(str(value)) if value.dtype.kind == "f" else value.item()
+    if type(value) not in (dict, list, tuple):
+        return value
+    inside = value.values() if isinstance(value, dict) else value
+    plain = [plain_numbers(each) for each in inside]
+    if all(new is old for new, old in zip(plain, inside, strict=True)):
+        return value
+    return dict(zip(value, plain, strict=True)) if isinstance(value, dict) else type(value)(plain)
+
+
 def is_whole(value: Any) -> bool:
     """Return whether ``value`` is an integer of Python or NumPy, and no boolean."""
     return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))

@@ -303,7 +303,7 @@ def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
         columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
         return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
     values = as_array(table, "y")
-    numeric = is_number(values.dtype.kind, lambda: np.unique(values).size)
+    numeric = is_number(values.dtype.kind, lambda: np.unique(values))
     return (_numbers(values, asked_by), ()) if numeric else encode(values, "y")
 
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-MOST_CLASSES_OF_INTEGERS = 20
+import numpy as np
+
+MOST_CLASSES_OF_NUMBERS = 20
+CLASSES_VERSION = 2  # of this rule: by the first one every floating number was a number
 
 
-def is_number(dtype_kind: str, n_values: Callable[[], int]) -> bool:
+def is_number(dtype_kind: str, distinct: Callable[[], Any]) -> bool:
     """Return whether a target is numbers rather than classes: the one rule of splits, reports and models.
 
-    ``dtype_kind`` is NumPy's letter for the column's type. Floating numbers are numbers, whole ones among them;
-    integers are numbers from 21 different values on (``n_values``, counted for integers only); text, booleans,
-    categories and whatever else are classes.
+    ``dtype_kind`` is NumPy's letter for the column's type, ``distinct`` returns its different values, or more than 20
+    of them; nothing missing. Numbers are numbers where one has a fraction, or where there are more than 20 different
+    ones, whether they are kept as integers or as floats; text, booleans, categories and whatever else are classes.
     """
-    return dtype_kind == "f" or (dtype_kind in ("i", "u") and n_values() > MOST_CLASSES_OF_INTEGERS)
+    if dtype_kind not in ("i", "u", "f"):
+        return False
+    values = distinct()
+    if len(values) > MOST_CLASSES_OF_NUMBERS or dtype_kind != "f":
+        return len(values) > MOST_CLASSES_OF_NUMBERS
+    numbers = np.asarray(values, dtype=np.float64)
+    return not np.all(np.isfinite(numbers) & (numbers == np.floor(numbers)))

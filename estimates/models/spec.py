@@ -65,9 +65,9 @@ def default_for(task: Task, n_classes: int = 0) -> Default:
 def infer_task(target: pd.Series) -> Task:
     """Return what the table says of a target column; raises ModelError for a column that is no target (dates)."""
     kind = getattr(target.dtype, "kind", "O")
-    if is_number(kind, target.nunique):
+    if is_number(kind, lambda: target.dropna().unique()):
         return "regression"
-    if kind in "iubOUST":
+    if kind in "iufbOUST":
         return "classification"
     raise ModelError(
         f"target {target.name!r} holds {target.dtype}, neither numbers nor classes; choose another target."

@@ -97,6 +97,9 @@ class StreamedPlan(Plan):
 
     room: ExitStack  # closes where the rows are spilled
 
+    def _is_numeric(self, name: str) -> bool:
+        return is_numeric(self.ordered.scan([name]), name, self.ordered.schema.field(name).type)
+
     @property
     def cleared(self) -> bool:
         """Whether the rows in key order are gone: then only the identities are known, and nothing can be written."""

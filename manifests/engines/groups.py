@@ -15,7 +15,7 @@ from evenfold.splitters.encoding import encode
 from evenfold.splitters.packing.cost import require_table, side_by_side
 from evenfold.splitters.packing.quantiles import QUANTILE_BINS, Span, begins
 from evenfold.splitters.rows import GroupRows
-from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS, is_number
+from evenfold.splitters.targets import MOST_CLASSES_OF_NUMBERS, is_number
 from numpy.typing import NDArray
 
 from .engine import Engine
@@ -148,7 +148,7 @@ def distinct_values(tables: Iterator[pa.Table], name: str, most: int | None = No
 def is_numeric(tables: Iterator[pa.Table], name: str, arrow: pa.DataType) -> bool:
     """Return whether a column is a number to predict, as ``is_numeric_target`` does of one in memory."""
     kind = "f" if pa.types.is_floating(arrow) else "i" if pa.types.is_integer(arrow) else "O"
-    return is_number(kind, lambda: len(distinct_values(tables, name, MOST_CLASSES_OF_INTEGERS)))
+    return is_number(kind, lambda: distinct_values(tables, name, MOST_CLASSES_OF_NUMBERS + 1).drop_null())
 
 
 @dataclass(frozen=True)

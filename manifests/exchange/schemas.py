@@ -22,6 +22,7 @@ class Algorithm(Strict):
     name: str
     version: int | str
     locking: int | None = Field(default=None, description="Version of what locked whole groups before the strategy.")
+    classes: int | None = Field(default=None, description="Version of what took whole floats for classes.")
     growing: int | None = Field(default=None, description="Version of what placed the rows that joined later.")
     portable: bool = Field(description="Whether every machine and every library version decides the same.")
 

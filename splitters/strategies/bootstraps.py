@@ -85,6 +85,7 @@ class StratifiedBootstrap(Bootstrap):
         """Return the rows in order of their classes."""
         assert rows.y is not None
         sizes = rows.class_counts()
+        sizes = sizes[sizes > 0]  # a locked part may hold all rows of a class
         return Classes(stable_order(rows.y), np.cumsum(sizes) - sizes, sizes)
 
     def counts(self, rows: Classes, stream: Stream) -> IntArray:

@@ -121,7 +121,11 @@ class PredefinedPairs(PairSplitter):
         return len(self.given_pairs)
 
     def _check(self, rows: Rows) -> None:
-        if not len(self.given_pairs) or any(len(pair) != 2 for pair in self.given_pairs):
+        try:
+            fit = len(self.given_pairs) > 0 and all(len(pair) == 2 for pair in self.given_pairs)
+        except TypeError:
+            fit = False
+        if not fit:
             raise SplitError("given_pairs holds no pairs of (train, test) positions; pass at least one.")
         for i, (train, test) in enumerate(self.pairs(rows)):
             if not (train.size and test.size):

@@ -83,7 +83,7 @@ class GroupPacker(LabelSplitter):
 
 def check_effort(effort: Any) -> None:
     """Raise SplitError unless ``effort`` is a number of rounds or "max"."""
-    if effort != "max":
+    if not (isinstance(effort, str) and effort == "max"):
         check_count("effort", effort, least=1)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from cases import CASES
+from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import (
     BalancedGroupKFold,
+    BalancedKFold,
     Bootstrap,
     Crossed,
     ForwardChaining,
@@ -24,7 +28,9 @@ from evenfold.splitters import (
     Needs,
     PoissonBootstrap,
     Predefined,
+    PredefinedPairs,
     Repeated,
+    SplitError,
     Splitter,
     StratifiedKFold,
     all_strategies,
@@ -154,3 +160,35 @@ def test_what_a_strategy_does_not_read_is_no_request_and_a_request_of_the_users_
             cross_val_score(DummyClassifier(), X, Y, cv=KFold(3), params=GROUPS)
         named = BalancedGroupKFold(3).set_split_request(groups="patient")
         assert cross_val_score(DummyClassifier(), X, Y, cv=named, params={"patient": GROUPS["groups"]}).size == 3
+
+
+NUMPY: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("StratifiedKFold", {"n_splits": np.int64(4)}, {"n_splits": 4}),
+    ("BalancedGroupKFold", {"n_splits": np.uint8(4), "effort": np.uint8(20)}, {"n_splits": 4, "effort": 20}),
+    ("StratifiedShuffleSplit", {"test_size": np.float32(0.2)}, {"test_size": 0.2}),
+    ("FractionalStratifiedSplit", {"parts": {"train": np.int64(89), "t": np.int64(11)}},
+     {"parts": {"train": 89, "t": 11}}),
+    ("Repeated", {"strategy": {"strategy": "KFold", "params": {"n_splits": np.int8(3)}}, "n_repeats": np.int64(2)},
+     {"strategy": {"strategy": "KFold", "params": {"n_splits": 3}}, "n_repeats": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("strategy", "given", "plain"), NUMPY, ids=[case[0] for case in NUMPY])
+def test_numbers_of_numpy_are_numbers(
+    strategy: str, given: dict[str, Any], plain: dict[str, Any], tmp_path: Path
+) -> None:
+    """A range or a column gives them: the strategy is the same, and so is the manifest, which can be written."""
+    splitter = all_strategies()[strategy](**given)
+    assert repr(clone(splitter)) == repr(all_strategies()[strategy](**plain))
+    rows = pd.DataFrame({"k": range(100), "g": np.arange(100) // 4, "y": np.arange(100) % 3})
+    columns = {"key": "k", "group": "g"} if splitter.needs.groups else {"key": "k"}
+    asked = {"columns": columns | {"target": "y"}, "strategy": strategy, "params": given, "seed": np.int64(3)}
+    manifest = decide(asked | {"holdout": np.float32(0.1)}, rows)
+    assert manifest.plan_id == decide(asked | {"params": plain, "seed": 3, "holdout": 0.1}, rows).plan_id
+    write_manifest(manifest, tmp_path / "split")
+
+
+@pytest.mark.parametrize("splitter", [PredefinedPairs(5), PredefinedPairs([1, 2]), BalancedKFold(effort=np.arange(2))])
+def test_a_parameter_of_another_kind_is_answered_in_a_sentence(splitter: Splitter) -> None:
+    with pytest.raises(SplitError, match=r"given_pairs|effort"):
+        list(splitter.split(np.zeros(30)))

@@ -5,7 +5,9 @@ from math import exp, factorial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from evenfold.manifests import decide
 from evenfold.splitters import Bootstrap, GroupBootstrap, PoissonBootstrap, SplitError, StratifiedBootstrap, Stream
 from evenfold.splitters.strategies.bootstraps import QUANTILES
 
@@ -168,3 +170,12 @@ def test_rows_that_cannot_be_resampled_are_refused(splitter: Bootstrap, given: d
     """Never an endless loop, never an empty side."""
     with pytest.raises(SplitError, match=message):
         splitter.split(**given)
+
+
+@pytest.mark.parametrize("strategy", ["StratifiedBootstrap", "StratifiedShuffleSplit"])
+def test_a_class_that_the_holdout_takes_whole_is_drawn_no_more(strategy: str) -> None:
+    rows = pd.DataFrame({"k": range(31), "y": ["rare", *["common"] * 30]})
+    asked = {"columns": {"key": "k", "target": "y"}, "strategy": strategy}
+    for seed in range(6):
+        manifest = decide(asked | {"holdout": {"fraction": 0.5, "seed": seed}}, rows)
+        assert all(len({*train} | {*test}) <= manifest.membership.eligible.size for train, test in manifest.pairs())
