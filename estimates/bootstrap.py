@@ -204,8 +204,8 @@ def bootstrap_aggregate(
 
     ``apparent`` and ``predictions``: of one extra fit on all rows, ``fit_and_score`` with all rows on both sides.
     Without predictions and problem there is no no-information rate, and so no .632+.
-    With ``DrawScores`` the leave-one-out error is the mean over rows where the metric is one; otherwise, and from
-    ``FoldScore``s, the mean over draws stands for it. Where draws were scored on their own training rows, the
+    Out-of-bag is the leave-one-out error, ``err1``: of ``DrawScores`` the mean over rows where the metric is one;
+    otherwise, and from ``FoldScore``s, the mean over draws stands for it (always among the ingredients, as ``oob``). Where draws were scored on their own training rows, the
     textbook's variant is added as ``.632 per resample``. ``drawn``: how often each row was drawn, for
     intervals of metrics that are means over rows. ``baseline``: of ``baseline_of_draws``; a constant hardly learns its
     rows by heart, so its out-of-bag score stands beside all of them.
@@ -243,7 +243,8 @@ def _of_metric(
     lacking = [f"{fact}." for fact in draws.lacking(metric)]
     notes = (spread, *lacking, *draws.warned, *(note for note in made.notes if "read .632+" not in note))
     estimated = partial(Estimate, metric, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size))
-    values = {"out-of-bag": (made.oob, notes), ".632": (made.e632, (spread, *lacking, *made.notes))}
+    # err1, of which .632 is made, and not the mean over draws: what is printed adds up.
+    values = {"out-of-bag": (made.err1, notes), ".632": (made.e632, (spread, *lacking, *made.notes))}
     if not np.isnan(made.gamma):
         values[".632+"] = (made.e632plus, notes)
     names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")

@@ -18,6 +18,7 @@ from .balance import (
     missing_classes,
     size_deviation,
     target_deviation,
+    untested_groups,
 )
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
 from .findings import Audit, Check, Found, NotAsked, Outcome, gates_with, reasons_of
@@ -53,7 +54,7 @@ COUNTED_CHECKS: tuple[Callable[[Any], Outcome], ...] = (
 ROW_CHECKS: tuple[Callable[[Joined], Outcome], ...] = (
     *(rows_without_fold, absent_rows, repeated_keys),
     *(deleted_rows, quarantined_rows, waiting_rows, crossing_rows),
-    *(similar_keys, fractional_keys, time_overlap, attribute_deviation, constant_target),
+    *(similar_keys, fractional_keys, time_overlap, attribute_deviation, constant_target, untested_groups),
     *COUNTED_CHECKS,
 )
 SAMPLE_CHECKS: tuple[Callable[[Sample], Outcome], ...] = (

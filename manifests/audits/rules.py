@@ -242,5 +242,12 @@ RULES = (
         "Then nothing is shared out evenly, and there is nothing that a model could learn.",
         "A filter upstream kept only the loans that were paid back.", "Name another column as target.",
     ),
+    Rule(
+        "EF508", "untested_groups", 0, False,
+        "groups that no draw tests, where chance would leave out fewer",
+        "A mean over draws is then of the other groups, however many draws there are.",
+        "With `beta: 100` 12 of 20 years are in no test set: every draw takes the same few that fit best.",
+        "A smaller `beta`, or BalancedGroupKFold, which tests every group once.",
+    ),
 )  # fmt: skip
 CODES = {rule.check: rule.code for rule in RULES}

@@ -35,12 +35,14 @@ class TargetGap:
     """How far the target of folds and parts is from that of all rows (0 to 1), beside random ones of their sizes.
 
     ``worst`` is of the set that is furthest off for its size, ``random`` what sets of that size stay within in 95 % of
-    random splits; ``largest`` is of any set, and may be that of a small one that is no further off than random ones.
+    random splits; ``largest`` is of any set, and may be that of a small one that is no further off than random ones of
+    its own size, which stay within ``largest_random``.
     """
 
     worst: float
     random: float
     largest: float
+    largest_random: float
 
     @property
     def within(self) -> bool:
@@ -49,9 +51,9 @@ class TargetGap:
 
     @property
     def bound(self) -> str:
-        """The random gap in words, and whose it is where that is not the largest."""
-        which = "" if self.worst == self.largest else f" for the set that is {points(self.worst)} off"
-        return f"{points(self.random)}{which}"
+        """In words what random sets stay within that are as large as the one of the largest gap; then of the worst."""
+        worst = f", and {points(self.random)} for the set that is {points(self.worst)} off"
+        return points(self.largest_random) + ("" if self.worst == self.largest else worst)
 
 
 def target_gap(balance: BalanceReport, of: Sequence[RowsBalance] | None = None) -> TargetGap | None:
@@ -70,4 +72,4 @@ def target_gap(balance: BalanceReport, of: Sequence[RowsBalance] | None = None) 
     if not gaps:
         return None
     worst, random = max(gaps, key=lambda gap: (gap[0] / max(gap[1], 1e-12), gap[0]))
-    return TargetGap(worst, random, max(gap for gap, _ in gaps))
+    return TargetGap(worst, random, *max(gaps))

@@ -69,8 +69,8 @@ def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
     accuracy = {each.method: each for each in made if each.metric == "accuracy"}
     assert accuracy[".632+"].value == pytest.approx(1 - pure.e632plus, abs=1e-12)
     assert accuracy[".632"].value == pytest.approx(1 - pure.e632, abs=1e-12)
-    assert accuracy["out-of-bag"].value == pytest.approx(1 - pure.oob, abs=1e-12)
-    assert accuracy[".632+"].ingredients["err1"] == pytest.approx(1 - pure.err1, abs=1e-12)
+    assert accuracy["out-of-bag"].value == pytest.approx(1 - pure.err1, abs=1e-12)
+    assert accuracy["out-of-bag"].ingredients["oob"] == pytest.approx(1 - pure.oob, abs=1e-12)
     assert accuracy[".632+"].ingredients["weight"] == pytest.approx(pure.weight, abs=1e-12)
     auc = {each.method: each for each in made if each.metric == "roc_auc"}
     assert auc[".632+"].ingredients["gamma"] == 0.5
@@ -164,6 +164,8 @@ def test_regression_has_all_three_estimates_and_no_row_loss_for_r2() -> None:
     assert [each.method for each in made] == ["out-of-bag", ".632", ".632+"] * 3
     for each in made:
         assert each.ingredients["gamma"] < each.value < each.ingredients["err"]
+    for out, mixed, _ in zip(made[::3], made[1::3], made[2::3], strict=True):  # what is printed adds up
+        assert mixed.value == pytest.approx(0.368 * out.apparent + 0.632 * out.value)
 
 
 def test_random_splits_have_the_corrected_t_unless_all_score_alike() -> None:

@@ -242,7 +242,7 @@ def test_bootstrap_scores_are_those_of_scikit_learn(shared_home: Home) -> None:
         assert outcome.apparent is not None
         assert outcome.apparent.apparent[metric] == pytest.approx(get_scorer(metric)(fitted, X, y), abs=1e-12)
         (oob,) = (e for e in outcome.estimates if (e.metric, e.method) == (metric, "out-of-bag"))
-        assert oob.value == pytest.approx(theirs[f"test_{metric}"].mean(), abs=1e-12)
+        assert oob.ingredients["oob"] == pytest.approx(theirs[f"test_{metric}"].mean(), abs=1e-12)
 
 
 def test_the_assembled_estimator_reproduces_the_flow(shared_home: Home, data: Path) -> None:

@@ -137,3 +137,18 @@ def test_an_infinite_key_has_no_fraction() -> None:
     frame = pd.DataFrame({"id": np.append(np.arange(99.0), np.inf), "x": np.arange(100) % 7})
     manifest = decide({"strategy": "KFold", "columns": {"key": "id"}}, frame)
     assert asked(manifest, frame, "fractional_keys").passed == {"fractional_keys": ""}
+
+
+@pytest.mark.parametrize(("beta", "draws", "never"), [(100, 200, 9), (1, 200, 0), (1, 2, 0)])
+def test_groups_that_no_draw_tests_are_counted(beta: int, draws: int, never: int) -> None:
+    """Where the strategy never picks them; two draws of any strategy leave out most, and that is chance."""
+    rng = np.random.default_rng(0)
+    g = np.repeat(np.arange(20), rng.integers(5, 60, 20))
+    rows = pd.DataFrame({"k": range(g.size), "g": g, "y": rng.integers(0, 2, g.size)})
+    asked_of = {"strategy": "GroupStratifiedShuffleSplit", "params": {"n_splits": draws, "beta": beta}}
+    manifest = decide({"columns": {"key": "k", "target": "y", "group": "g"}, **asked_of}, rows)
+    tested = {group for _, test in manifest.pairs() for group in g[test]}
+    assert (len(tested) == 20 - never) or not never
+    messages = [found.message for found in asked(manifest, rows, "untested_groups").findings]
+    one = f"{never} of 20 groups of 'g' are tested in none of 200 draws: no score says anything of their rows."
+    assert messages == ([one] if never else [])
