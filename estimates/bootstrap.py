@@ -205,9 +205,10 @@ def bootstrap_aggregate(
     ``apparent`` and ``predictions``: of one extra fit on all rows, ``fit_and_score`` with all rows on both sides.
     Without predictions and problem there is no no-information rate, and so no .632+.
     Out-of-bag is the leave-one-out error, ``err1``: of ``DrawScores`` the mean over rows where the metric is one;
-    otherwise, and from ``FoldScore``s, the mean over draws stands for it (always among the ingredients, as ``oob``). Where draws were scored on their own training rows, the
-    textbook's variant is added as ``.632 per resample``. ``drawn``: how often each row was drawn, for
-    intervals of metrics that are means over rows. ``baseline``: of ``baseline_of_draws``; a constant hardly learns its
+    otherwise, and from ``FoldScore``s, the mean over draws stands for it (among the ingredients always, as ``oob``).
+    Where draws were scored on their own training rows, the textbook's variant is added as ``.632 per resample``.
+    ``drawn``: how often each row was drawn, for intervals of metrics that are means over rows.
+    ``baseline``: of ``baseline_of_draws``; a constant hardly learns its
     rows by heart, so its out-of-bag score stands beside all of them.
     Raises EvaluationError where more than half of the draws have no score.
     """
