@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from evenfold.manifests.tables.addresses import Addressed, is_address, opened, streamed
 from evenfold.manifests.tables.canonical import INDEX, one_schema, require_columns
-from evenfold.manifests.tables.csv_files import about_rows, csv_batches
+from evenfold.manifests.tables.csv_files import about_rows, csv_batches, texts_of_long
 from evenfold.manifests.tables.read import blocks_of, data_files, is_parquet, parquet_data, read_table, readable
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
@@ -111,7 +112,10 @@ def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
             ) from None
 
     try:
-        schema = one_schema(files, [next(csv_batches(file, types)).schema for file in files])
+        heads = [pa.Table.from_batches(islice(csv_batches(file, types), 2)) for file in files]
+        long = [field for file, head in zip(files, heads, strict=True) for field in texts_of_long(file, types, head, 2)]
+        heads = [next(csv_batches(file, types, schema=long)) for file in files] if long else heads
+        schema = one_schema(files, [head.schema for head in heads])
         return Source(schema, batches, None, native, about_rows(files))
     except (pa.ArrowException, UnicodeDecodeError):
         table = read_table(native, types=types)  # which says what is wrong

@@ -28,6 +28,7 @@ QUOTED = re.compile(OPENED + '"')
 CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
 QUOTE = '"'
 RAGGED = re.compile(r"Expected (\d+) columns, got (\d+): ?(.*)", re.DOTALL)  # what Arrow says of a row
+WHOLE = r"^[+-]?\d+$"
 LINE_BREAK = re.compile(r"[\r\n]")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 FIELD = re.compile(rb'(?:"(?:[^"]|"")*"|[^",\n]*)[,\n]')  # of what we write
@@ -191,13 +192,30 @@ def as_written(file: Path, names: Sequence[str]) -> pa.Table | None:
     return table if same else None
 
 
-def read_csv(file: Path, types: Mapping[str, str]) -> pa.Table:
-    """Return a CSV file as a table; ``types`` says how text is to be understood.
+def texts_of_long(
+    file: Path, types: Mapping[str, str], read: pa.Table | pa.RecordBatch, most: int | None = None
+) -> list[pa.Field]:
+    """Return as texts the columns that were read as floats because whole numbers in them are beyond 64 bits.
+
+    A float has 16 digits: accounts that differ in a later one would be one. ``most``: how many batches are looked at.
+    """
+    names = [
+        name for name, column in zip(read.schema.names, read.columns, strict=True)
+        if pa.types.is_floating(column.type) and name not in types and read.schema.names.count(name) == 1
+        and pc.any(pc.greater_equal(pc.abs(column), 2.0**63)).as_py()
+    ]  # fmt: skip
+    fields = [pa.field(name, pa.string()) for name in names]
+    texts = pa.Table.from_batches(islice(csv_batches(file, {}, names, fields), most)) if names else pa.table({})
+    return [field for field in fields if pc.all(pc.match_substring_regex(texts[field.name], WHOLE)).as_py()]
+
+
+def read_csv(file: Path, types: Mapping[str, str], schema: Iterable[pa.Field] = ()) -> pa.Table:
+    """Return a CSV file as a table; ``types`` says how text is to be understood, ``schema`` of what type columns are.
 
     An empty field is missing, and so are NA, NULL, nan and the like, but for columns that are declared text.
     Raises SplitError where it is not UTF-8.
     """
-    parse, convert = _options(file, types)
+    parse, convert = _options(file, types, schema)
     try:
         with _lines_of(file) as stream:
             table = _texts_missing(pa.csv.read_csv(stream, parse_options=parse, convert_options=convert), types)

@@ -23,7 +23,7 @@ from narwhals.exceptions import NarwhalsError
 
 from .addresses import files_here, is_address, is_aside, opened
 from .canonical import INDEX, one_schema, require_columns
-from .csv_files import csv_bytes, csv_names, read_csv
+from .csv_files import csv_bytes, csv_names, read_csv, texts_of_long
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
@@ -151,6 +151,8 @@ def parquet_data(files: list[Path]) -> pa.dataset.Dataset:
 
 def _read_csv(files: list[Path], columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
     tables = [read_csv(file, types) for file in files]
+    long = [field for file, table in zip(files, tables, strict=True) for field in texts_of_long(file, types, table)]
+    tables = [read_csv(file, types, long) for file in files] if long else tables
     schema = one_schema(files, [table.schema for table in tables])
     names = _selected(schema.names, columns)
     return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")

@@ -335,3 +335,30 @@ def test_a_csv_of_ours_is_told_by_every_byte_and_is_no_sylk_file(tmp_path: Path)
     assert as_written(path, table.column_names).to_pydict() == table.to_pydict()
     path.write_bytes(content + b"\n")
     assert as_written(path, table.column_names) is None
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("role", ["key", "group"])
+def test_whole_numbers_beyond_64_bits_lose_no_digit(role: str, engine: Any, tmp_path: Path) -> None:
+    """One of them makes the column text, of every file that is read with it: a float would make neighbours one."""
+    names = [9007199254740993 + i for i in range(40)] + [18446744073709551999]
+    names = names if role == "key" else [name for name in names for _ in range(2)]
+    lines = [f"{i},{name},{'NA' if i == 3 else i / 2}" for i, name in enumerate(names)]
+    for number, part in enumerate((lines[:20], lines[20:])):
+        written(tmp_path, f"{number}.csv", "\n".join(["row,id,x", *part, ""]))
+    spec = {"columns": {"key": "row", role: "id"}, "strategy": "KFold" if role == "key" else "BalancedGroupKFold"}
+    to = None if engine == "memory" else tmp_path / "split"
+    manifest = decide(spec, str(tmp_path / "*.csv"), engine=engine, to=to)
+    assert manifest.types["id"] == "text"
+    table = read_table(tmp_path / "1.csv")
+    assert table.column("id").to_pylist()[-1] == "18446744073709551999"
+    assert pa.types.is_floating(table.column("x").type)
+    in_memory = decide(spec, str(tmp_path / "*.csv"))
+    assert manifest.plan_id == in_memory.plan_id
+    assert role == "key" or in_memory.group_table.num_rows == 41
+
+
+@pytest.mark.parametrize("last", ["1e300", "18446744073709551999.5"])
+def test_a_large_number_among_fractions_is_a_number(last: str, tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, "rows.csv", f"id,x\n1,2.5\n2,{last}\n"))
+    assert pa.types.is_floating(table.column("x").type)
