@@ -73,15 +73,15 @@ def test_integers_and_booleans_of_few_values_are_classes(values: list[Any]) -> N
 
 
 def test_distributions_by_hand() -> None:
-    """Of 0, 1, 2, 10 fold 0 holds 0 and 1, fold 1 holds 2 and 10."""
-    manifest, frame = of_folds([0, 0, 1, 1], target=[0.0, 1.0, 2.0, 10.0])
+    """Of 0.5, 1.5, 2.5, 10.5 fold 0 holds the first two."""
+    manifest, frame = of_folds([0, 0, 1, 1], target=[0.5, 1.5, 2.5, 10.5])
     report = measure(manifest, frame)
     low, high = report.folds
     sd = np.std([0.0, 1.0, 2.0, 10.0])
-    assert (low.mean, high.mean) == (0.5, 6.0)
+    assert (low.mean, high.mean) == (1.0, 6.5)
     assert (low.sd, high.sd) == (pytest.approx(math.sqrt(0.5)), pytest.approx(math.sqrt(32)))
     assert (low.ks, high.ks) == (0.5, 0.5)
-    # Below 1: a half against a quarter, for 1 unit; below 2: all against a half, 1; below 10: all against 3/4, 8.
+    # Below 1.5: a half against a quarter, for 1 unit; below 2.5: all against a half, 1; below 10.5: against 3/4, 8.
     assert low.wasserstein == pytest.approx(0.25 * 1 + 0.5 * 1 + 0.25 * 8)
     assert high.wasserstein == pytest.approx(0.25 * 1 + 0.5 * 1 + 0.25 * 8)
     assert [report.worst[name] for name in ("size", "ks")] == [0.0, 0.5]
@@ -166,8 +166,8 @@ def test_a_target_of_one_value_has_no_distance() -> None:
 
 def test_a_large_offset_hides_nothing() -> None:
     """A target far from zero has the distances of one that is near."""
-    near = of_folds([0, 0, 1, 1], target=[0.0, 1.0, 2.0, 10.0])
-    far = of_folds([0, 0, 1, 1], target=[x + 1e9 for x in (0.0, 1.0, 2.0, 10.0)])
+    near = of_folds([0, 0, 1, 1], target=[0.5, 1.5, 2.5, 10.5])
+    far = of_folds([0, 0, 1, 1], target=[x + 1e9 for x in (0.5, 1.5, 2.5, 10.5)])
     worst, shifted = measure(*near).worst, measure(*far).worst
     for name in ("size", "ks", "wasserstein", "mean_in_sd"):
         assert shifted[name] == pytest.approx(worst[name], rel=1e-6)
