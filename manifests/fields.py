@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from evenfold.manifests.strict import Strict
-from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 
 def _number(value: Any) -> Any:
@@ -159,17 +160,34 @@ class LockedPart(Strict):
 
 
 Encoded = Literal["key", "group", "stratify"]
+SECRET = "EVENFOLD_KEY_SECRET"
+FOR_KEYS = re.compile(rf"{SECRET}(_[A-Z0-9_]+)?")
 
 
 class KeyEncoding(Strict):
-    """Names of rows that may leave the building: HMAC-SHA256 under a secret that an environment variable holds."""
+    """Names of rows that may leave the building: HMAC-SHA256 under a secret that an environment variable holds.
+
+    No other variable is read: who may write a specification could try others' passwords against what is published.
+    """
 
     method: Literal["hmac"] = "hmac"
-    secret: str = Field(default="EVENFOLD_KEY_SECRET", description="Name of the environment variable.")
+    secret: str = Field(default=SECRET, description=f"The environment variable: {SECRET}, or {SECRET}_<NAME>.")
     bits: Literal[64, 128] = Field(default=64, description="128 above about 500 million rows.")
     encode: tuple[Encoded, ...] = Field(
         default=("key", "group"), description="Columns of which roles; stratify too, where its values name somebody."
     )
+
+    @property
+    def variable(self) -> str:
+        """The variable that is read; the default one for a manifest of before that names another kind."""
+        return self.secret if FOR_KEYS.fullmatch(self.secret) else SECRET
+
+    @field_validator("secret")
+    @classmethod
+    def _is_for_keys(cls, value: str, info: ValidationInfo) -> str:
+        if not FOR_KEYS.fullmatch(value) and not info.context:
+            raise ValueError(f"{value!r} may hold a secret of something else; write {SECRET} or {SECRET}_<NAME>")
+        return value
 
 
 Holdout = Annotated[

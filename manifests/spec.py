@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from evenfold.manifests.tables.canonical import ColumnType, listed
+from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
@@ -192,7 +194,8 @@ class SplitSpec(Strict):
             decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
         if self.key_encoding:
             asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
-            decided["key_encoding"] = asked | {"check": secret_check(self)}
+            checks = (kind.partition(":")[2] for kind in types.values() if is_pseudonym(kind))
+            decided["key_encoding"] = asked | {"check": next(checks, None)}
         rules = ("group_mode", "label_horizon", "on_immature", "missing_target", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
 
@@ -200,21 +203,32 @@ class SplitSpec(Strict):
 def secret_of(spec: SplitSpec) -> bytes:
     """Return the secret that keys are encoded with; raises SplitError where its variable is not set."""
     assert spec.key_encoding is not None
-    value = os.environ.get(spec.key_encoding.secret)
+    value = os.environ.get(spec.key_encoding.variable)
     if not value:
         raise SplitError(
-            f"keys are encoded with the secret in {spec.key_encoding.secret}, and it is not set; set it and try again."
+            f"keys are encoded with the secret in {spec.key_encoding.variable}, and it is not set; set it and try "
+            "again."
         )
     return value.encode()
 
 
-def secret_check(spec: SplitSpec) -> str:
-    """Return what tells one secret from another and gives neither away."""
-    return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
+def secret_check(spec: SplitSpec, version: int = 2) -> str:
+    """Return what tells one secret from another, and is published: slow to guess by, and of no use for other names.
+
+    Version 1 was neither; manifests of before have it.
+    """
+    if version == 1:
+        return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
+    return f"2-{_slow(secret_of(spec), f'evenfold key check 2/{spec.name}'.encode())}"
 
 
-def read_spec(source: Any) -> SplitSpec:
-    """Return the specification in a YAML or JSON file, a mapping, or a specification itself.
+@lru_cache(maxsize=16)
+def _slow(secret: bytes, salt: bytes) -> str:
+    return hashlib.scrypt(secret, salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=16).hex()
+
+
+def read_spec(source: Any, stored: bool = False) -> SplitSpec:
+    """Return the specification in a YAML or JSON file, a mapping, or a specification itself; ``stored``: a manifest's.
 
     Raises SplitError that names each field which does not fit.
     """
@@ -224,7 +238,7 @@ def read_spec(source: Any) -> SplitSpec:
     if not isinstance(values, Mapping):
         raise SplitError(f"the specification holds no fields, but {shown(repr(values))}; write strategy: KFold, say.")
     try:
-        return SplitSpec.model_validate(values)
+        return SplitSpec.model_validate(values, context=stored)
     except ValidationError as error:
         raise SplitError(explain(error, "the specification")) from None
 

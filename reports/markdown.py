@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,11 @@ from evenfold.manifests import BalanceReport
 from .evaluations.words import headline, written
 from .page import Page, Verdict
 
+# Whatever begins a mark, a link, a reference, HTML or a block; and what hides letters or turns them round.
+MARKS = re.compile(
+    r"[\\`*~|]|(?<!\w)_|_(?!\w)|](?=[(\[:])|:(?=//)|(?<=www)\.|^[#>]|^[+-](?= |$)|<(?=[A-Za-z/!?])|&(?=[#A-Za-z])"
+)
+HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 MOST_FOLDS = 50
 MOST_NOTED_FOLDS, MOST_FINDINGS, MOST_CLASSES = 20, 8, 6
 
@@ -20,19 +26,20 @@ def page_note(page: Page, links: Mapping[str, str], *tables: str) -> str:
     """Return the top of a page as Markdown: verdict and lead, links by their text, figures, tables, and findings.
 
     What stands in a run's description, which MLflow folds after some lines: the page itself is a file of the run.
+    Whatever columns, classes and models are called stands there as text.
     """
     verdict = "" if page.verdict is Verdict.NONE else f"**{page.verdict.mark} {page.verdict.word}.** "
-    figures = table(["figure", "", ""], ([f"**{tile.value}**", tile.label, tile.note] for tile in page.tiles))
-    findings = [f"- {remark.severity}: {remark.message}" for remark in page.findings[:MOST_FINDINGS]]
+    figures = table(["figure", "", ""], ([tile.value, tile.label, tile.note] for tile in page.tiles))
+    findings = [f"- {remark.severity}: {plain(remark.message)}" for remark in page.findings[:MOST_FINDINGS]]
     if len(page.findings) > MOST_FINDINGS:
         findings.append(f"- and {len(page.findings) - MOST_FINDINGS} more")
-    parts = [f"{verdict}{page.lead}", linked(links), figures if page.tiles else "", *tables, "\n".join(findings)]
+    parts = [f"{verdict}{plain(page.lead)}", linked(links), figures if page.tiles else "", *tables, "\n".join(findings)]
     return "\n\n".join(part for part in parts if part)
 
 
 def linked(links: Mapping[str, str]) -> str:
     """Return a line of links; one without an address is plain text."""
-    return " · ".join(f"[{text}]({address})" if address else text for text, address in links.items())
+    return " · ".join(f"[{plain(text)}]({address})" if address else plain(text) for text, address in links.items())
 
 
 def split_report(split: Mapping[str, Any], report: BalanceReport) -> str:
@@ -102,10 +109,12 @@ def estimate_rows(estimates: Iterable[Estimate]) -> list[dict[str, str]]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a Markdown table; a bar in a cell stays a bar, and a line break is a blank."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+    """Return a Markdown table; whatever a cell holds is text of one line."""
+    lines = [map(plain, head), ["---"] * len(head), *(map(plain, row) for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _cell(value: Any) -> str:
-    return " ".join(str(value).splitlines()).replace("|", "\\|")
+def plain(value: Any) -> str:
+    """Return what reads as ``value`` in Markdown: one line of text, and neither markup nor HTML."""
+    line = HIDDEN.sub("\ufffd", " ".join(str(value).splitlines()))
+    return MARKS.sub(lambda mark: {"<": "&lt;", "&": "&amp;"}.get(mark[0], f"\\{mark[0]}"), line)

@@ -85,7 +85,7 @@ class StoredManifest:
     @property
     def spec(self) -> SplitSpec:
         """What was asked."""
-        return self.asked or read_spec(self.header["spec"])
+        return self.asked or read_spec(self.header["spec"], stored=True)
 
     @property
     def name(self) -> str:

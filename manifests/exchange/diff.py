@@ -15,7 +15,7 @@ from evenfold.manifests.membership import MOST_MEASURED, Labels
 from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
-from evenfold.manifests.tables.keys import positions_in
+from evenfold.manifests.tables.keys import positions_in, types_of_secret
 from evenfold.splitters import Pair
 from numpy.typing import NDArray
 
@@ -209,7 +209,8 @@ def _unmatched(a: Manifest, b: Manifest) -> str | None:
 
 def _key(manifest: Manifest) -> list[str]:
     names = [] if manifest.keys is None else manifest.keys.column_names
-    return [f"{name} ({manifest.types.get(name, '')})" for name in names]
+    types = types_of_secret(manifest.spec, manifest.types)
+    return [f"{name} ({types.get(name, '')})" for name in names]
 
 
 def _told(what: str, n: int, rows: list[RowsMoved]) -> str:

@@ -73,7 +73,7 @@ class Header(Strict):
     version: str = Field(pattern=r"^\d+\.\d+$", description="<major>.<minor>; the minor number is the generation.")
     kind: Literal["labels", "draws", "pairs"]
     spec: SplitSpec
-    types: dict[str, ColumnType | Annotated[str, Field(pattern="^hmac-sha256-(64|128):[0-9a-f]{16}$")]]
+    types: dict[str, ColumnType | Annotated[str, Field(pattern="^hmac-sha256-(64|128):([0-9a-f]{16}|2-[0-9a-f]{32})$")]]
     fingerprint: Digest
     plan_id: Digest
     split_id: Digest

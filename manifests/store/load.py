@@ -67,7 +67,7 @@ def _forged(path: Path, error: Exception) -> SplitError:
 
 
 def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Manifest:
-    spec = _as_it_was(read_spec(header["spec"]), header["types"])
+    spec = _as_it_was(read_spec(header["spec"], stored=True), header["types"])
     key = key_names(spec)
     rows, born = _together(_of_kind(tables, "assignments"), key)
     groups = _of_kind(tables, "groups")
@@ -90,7 +90,7 @@ def outline(folder: str | Path, header: Header, most: int, repeats: int) -> Mani
     ``most``: the greatest code of any row; ``repeats``: how many codes a row has. What a header is derived from is
     there but for the number of rows and their counts.
     """
-    path, spec = Path(folder), _as_it_was(read_spec(header["spec"]), header["types"])
+    path, spec = Path(folder), _as_it_was(read_spec(header["spec"], stored=True), header["types"])
     files, key = [entry["path"] for entry in header["files"]], key_names(spec)
     nothing = pq.read_schema(path / ROWS).empty_table().replace_schema_metadata(None)
     groups = [pq.read_table(path / name).replace_schema_metadata(None) for name in sorted(files) if "groups-" in name]

@@ -218,7 +218,7 @@ class _Streamed(_Whole):
     @classmethod
     def of(cls, path: Path, header: Header) -> _Streamed:  # type: ignore[override]
         prove_stored(path)
-        key, files = key_names(read_spec(header["spec"])), files_of(header)
+        key, files = key_names(read_spec(header["spec"], stored=True)), files_of(header)
         rows = digested(path, files, key)
         if rows.split_id != header["split_id"]:
             raise SplitError(

@@ -47,18 +47,38 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     """
     if not spec.key_encoding:
         return table
-    known, check = {kind for kind in types.values() if is_pseudonym(kind)}, secret_check(spec)
-    if known - {_type(spec, check)}:
-        raise SplitError(
-            f"the secret in {spec.key_encoding.secret} is not the one that the manifest's keys were made with; "
-            "set the right one."
-        )
+    require_secret(spec, types)
     named = {name: pseudonyms(table.column(name), spec) for name in _named(spec, types, table)}
     keys = _encoded(table.select(spec.columns.key), spec) if spec.columns.key else None
     table = table.drop_columns([*spec.columns.key, *(name for name in named if name not in spec.columns.key)])
     for name, column in (named | ({} if keys is None else {ROW_KEY: keys})).items():
         table = table.append_column(name, column)
     return table
+
+
+def require_secret(spec: SplitSpec, types: Mapping[str, str]) -> None:
+    """Raise SplitError for another secret than the one that a manifest was made with, or none."""
+    for kind in {kind for kind in types.values() if is_pseudonym(kind)}:
+        if spec.key_encoding and kind != _type(spec, secret_check(spec, 2 if ":2-" in kind else 1)):
+            raise SplitError(
+                f"the secret in {spec.key_encoding.variable} is not the one that the manifest's keys were made with; "
+                "set the right one."
+            )
+
+
+def types_of_secret(spec: SplitSpec, types: Mapping[str, str]) -> Mapping[str, str]:
+    """Return a manifest's types with one check for one secret, whatever the split is called, where the secret is set.
+
+    Where it is not, they stay as they are, with the check of their version and name.
+    """
+    if spec.key_encoding is None:
+        return types
+    try:
+        require_secret(spec, types)
+        alike = _type(spec, secret_check(spec.model_copy(update={"name": ""})))
+    except SplitError:
+        return types
+    return {name: alike if is_pseudonym(kind) else kind for name, kind in types.items()}
 
 
 def _named(spec: SplitSpec, types: Mapping[str, str], table: pa.Table) -> list[str]:

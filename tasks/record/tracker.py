@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.manifests.tables.canonical import listed
+from evenfold.reports.markdown import plain
 from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import is_deployed
 from evenfold.tasks.outcomes import SplitRef
@@ -145,7 +146,7 @@ class Tracker:
         """Mark a run as failed, with the reason where people look for it."""
         reason = redacted(reason)
         self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
-        self.client.set_tag(run_id, NOTE, f"**Failed:** {reason[:4000]}")
+        self.client.set_tag(run_id, NOTE, f"**Failed:** {plain(reason[:4000])}")
         self.finish(run_id, "FAILED")
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:

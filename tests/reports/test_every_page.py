@@ -22,6 +22,8 @@ def test_a_page_is_whole_and_opens_with_what_it_comes_to(name: str) -> None:
     assert page.open == []
     assert len(html.encode()) < 1_000_000
     assert not page.tags & {"script", "link", "iframe", "img", "object"}
+    policy = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
+    assert policy in html[: html.index("<title>")]
     assert set(page.addresses) <= {"split/report.html"}
     assert len(re.findall("<h1>", html)) == 1
     assert html.index('class="lead"') < html.index("<section")

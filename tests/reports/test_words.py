@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from html import unescape
 
+import pytest
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Baseline, Interval
 from evenfold.manifests import BalanceReport
 from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution, written
-from evenfold.reports.markdown import estimate_rows, table
-from evenfold.reports.page import number
+from evenfold.reports.markdown import estimate_rows, page_note, table
+from evenfold.reports.page import Page, Remark, Tile, Verdict, number
 from evenfold.reports.sentences import split_sentences
+from markdown_it import MarkdownIt
 
 
 def estimate(metric: str, value: float, apparent: float, half: float = 0.05, level: float = 0.95) -> Estimate:
@@ -64,10 +68,24 @@ def test_scores_of_small_targets_keep_their_digits() -> None:
     ]
 
 
-def test_a_cell_of_a_markdown_table_stays_one_cell() -> None:
-    """A class may hold line breaks and bars; a row of a table is a line, and its cells end at bars."""
-    lines = table(["", "of no\nnever"], [["a|b", "1\r\n2"], ["", 3]]).split("\n")
-    assert lines == ["|  | of no never |", "| --- | --- |", "| a\\|b | 1 2 |", "|  | 3 |"]
+NAMES = """[click](https://evil.example) ![x](//evil.example/t.png) [a]: //evil.example [a][b] <img/src=x> <b>x</b> <!--
+https://evil.example www.evil.example &lt;b&gt; &#x202e; &#60;b> `code` **bold** _slanted_ ~~gone~~ a|b a\\|b \\`x`
+# > - + \u202e \u2066 \x00 \x1b[2J a\u2029b""".replace("\n", " ").split(" ")
+SEVERAL = ["1\r\n2", "a\n\n# b", "x\n- y", "<b\nx>", "![x\n](y)", "> x", "+ x", "a_b", "R2 [0.1, 0.2]", "p < 0.05"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *SEVERAL])
+def test_a_name_of_the_data_is_text_in_a_note(name: str) -> None:
+    """Columns, classes and models may be called anything: no link, picture, HTML or row of a table comes of it."""
+    page = Page(name, Verdict.LOOK, name, [Tile(name, name, name)], [Remark("note", name)])
+    note = page_note(page, {name: ""}, table(["", name], [[name, 3]]))
+    assert not re.search(r"\w://|www\.", note)  # which GitHub's kind of Markdown makes links
+    html = MarkdownIt().enable(["table", "strikethrough"]).render(note)
+    assert set(re.findall(r"<(\w+)", html)) <= {"p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+    assert (html.count("<tr>"), html.count("<li>"), html.count("<p>")) == (4, 1, 2)
+    letters = re.sub("[\u202e\u2066\x00\x1b]", "\ufffd", " ".join(name.splitlines()))
+    assert unescape(html).count(letters.strip()) >= (7 if letters.strip() else 0)
+    assert not re.search("[\u202e\u2066]", unescape(html))
 
 
 def test_a_promise_is_kept_unless_the_intervals_part() -> None:

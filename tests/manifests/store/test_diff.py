@@ -18,11 +18,15 @@ PAIRED = {"strategy": "ForwardChaining", "columns": {"key": "id", "time": "when"
 def test_manifests_under_other_secrets_cannot_be_matched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their keys are other numbers; no row is said to have been removed."""
     made = []
-    for secret in ("one", "two"):
+    for secret, name in (("one", "a"), ("two", "a"), ("two", "b")):
         monkeypatch.setenv("EVENFOLD_KEY_SECRET", secret)
-        made.append(decide(GROUPED | {"key_encoding": "hmac"}, hourly()))
-    assert not diff(*made).compared
+        made.append(decide(GROUPED | {"key_encoding": "hmac", "name": name}, hourly()))
+    assert not any(diff(made[0], other).compared for other in made[1:])
+    same = diff(made[1], made[2])  # under one secret, though each name has a check of its own
+    assert (same.compared, same.n_moved, same.n_added) == (True, 0, 0)
+    monkeypatch.delenv("EVENFOLD_KEY_SECRET")
     assert diff(made[1], made[1]).compared
+    assert not diff(made[1], made[2]).compared
 
 
 def test_a_manifest_does_not_differ_from_itself() -> None:

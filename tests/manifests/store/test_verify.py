@@ -295,17 +295,6 @@ def test_remembered_counts_are_tied_to_the_rows_file(tmp_path: Path) -> None:
     assert "does not fit the copy in assignments-0000.parquet (fields: state" in the(verify(folder)).message
 
 
-def test_what_needs_the_secret_is_not_proved_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows and files are proved all the same, and the sentence says which variable is not set."""
-    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret")
-    folder = write_manifest(decide(STRATEGIES[0] | {"key_encoding": "hmac"}, hourly()), tmp_path)
-    assert verify(folder).not_proved == []
-    monkeypatch.delenv("EVENFOLD_KEY_SECRET")
-    found = verify(folder)
-    assert found.intact
-    assert "the secret in EVENFOLD_KEY_SECRET, and it is not set" in found.not_proved[0]
-
-
 def test_a_header_that_is_no_json_is_damage(grown: Path) -> None:
     """Cut off, or with a flipped bit in its braces: the file is named."""
     file = grown / "manifest.json"
