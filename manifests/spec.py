@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -198,33 +194,6 @@ class SplitSpec(Strict):
             decided["key_encoding"] = asked | {"check": next(checks, None)}
         rules = ("group_mode", "label_horizon", "on_immature", "missing_target", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
-
-
-def secret_of(spec: SplitSpec) -> bytes:
-    """Return the secret that keys are encoded with; raises SplitError where its variable is not set."""
-    assert spec.key_encoding is not None
-    value = os.environ.get(spec.key_encoding.variable)
-    if not value:
-        raise SplitError(
-            f"keys are encoded with the secret in {spec.key_encoding.variable}, and it is not set; set it and try "
-            "again."
-        )
-    return value.encode()
-
-
-def secret_check(spec: SplitSpec, version: int = 2) -> str:
-    """Return what tells one secret from another, and is published: slow to guess by, and of no use for other names.
-
-    Version 1 was neither; manifests of before have it.
-    """
-    if version == 1:
-        return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
-    return f"2-{_slow(secret_of(spec), f'evenfold key check 2/{spec.name}'.encode())}"
-
-
-@lru_cache(maxsize=16)
-def _slow(secret: bytes, salt: bytes) -> str:
-    return hashlib.scrypt(secret, salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=16).hex()
 
 
 def read_spec(source: Any, stored: bool = False) -> SplitSpec:

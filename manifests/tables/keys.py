@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.identity import canonical_json
-from evenfold.manifests.spec import SplitSpec, secret_check, secret_of
+from evenfold.manifests.spec import SplitSpec
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
@@ -30,6 +32,33 @@ from .canonical import (
 )
 
 ROW_KEY = "row_key"
+
+
+def secret_of(spec: SplitSpec) -> bytes:
+    """Return the secret that keys are encoded with; raises SplitError where its variable is not set."""
+    assert spec.key_encoding is not None
+    value = os.environ.get(spec.key_encoding.variable)
+    if not value:
+        raise SplitError(
+            f"keys are encoded with the secret in {spec.key_encoding.variable}, and it is not set; set it and try "
+            "again."
+        )
+    return value.encode()
+
+
+def secret_check(spec: SplitSpec, version: int = 2) -> str:
+    """Return what tells one secret from another, and is published: slow to guess by, and of no use for other names.
+
+    Version 1 was neither; manifests of before have it.
+    """
+    if version == 1:
+        return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
+    return f"2-{_slow(secret_of(spec), f'evenfold key check 2/{spec.name}'.encode())}"
+
+
+@lru_cache(maxsize=16)
+def _slow(secret: bytes, salt: bytes) -> str:
+    return hashlib.scrypt(secret, salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=16).hex()
 
 
 def key_names(spec: SplitSpec) -> list[str]:

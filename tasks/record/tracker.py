@@ -145,8 +145,7 @@ class Tracker:
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
         reason = redacted(reason)
-        self.client.set_tag(run_id, "evenfold.failure", reason[:5000])
-        self.client.set_tag(run_id, NOTE, f"**Failed:** {plain(reason[:4000])}")
+        self.tell(run_id, {"evenfold.failure": reason[:5000], NOTE: f"**Failed:** {plain(reason[:4000])}"})
         self.finish(run_id, "FAILED")
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
