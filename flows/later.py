@@ -27,8 +27,9 @@ from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
-from evenfold.reports.page import counted
+from evenfold.reports.page import counted, listed
 from evenfold.splitters import SplitError
+from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels.canonical import digest_json
 from evenfold.tasks.batches import typed_features
@@ -103,6 +104,9 @@ def score_later(
         for metric in on_test
     ]
     few = f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
+    before, code = later.recipe.code, later.recipe.model.code
+    moved = changed(before, code) if before else []
+    other = f"{listed(moved)} changed since run {later.recipe.run_id[:8]}, whose promise is of the code before."
     made = LaterScore(
         run=later.recipe.run_id,
         model=problem.model,
@@ -113,13 +117,14 @@ def score_later(
         estimates=estimates,
         promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=[*untold, *undefined, *([few] if problem.n < FEW else [])],
+        notes=[*([other] if moved else []), *untold, *undefined, *([few] if problem.n < FEW else [])],
     )
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
     page = evaluation_page(problem, [score], estimates, predictions, title, split=split, origin=Origin(later.name))
     page = beside_promises(page, estimates, made.promised)
     about = {"run": later.recipe.run_id, "data": later.content[:32], "rows": made.rows}
+    about |= {"code": digest_json(code)[:16]} if code else {}
     run_id = record_later(made.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
     return made.model_copy(update={"run_id": run_id})
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.estimates.promotion import (
     Decision,
-    Difference,
-    compare_draws,
-    compare_predictions,
     decide,
     same_recipe,
     to_spend,
@@ -24,12 +20,14 @@ from evenfold.estimates.promotion import (
 )
 from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
 from evenfold.manifests.store.write import STAGED, owned
+from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.arrivals import check_table, judge_month, keep_snapshot, newest, stage_extension, stage_split
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Registered, SplitRef, StoredScore
 from evenfold.tasks.parameters import LogModels, Merged, OnRefused, OnUnclear
+from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.committing import committing, settle_commits
 from evenfold.tasks.record.models.promoting import check_model
@@ -42,12 +40,13 @@ from evenfold.tasks.record.models.registry import (
     record_decision,
     register_model,
 )
+from evenfold.tasks.record.models.tags import moved_code
 from evenfold.tasks.record.reading import score_stored
 from evenfold.tasks.retrained import Opened, Retraining, retrain_report
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
-from evenfold.tasks.scores import kept_scores
+from evenfold.tasks.scores import compared
 from evenfold.tasks.splits import plan_of, specification as specification
 from evenfold.tasks.steps.running import finished, run
 from evenfold.tasks.steps.telling import happened, publish, tell
@@ -56,21 +55,6 @@ from evenfold.tasks.work import work_of
 from .evaluation import evaluated, stop_where_failed, with_metric
 from .outcomes import Evaluation, GateError
 from .splitting import Split, recorded, say_extended
-
-
-def compared(split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str) -> Difference:
-    """Return the scores of the candidate minus the champion's, on the same folds or draws."""
-    work = work_of(split, candidate)
-    after = kept_scores(split, work)
-    before = kept_scores(split, work_of(split, champion))
-    if split.kind == "draws":
-        out_of_bag = "out_of_bag" in work.manifest.splitter.promises
-        weights = (champion.weights, candidate.weights)
-        return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None, weights=weights)
-    stratified = work.manifest.splitter.needs.y != "ignored"
-    on = list(work.keys.column_names) if work.keys is not None else ["row"]
-    n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
-    return compare_predictions(before, after, metric, on, stratified, n_train, ordered=work.in_time_order)
 
 
 @dataclass(frozen=True)
@@ -294,6 +278,8 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
     if champion.model is None:
         return without_champion(course.metric, f"version {champion.version}, the champion, names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id
+    if moved := moved_code(champion):
+        return _by_kept(course, champion, champion.model, f"{listed(moved)} changed since version {champion.version}")
     if champion.model.canonical() == course.candidate.canonical():
         fingerprint = work_of(course.split, course.candidate).fingerprint
         return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
@@ -315,6 +301,26 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
     looks = run(read_looks, course.split, course.name)
     pair = _pair(course, measured)
     return decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
+
+
+def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str) -> Decision:
+    """Return the decision on a champion whose code is no more: by the scores that are kept of it on the same rows."""
+    measured, code = with_metric(recipe, course.metric), code_in(champion.tags)
+    try:
+        difference = compared(course.split, course.candidate, measured, course.metric, code)
+    except EvaluationError as error:
+        why = f"{changed}, the champion, and {error}"
+        if course.gates:
+            raise GateError(
+                f"{why}, so there is no comparison: retrain on them by that code first, or, to let the candidate take "
+                "its place without a comparison, say gates=False (--no-gates)."
+            ) from None
+        return without_champion(course.metric, why)
+    looks, pair = run(read_looks, course.split, course.name), digest_json([_pair(course, measured), code])
+    error = to_spend(looks, date.today())
+    # Not refitted where it wins: that would be the code of now.
+    made = decide(course.metric, difference, newer=False, error=error, pair=pair, earlier=looks)
+    return replace(made, words=f"{changed}. {made.words}")
 
 
 def _pair(course: Course, champion: ModelSpec) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from evenfold.estimates import (
     resampled_aggregate,
     widest_gap,
 )
+from evenfold.estimates.promotion import Difference, compare_draws, compare_predictions
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
@@ -224,13 +226,35 @@ def _keys_of(fit: Any, work: Work, interval: str) -> Iterator[str]:
 
 
 def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
-    """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept."""
+    """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept; or nothing."""
     if in_blocks(split):
         keys = [key_of_block(work, block) for block in split.blocks(BLOCK)]
     else:
         keys = [key_of_split(work, i) for i in split.splits()]
-    files = [Home.here().scores / f"{key}.parquet" for key in keys]
-    return frame_of(file for file in files if file.exists())
+    files = [file for key in keys if (file := Home.here().scores / f"{key}.parquet").exists()]
+    return frame_of(files) if files else pd.DataFrame()
+
+
+def compared(
+    split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str, code: dict[str, str] | None = None
+) -> Difference:
+    """Return the scores of the candidate minus the champion's, on the same folds or draws.
+
+    ``code``: the champion's, where it is not that of now. Raises EvaluationError where nothing is kept of its scores.
+    """
+    work = work_of(split, candidate)
+    after = kept_scores(split, work)
+    before = kept_scores(split, replace(work_of(split, champion), code=code))
+    if before.empty:
+        raise EvaluationError("no scores of it by its earlier code are kept on these rows")
+    if split.kind == "draws":
+        out_of_bag = "out_of_bag" in work.manifest.splitter.promises
+        weights = (champion.weights, candidate.weights)
+        return compare_draws(before, after, metric, n_rows=work.problem.n if out_of_bag else None, weights=weights)
+    stratified = work.manifest.splitter.needs.y != "ignored"
+    on = list(work.keys.column_names) if work.keys is not None else ["row"]
+    n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
+    return compare_predictions(before, after, metric, on, stratified, n_train, ordered=work.in_time_order)
 
 
 def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from .entries import MOST_FOLDS
+from .entries import MOST_FOLDS, code_in
+from .models.tags import moved_code
 from .runs import every_run, metrics_in, run_named
 from .tracker import Tracker, tracker_of
 
@@ -96,13 +97,14 @@ RECIPE = "recipe.json"
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a recorded evaluation or tuning trained: its model, on which split and table, and what it promised."""
+    """What a recorded evaluation or tuning trained: its model and code, on which split and table, and its promise."""
 
     run_id: str
     name: str
     model: ModelSpec
     split: SplitRef
     estimates: list[Estimate]
+    code: dict[str, str] = field(default_factory=dict)
 
 
 def read_recipe(run_id: str, data: str | None = None) -> Recipe:
@@ -129,6 +131,7 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
             ModelSpec.of_others(recipe["model"], ModelSpec()),
             split.model_copy(update={"data": data}) if data else split,
             TypeAdapter(list[Estimate]).validate_python(recipe["estimates"]),
+            code_in(run.data.tags),
         )
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise SplitError(
@@ -321,6 +324,8 @@ def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScor
     line, _, generation = trained_on.rpartition(".")
     if line != f"{split.name}@{split.version.partition('.')[0]}":
         return StoredScore(why=f"it was trained on another split ({trained_on})")
+    if moved := moved_code(champion):
+        return StoredScore(why=f"{listed(moved)} changed since it was fitted")
     try:
         work = work_of(split, champion.model)
         rows = _newer_rows(work, int(generation))

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evenfold.flows import GateError
+from evenfold.flows.later import score_later
 from evenfold.tasks import Home
 from own_code import SHOP, edit, write
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
-from small import evaluated, named, small
+from small import champion, evaluated, named, retrain, small
 
 MODEL = {"estimator": "shop.model:make", "metrics": ["r2"], "features": ["a", "b"]}
 
@@ -33,7 +35,9 @@ def bare(outcome: object, factor: list[float]) -> float:
     return float(r2_score(table["y"], said))
 
 
-def test_a_changed_transformer_is_another_score_and_another_run(shop: Path, home: Home) -> None:
+def test_a_changed_transformer_is_another_score_and_another_run(
+    shop: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where it is computed anew; a comment is neither, and the way back finds the first one."""
     data = shop / "small.parquet"
     first = evaluated(data, model=MODEL)
@@ -48,7 +52,29 @@ def test_a_changed_transformer_is_another_score_and_another_run(shop: Path, home
     assert other.estimates[0].value == pytest.approx(bare(first, [0.0, 1.0])) != first.estimates[0].value
     assert other.since == f"shop.features changed since run {first.run_id[:8]}"
     assert len(named(home, "make @ small 1.0")) == 2
+    monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", "shop.model:make")
+    later = [score_later(first.run_id, small(40).assign(id=lambda rows: -1 - rows["id"]))]
+    assert later[0].notes[0].startswith(other.since)
     edit(shop, "shop/features.py", "[0.0, 1.0]", "[1.0, 1.0]")
+    later += [score_later(first.run_id, small(40).assign(id=lambda rows: -1 - rows["id"]))]
+    assert (later[1].notes, later[1].run_id == later[0].run_id) == ([], False)
     back = evaluated(data, model=MODEL)
     assert (back.n_cached, back.run_id) == (3, first.run_id)
     assert back.estimates == first.estimates
+
+
+def test_retraining_weighs_changed_code_against_the_scores_of_the_code_before(shop: Path, home: Home) -> None:
+    """A break is refused, by what is kept of the champion; on new rows nothing is, so that it stops."""
+    assert champion(home, retrain("shop", small(), MODEL).registered.name) == "1"
+    edit(shop, "shop/features.py", "[1.0, 1.0]", "[0.0, 1.0]")
+    broken = retrain("shop", small(), MODEL)
+    assert (broken.reused, broken.decision.why, broken.registered) == (False, "the candidate is worse", None)
+    assert broken.decision.words.startswith("shop.features changed since version 1.")
+    assert retrain("shop", small(), MODEL).reused
+    more = small(130).assign(id=range(130))
+    spec = {"gates": dict.fromkeys(["changed_targets", "vanished_rows"], "off")}
+    with pytest.raises(GateError, match=r"shop.features changed since version 1, the champion, and no scores"):
+        retrain("shop", more, MODEL, spec=spec)
+    assert champion(home, "shop") == "1"
+    assert retrain("shop", more, MODEL, spec=spec, gates=False).decision.promote
+    assert champion(home, "shop") == "2"

@@ -20,7 +20,16 @@ from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Registered, RolledBack, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
-from evenfold.tasks.record.entries import Entry, run_key, split_key, split_tags, unless_usual
+from evenfold.tasks.record.entries import (
+    CODE,
+    Entry,
+    code_tags,
+    run_key,
+    split_key,
+    split_tags,
+    unless_usual,
+    with_code,
+)
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.recorders import write_failure
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, tracker_of
@@ -87,7 +96,9 @@ def open_retraining(
     about |= {} if metric == work.problem.model.metrics[0] else {"metric": metric}
     about |= {} if log_models == "none" else {"log_models": log_models}
     about |= {"allow_partial": True} if allow_partial else {}
-    key = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
+    same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
+    code = work.problem.model.code
+    key = with_code(same, code)
     known = tracker.find(key)
     if known is not None and tracker.client.get_run(known).info.status == "FINISHED":
         outcome = _outcome(tracker, known)
@@ -95,7 +106,7 @@ def open_retraining(
             return Opened(run_id=known, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     opened = uuid4().hex[:12]
-    tags = split_tags(split) | flow_run_tags() | {OPENED: opened}
+    tags = split_tags(split) | flow_run_tags() | {OPENED: opened} | code_tags(same, code)
     tags["evenfold.split_run_id"] = tracker.find(split_key(split)) or record_split.fn(split).run_id
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     before = None if run_id in tracker.made else _decided(tracker.client.get_run(run_id))
@@ -174,6 +185,7 @@ def register_model(
     known = version_of_run(client, name, run_id)
     recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
+    tags |= {CODE: json.dumps(work.problem.model.code)} if work.problem.model.code else {}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     made = known or _new_version(

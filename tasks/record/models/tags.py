@@ -11,6 +11,9 @@ from typing import Any
 from evenfold.estimates import ModelError, ModelSpec
 from evenfold.estimates.promotion import YEARLY, Decision
 from evenfold.splitters import SplitError
+from evenfold.splitters.code import changed
+from evenfold.tasks.outcomes import Champion
+from evenfold.tasks.record.entries import code_in
 from pydantic import TypeAdapter, ValidationError
 
 MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"
@@ -28,6 +31,13 @@ class RecordedScore:
     sd: float | None = None
     low: float | None = None
     high: float | None = None
+
+
+def moved_code(champion: Champion) -> list[str]:
+    """Return the modules of the user's own that have changed since a version was registered, as it says itself."""
+    before, now = code_in(champion.tags), champion.model.code if champion.model else {}
+    of_libraries = {name for code in (before, now) for name, value in code.items() if "==" in value}
+    return [name for name in changed(before, now) if before and name not in of_libraries]
 
 
 _DECISION, _SCORES = TypeAdapter(Decision), TypeAdapter(list[RecordedScore])
