@@ -21,6 +21,7 @@ from .importing import distribution_named
 # What stands in keys by a version of its own, or moves with Python's.
 OTHERS = sys.stdlib_module_names | {"evenfold"}
 UNTOLD = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
+DOCUMENTED = frozenset({ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef})
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
@@ -156,17 +157,18 @@ def _imported(package: str, tree: ast.AST) -> Iterator[str]:
             yield base
 
 
-def _told(node: object) -> str:
+def _told(node: Any) -> str:
     """Return a syntax tree as text, without places, docstrings and fields that hold nothing."""
-    if isinstance(node, list):
-        return f"[{','.join(map(_told, node))}]"
+    kind = type(node)
+    if kind is list:
+        return f"[{','.join([_told(part) for part in node])}]"
     if not isinstance(node, ast.AST):
         return ascii(node)
-    fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
-    if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
-        fields["body"] = node.body[1:]
-    parts = (f"{name}={_told(value)}" for name, value in sorted(fields.items()) if name not in UNTOLD)
-    return f"{type(node).__name__}({','.join(parts)})"
+    fields = [(name, getattr(node, name, None)) for name in kind._fields if name not in UNTOLD]
+    if kind in DOCUMENTED and ast.get_docstring(node, clean=False) is not None:  # type: ignore[arg-type]
+        fields = [(name, value[1:] if name == "body" else value) for name, value in fields]
+    parts = [f"{name}={_told(value)}" for name, value in fields if value is not None and value != []]
+    return f"{kind.__name__}({','.join(parts)})"
 
 
 @cache

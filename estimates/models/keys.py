@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import sklearn
@@ -46,13 +45,7 @@ def score_key(
             "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
             "seed": int(seed),
             "scikit-learn": sklearn.__version__,
-            "estimator": _distribution(model.estimator),
+            "estimator": distribution_of(resolve(model.estimator, ESTIMATOR)),
             "fit": FIT_VERSION,
         }
     )
-
-
-@cache
-def _distribution(path: str) -> str:
-    # Reading every installed package's files takes tenths of a second, and there is a key per fold.
-    return distribution_of(resolve(path, ESTIMATOR))
