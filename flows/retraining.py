@@ -308,8 +308,8 @@ def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str
     measured, code = with_metric(recipe, course.metric), code_in(champion.tags)
     try:
         difference = compared(course.split, course.candidate, measured, course.metric, code)
-    except EvaluationError as error:
-        why = f"{changed}, the champion, and {error}"
+    except EvaluationError as reason:
+        why = f"{changed}, the champion, and {reason}"
         if course.gates:
             raise GateError(
                 f"{why}, so there is no comparison: retrain on them by that code first, or, to let the candidate take "
