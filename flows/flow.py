@@ -48,7 +48,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from . import outcomes
-from .unattended import has_tries_left, left_to_another, run_under_way, through_outages
+from .unattended import has_tries_left, left_to_another, refuse_unknown, run_under_way, through_outages
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,7 +108,8 @@ def published(check: Check) -> Callable[[Callable[P, R]], Flow[P, R]]:
         body.__annotations__ = hints
         body.__doc__ = _described(fn, hints)
         body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
-        flow = Flow(body, name=fn.__name__, flow_run_name=_run_name(fn.__name__, check))
+        named = _run_name(fn.__name__, check)
+        flow = Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[refuse_unknown])
         flow.check, flow.asked = check, _asked(fn.__name__, typed)
         return flow
 

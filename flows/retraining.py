@@ -130,7 +130,6 @@ def _taken_up(course: Course, refresh: bool) -> Retraining:
         return _retrained(course, opened)
     except BaseException as error:  # also one that is cancelled, which starts no task run any more
         fail_retraining.fn(split, opened, str(error) or type(error).__name__)
-        happened("retrain.failed", split.name, f"The retraining on {split.name} {split.version} failed: {error}")
         raise
 
 

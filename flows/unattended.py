@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
+from evenfold.splitters import EvenfoldError
 from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.progress import log
 from evenfold.tasks.runtime.redaction import redacted
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.context import FlowRunContext
-from prefect.states import Cancelled
+from prefect.states import Cancelled, Failed
 
 R = TypeVar("R")
 AGAIN_SECONDS = (60.0, 300.0, 900.0)
-MOST_STARTS = 4
 
 
 def run_under_way() -> Any:
@@ -27,30 +27,20 @@ def run_under_way() -> Any:
     return context.flow_run if context else None
 
 
-def _retries_of(run: Any) -> int:
-    return run.empirical_policy.retries or 0
-
-
 def has_tries_left() -> bool:
     """Return whether Prefect will try the run under way again, which it does of what is raised, not of a state."""
     run = run_under_way()
-    return run is not None and run.run_count <= _retries_of(run)
+    return run is not None and run.run_count <= (run.empirical_policy.retries or 0)
 
 
 def left_to_another() -> Any:
     """Return the state in which the run under way ends at once, or None where it is its turn.
 
-    A newer run of the same deployment and request that waits does the work. A run that a crash has ended for the
-    fourth time is not started again, beyond the retries that were asked for: raises EvaluationError.
+    A newer run of the same deployment and request that waits does the work.
     """
     run = run_under_way()
     if run is None or run.deployment_id is None:
         return None
-    if run.run_count > MOST_STARTS + _retries_of(run):
-        raise EvaluationError(
-            f"this run was started {run.run_count} times and ended each time without a result, as when memory runs "
-            "out; look at the worker's log, and start a new one."
-        )
     asked = {
         "deployment_id": {"any_": [run.deployment_id]},
         "state": {"type": {"any_": ["SCHEDULED"]}},
@@ -62,6 +52,23 @@ def left_to_another() -> Any:
     if any(other.parameters == run.parameters and other.id != run.id for other in newer):
         return Cancelled(message="A newer run of the same request waits, and does the work.")
     return None
+
+
+def refuse_unknown(flow: Any, flow_run: Any, state: Any) -> None:
+    """End a run that names a parameter which the flow does not have as failed, with a sentence; a hook of Prefect's.
+
+    Prefect's engine ends before it begins such a run, and calls that a crash.
+    """
+    if not flow_run.parameters.keys() - flow.asked.model_fields.keys():
+        return
+    try:
+        flow.read(flow_run.parameters)
+    except EvenfoldError as error:
+        state = Failed(message=str(error))
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(flow_run.id, state)
+        for hook in flow.on_failure_hooks:
+            hook(flow, flow_run, state)
 
 
 def through_outages(work: Callable[[], R]) -> R:

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from evenfold.flows import definitions
 from evenfold.flows.evaluation import check_evaluation
 from evenfold.flows.flow import published
+from evenfold.tasks.splits import name_of, specification
+from evenfold.tasks.steps.telling import tell_of
 
 retrain = published(partial(check_evaluation, in_batches=True))(definitions.retrain)
+
+
+@retrain.on_failure
+def _failed(_: Any, flow_run: Any, state: Any) -> None:
+    """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
+    data, spec, name = (flow_run.parameters.get(asked) for asked in ("data", "spec", "name"))
+    try:
+        name = specification(data, spec, name=name).name
+    except Exception:  # that may be why it failed
+        name = name or name_of(data)
+    tell_of("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))

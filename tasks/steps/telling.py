@@ -76,5 +76,10 @@ def happened(what: Happening, split: str, words: str, **facts: Any) -> None:
     Only where a flow run is under way on a server; ``words`` says it in a sentence.
     """
     if under_prefect():
-        about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
-        emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts})
+        tell_of(what, split, words, **facts)
+
+
+def tell_of(what: Happening, split: str, words: str, **facts: Any) -> None:
+    """Send the event ``evenfold.<what>`` that ``happened`` sends, also where the run has ended, as in its hooks."""
+    about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
+    emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts})

@@ -15,9 +15,9 @@ from evenfold.flows import unattended
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from prefect import get_client
-from prefect.context import FlowRunContext
 from prefect.events.filters import EventFilter
 from prefect.events.schemas.automations import AutomationCore
+from prefect.exceptions import SignatureMismatchError
 from prefect.flow_engine import run_flow
 from servers import ROOT, wait_until
 
@@ -100,22 +100,44 @@ def test_of_runs_that_wait_the_newest_does_the_work(deployment: Any) -> None:
     assert ended(other).is_completed()
 
 
-def test_a_run_that_crashed_again_and_again_is_not_started_for_ever(deployment: Any) -> None:
-    """The fifth start says how often it was started, and fails; a retry that was asked for is no crash."""
-    run = due(deployment, times=0)
-    asked = run.empirical_policy.model_copy(update={"retries": 1})
+def events(name: str, resource: str) -> Any:
+    wanted = EventFilter.model_validate({"event": {"name": [name]}, "resource": {"id": [resource]}})
     with get_client(sync_client=True) as client:
-        for _ in range(unattended.MOST_STARTS):
-            for state in (prefect.states.Running(), prefect.states.Crashed(), prefect.states.AwaitingRetry()):
-                assert client.set_flow_run_state(run.id, state).status.value == "ACCEPT"
+        return client.read_events(filter=wanted, limit=50).events
+
+
+@pytest.mark.parametrize(("why", "parameters", "sentence"), [
+    ("missing", {"data": "missing.parquet", "name": "missing"}, "there is no file missing.parquet."),
+    ("unknown", {"data": "unknown.parquet", "nosuch": 1}, "there is no field 'nosuch' in the request"),
+])  # fmt: skip
+def test_a_retraining_that_failed_for_good_is_told_once(
+    why: str, parameters: dict[str, Any], sentence: str, deployment: Any, prefect_home: Home
+) -> None:
+    """With its sentence, after every retry, also where there is no split yet; an unknown parameter is no crash.
+
+    Prefect's engine ends before it begins the run of the latter, which its worker calls crashed.
+    """
+    run = due(deployment, **parameters)
+    policy = run.empirical_policy.model_copy(update={"retries": 1, "retry_delay": 0})
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(run.id, empirical_policy=policy)
         run = client.read_flow_run(run.id)
-        retried = run.model_copy(update={"empirical_policy": asked})
-    with FlowRunContext.model_construct(flow_run=retried.model_copy(update={"run_count": 5})):
-        assert unattended.left_to_another() is None
-    state = ended(run)
+        try:
+            run_flow(flows.retrain, flow_run=run, return_type="state")
+        except SignatureMismatchError:
+            client.set_flow_run_state(run.id, prefect.states.Crashed())
+            for hook in flows.retrain.on_crashed_hooks:
+                hook(flow=flows.retrain, flow_run=run, state=prefect.states.Crashed())
+        state, starts = (ended := client.read_flow_run(run.id)).state, ended.run_count
+    assert state is not None
     assert state.is_failed()
-    assert "was started 5 times" in state.message
-    assert not TRIED
+    assert sentence in str(state.message)
+    assert starts == {"missing": 2, "unknown": 0}[why]
+    resource = f"evenfold.split.{why}"
+    wait_until(lambda: events("evenfold.retrain.failed", resource), "the event", 60)
+    time.sleep(3)  # for a second one
+    (told,) = events("evenfold.retrain.failed", resource)
+    assert told.payload["words"] == state.message
 
 
 FILE = ROOT / "deployments" / "automations.yaml"
@@ -135,11 +157,14 @@ def test_shipped_automations_are_what_a_server_takes(each: dict[str, Any], prefe
 
 
 def test_the_automations_listen_to_what_happens() -> None:
-    """A run of a deployment with our tag that crashes, and no other; and every event of ours that is bad news."""
+    """A run of a deployment with our tag that crashes or fails, and no other, and a new champion.
+
+    A crash is answered late, and not at all once anything else became of the run: its second report comes after 13 s.
+    """
     from prefect.server.events.schemas.automations import AutomationCore as Served
     from prefect.server.events.schemas.events import ReceivedEvent
 
-    again, somebody = Served.model_validate(SHIPPED[1]).trigger, Served.model_validate(SHIPPED[2]).trigger
+    _, again, enough, failure, champion = (Served.model_validate(each).trigger for each in SHIPPED)
 
     def event(name: str, resource: str, tag: str = "prefect.tag.evenfold") -> Any:
         related = [{"prefect.resource.id": tag, "prefect.resource.role": "tag"}]
@@ -152,11 +177,15 @@ def test_the_automations_listen_to_what_happens() -> None:
     def hears(trigger: Any, given: Any) -> bool:
         return bool(trigger.covers(given) and trigger.expects(given.event))
 
-    assert hears(again, event("prefect.flow-run.Crashed", "prefect.flow-run.1"))
-    assert not hears(again, event("prefect.flow-run.Crashed", "prefect.flow-run.1", "prefect.tag.theirs"))
-    assert not hears(again, event("prefect.flow-run.Failed", "prefect.flow-run.1"))
-    for what in ("champion.promoted", "audit.failed", "retrain.failed"):
-        assert hears(somebody, event(f"evenfold.{what}", "evenfold.split.flights"))
+    assert again.starts_after("prefect.flow-run.Crashed")
+    assert again.within.total_seconds() >= 20
+    for became in ("Failed", "Completed", "Pending", "Running"):
+        assert hears(again, event(f"prefect.flow-run.{became}", "prefect.flow-run.1"))
+    for trigger, name in ((enough, "Crashed"), (failure, "Failed")):
+        assert hears(trigger, event(f"prefect.flow-run.{name}", "prefect.flow-run.1"))
+        assert not hears(trigger, event(f"prefect.flow-run.{name}", "prefect.flow-run.1", "prefect.tag.theirs"))
+        assert not hears(trigger, event("prefect.flow-run.Completed", "prefect.flow-run.1"))
+    assert hears(champion, event("evenfold.champion.promoted", "evenfold.split.flights"))
 
 
 def test_a_split_that_grows_says_so_to_prefect(prefect_home: Home, tmp_path: Path) -> None:
@@ -167,13 +196,7 @@ def test_a_split_that_grows_says_so_to_prefect(prefect_home: Home, tmp_path: Pat
     rows.to_parquet(tmp_path / "grown.parquet")
     flows.extend(made.split.uri, tmp_path / "grown.parquet")
 
-    def said() -> Any:
-        wanted = EventFilter.model_validate({"event": {"name": ["evenfold.split.extended"]}})
-        with get_client(sync_client=True) as client:
-            return client.read_events(filter=wanted, limit=50).events
-
-    (event,) = wait_until(said, "the event", 60)  # type: ignore[misc]
-    assert event.resource.id == "evenfold.split.grown"
+    (event,) = wait_until(lambda: events("evenfold.split.extended", "evenfold.split.grown"), "the event", 60)  # type: ignore[misc]
     assert event.payload["added"] == 20
     assert event.payload["words"] == "grown is 1.1 now: 20 added, 0 deleted, 0 quarantined."
     assert "flow-run" in {related.role for related in event.related}
