@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
@@ -50,10 +51,16 @@ def deploy(
         str, typer.Option(help="Work pool: process, docker or kubernetes; made if there is none.")
     ] = "evenfold",
     image: Annotated[str, typer.Option(help="Image of a docker or kubernetes pool.")] = "evenfold:latest",
+    queue: Annotated[str | None, typer.Option(help="Work queue of that pool; by default the pool's own.")] = None,
     name: Annotated[str | None, typer.Option(help="Of the deployment; by default the specification's.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Beside those that say what it is; several times.")] = None,
+    registered_name: Annotated[str | None, typer.Option(help="Of the model that a retraining registers.")] = None,
+    retries: Annotated[int | None, typer.Option(min=0, help="How often a failed run is tried again.")] = None,
     as_json: Json = False,
 ) -> None:
     """Make a deployment of a specification and a model on the Prefect server, or update it.
+
+    An update says what it changes, and leaves a deployment or a schedule that is paused as it is.
 
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
@@ -63,36 +70,47 @@ def deploy(
     from .console import consoles
 
     with busy(f"deploying {flow} of {spec}"):
-        made = deployed(home, spec, data, model, flow, cron, timezone, pool, image, name)
+        made = deployed(
+            home, spec, data, model, flow, cron, timezone, pool, image, name, queue=queue, tags=tag or (),
+            registered_name=registered_name, retries=retries,
+        )  # fmt: skip
     out, _ = consoles()
     if as_json:
         out.print_json(data=made)
         return
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
     out.print(f"{made['deployment']}: {made['what']}; {when}, in pool {pool} ({made['type']})")
+    if made["paused"]:
+        out.print("  it is paused, and stays so: prefect deployment schedule resume ...")
+    for what, (before, after) in made["changes"].items():
+        out.print(f"  {what}: {before} -> {after}")
     out.print(f"  a worker takes its runs: prefect worker start --pool {pool}")
 
 
 class Deployed(TypedDict):
-    """A deployment, whether it was made or updated, and the pool that it runs in with its type."""
+    """A deployment, whether it was made or updated, what an update changed, and the pool that it runs in."""
 
     deployment: str
     id: str
     what: str
     pool: str
     type: str
+    paused: bool
+    changes: dict[str, tuple[object, object]]
 
 
 def deployed(
     home: Home, spec: Path, data: str, model: str | None, flow: FlowName, cron: str | None, timezone: str, pool: str,
-    image: str, name: str | None,
+    image: str, name: str | None, *, queue: str | None = None, tags: Sequence[str] = (),
+    registered_name: str | None = None, retries: int | None = None,
 ) -> Deployed:  # fmt: skip
-    """Make or update the deployment and return its name, id and pool; raises SplitError or ModelError before it does.
+    """Make or update the deployment and return what became of it; raises SplitError or ModelError before it does.
 
     One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
     """
     from evenfold.manifests.tables.addresses import is_address
     from evenfold.manifests.tables.passwords import require_no_password
+    from prefect import get_client
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.schedules import Cron
 
@@ -101,27 +119,56 @@ def deployed(
     if is_address(data):
         require_no_password(data)  # Prefect keeps what it calls a flow with
     published = getattr(flows, flow)
-    read = published.read({"data": data, "spec": spec} | ({} if model is None else {"model": model}))
+    wanted = {"spec": spec, "model": model, "registered_name": registered_name}
+    read = published.read({"data": data} | {name: value for name, value in wanted.items() if value is not None})
     asked = read["spec"]
     if asked.strategy is not None:
         asked.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
     given = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
     parameters = {name: value.model_dump(mode="json", exclude_unset=True) for name, value in given.items()}
+    parameters |= {} if registered_name is None else {"registered_name": registered_name}
     schedule, name = _checked(cron, timezone, Cron), name or asked.name
-    with _server(home):
-        kind, known = _pool(pool, f"{flow}/{name}")
+    with _server(home), get_client(sync_client=True) as client:
+        kind, known = _pool(client, pool), _known(client, f"{flow}/{name}")
+        if schedule and known and known.schedules and not any(each.active for each in known.schedules):
+            schedule = replace(schedule, active=False)
+        again = {} if retries is None else {"PREFECT_FLOWS_DEFAULT_RETRIES": str(retries)}
         deployment = published.to_deployment(
             name,
             parameters=parameters | {"data": data},
-            tags=["evenfold", flow, f"split:{asked.name}"],
+            tags=["evenfold", flow, f"split:{asked.name}", *tags],
+            paused=known.paused if known else False,
             description=f"evenfold: {flow} {asked.name}.",
             work_pool_name=pool,
-            job_variables=template(kind, _environment(home, kind), Path.cwd(), image),
+            work_queue_name=queue,
+            job_variables=template(kind, _environment(home, kind) | again, Path.cwd(), image),
             concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
             **({"schedule": schedule} if schedule else {}),
         )
-        made = str(deployment.apply())
-    return Deployed(deployment=f"{flow}/{name}", id=made, what="updated" if known else "made", pool=pool, type=kind)
+        made = client.read_deployment(deployment.apply())
+    before, after = _facts(known) if known else {}, _facts(made)
+    differing = [what for what in sorted(before | after) if before.get(what) != after.get(what)] if known else []
+    idle = bool(made.schedules) and not any(each.active for each in made.schedules)
+    return Deployed(
+        deployment=f"{flow}/{name}", id=str(made.id), what="updated" if known else "made", pool=pool, type=kind,
+        paused=made.paused or idle, changes={what: (before.get(what), after.get(what)) for what in differing},
+    )  # fmt: skip
+
+
+def _facts(deployment: Any) -> dict[str, object]:
+    """Return what a deployment says of its runs, each value under a name of its own."""
+    facts: dict[str, object] = {
+        "pool": deployment.work_pool_name, "queue": deployment.work_queue_name, "tags": sorted(deployment.tags),
+        "schedules": [f"{each.schedule.cron} ({each.schedule.timezone})" for each in deployment.schedules],
+    }  # fmt: skip
+    waiting = [("", {"parameters": deployment.parameters, "job": deployment.job_variables})]
+    for place, values in waiting:
+        for name, value in values.items():
+            if isinstance(value, dict):
+                waiting.append((f"{place}{name}.", value))
+            else:
+                facts[place + name] = value
+    return facts
 
 
 def _environment(home: Home, kind: str) -> dict[str, str]:
@@ -160,22 +207,26 @@ def _server(home: Any) -> Any:
     return temporary_settings({PREFECT_API_URL: kept.api})
 
 
-def _pool(name: str, deployment: str) -> tuple[str, bool]:
-    """Return the type of a work pool, made for processes where there is none, and whether the deployment is there."""
+def _pool(client: Any, name: str) -> str:
+    """Return the type of a work pool, made for processes where there is none."""
     from evenfold.splitters import SplitError
-    from prefect import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectNotFound
 
-    with get_client(sync_client=True) as client:
-        try:
-            kind = client.read_work_pool(name).type
-        except ObjectNotFound:
-            kind = client.create_work_pool(WorkPoolCreate(name=name, type=PROCESS)).type
-        if kind not in KINDS:
-            raise SplitError(f"pool {name} is of type {kind}; choose one of type {', '.join(KINDS)}.")
-        try:
-            client.read_deployment_by_name(deployment)
-        except ObjectNotFound:
-            return kind, False
-    return kind, True
+    try:
+        kind = client.read_work_pool(name).type
+    except ObjectNotFound:
+        kind = client.create_work_pool(WorkPoolCreate(name=name, type=PROCESS)).type
+    if kind not in KINDS:
+        raise SplitError(f"pool {name} is of type {kind}; choose one of type {', '.join(KINDS)}.")
+    return str(kind)
+
+
+def _known(client: Any, deployment: str) -> Any:
+    """Return the deployment of a name, or None."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        return client.read_deployment_by_name(deployment)
+    except ObjectNotFound:
+        return None

@@ -57,6 +57,31 @@ def test_one_command_makes_a_deployment_and_updates_it(prefect_home: Home, folde
     assert made.concurrency_options.collision_strategy == "ENQUEUE"
 
 
+def test_an_update_keeps_a_pause_and_says_what_it_changes(prefect_home: Home, folder: Path) -> None:
+    """Of the schedule and of the deployment; queue, tags, registered name and retries can be said, too."""
+    asked = ["deploy", "trial.yaml", "--data", "rows.parquet", "--name", "paused", "--cron"]
+    assert CliRunner().invoke(cli.app, [*asked, "0 4 * * 1"]).exit_code == 0
+    with get_client(sync_client=True) as client:
+        made = client.read_deployment_by_name("retrain/paused")
+        client.update_deployment_schedule(made.id, made.schedules[0].id, active=False)
+        client.pause_deployment(made.id)
+    more = ["--queue", "night", "--tag", "sales", "--registered-name", "shop", "--retries", "2", "--json"]
+    done = CliRunner().invoke(cli.app, [*asked, "0 5 * * 1", *more])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["paused"]
+    assert told["changes"] == {
+        "job.env.PREFECT_FLOWS_DEFAULT_RETRIES": [None, "2"],
+        "parameters.registered_name": [None, "shop"],
+        "queue": ["default", "night"],
+        "schedules": [["0 4 * * 1 (UTC)"], ["0 5 * * 1 (UTC)"]],
+        "tags": [["evenfold", "retrain", "split:trial"], ["evenfold", "retrain", "sales", "split:trial"]],
+    }
+    with get_client(sync_client=True) as client:
+        made = client.read_deployment_by_name("retrain/paused")
+    assert (made.paused, made.schedules[0].active) == (True, False)
+
+
 def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Path) -> None:
     """A time that is none, a pool of another kind, a specification that is none: a sentence, and nothing is made."""
 
