@@ -125,7 +125,9 @@ def main() -> None:
             _stop_at(error)
         refusal = _code_of(error)
         if refusal is None:
-            raise
+            from .unattended import outage_of
+
+            _stop(str(outage_of(error)), EVALUATION_FAILED)
         _stop(str(error), refusal)
     sys.exit(code if isinstance(code, int) else OK)
 

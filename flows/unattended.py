@@ -90,11 +90,16 @@ def through_outages(work: Callable[[], R]) -> R:
     try:
         return work()
     except Exception as error:
-        if isinstance(error, EvaluationError) or not unreachable(error):
-            raise
-        raise EvaluationError(
-            f"a server that this needs is out of reach ({_said(error)}); what is finished is kept: run it again."
-        ) from error
+        raise outage_of(error) from error
+
+
+def outage_of(error: Exception) -> EvaluationError:
+    """Return what is said of an outage; raises an error that is none."""
+    if isinstance(error, EvaluationError) or not unreachable(error):
+        raise error
+    return EvaluationError(
+        f"a server that this needs is out of reach ({_said(error)}); what is finished is kept: run it again."
+    )
 
 
 def _said(error: Exception) -> str:

@@ -22,6 +22,7 @@ from evenfold.reports.markdown import plain
 from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import is_deployed
 from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.orphans import has_ended, process_mark
@@ -31,7 +32,7 @@ from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
 from .artifacts import artifacts_of, placed
 from .entries import PARTIAL, UNCODED, Entry, Judged, KeptModel, Point, allowed, code_in, news
-from .models.stored_models import keep_stored, load_skops, load_stored, requirements, signature_of
+from .models.stored_models import keep_stored, load_skops, load_stored, models_of, requirements, signature_of
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Param, RunTag
@@ -82,6 +83,10 @@ class Tracker:
         from mlflow.tracking import MlflowClient
 
         with self._alone():
+            database = home.path / "mlflow.db"
+            if home.tracks_here and not database.exists():
+                # A disk that fills in the middle of MLflow's migrations would leave a store that never opens again.
+                write_aside(database, lambda aside: MlflowClient(tracking_uri=f"sqlite:///{aside}"))
             self.client = MlflowClient(tracking_uri=home.tracking_store)
 
     def _alone(self) -> AbstractContextManager[None]:
@@ -229,7 +234,7 @@ class Tracker:
         from mlflow.entities import Param, RunTag
 
         run_id, start = run.info.run_id, run.info.start_time
-        model_id = self._judge(run, entry.judged) if entry.judged else None
+        model_id = self._judge(run, entry.judged, known) if entry.judged else None
         held = self._held(run, entry) if known else {}
         points = list(news(entry.points, held, start))
         if model_id and JUDGED not in run.data.tags:
@@ -251,14 +256,9 @@ class Tracker:
         return held
 
     def _log(
-        self,
-        run_id: str,
-        points: Iterable[Point],
-        entry: Entry | None = None,
-        model_id: str | None = None,
-        params: Sequence[Param] = (),
-        tags: Sequence[RunTag] = (),
-    ) -> None:
+        self, run_id: str, points: Iterable[Point], entry: Entry | None = None, model_id: str | None = None,
+        params: Sequence[Param] = (), tags: Sequence[RunTag] = (),
+    ) -> None:  # fmt: skip
         """Log points, each with the model and the split that it belongs to, parameters and tags: one call for most."""
         from mlflow.entities import Metric
 
@@ -275,19 +275,18 @@ class Tracker:
         for start in range(BATCH, len(metrics), BATCH):
             self.client.log_batch(run_id, metrics[start : start + BATCH])
 
-    def _judge(self, run: Any, judged: Judged) -> str:
+    def _judge(self, run: Any, judged: Judged, known: bool) -> str:
         """Return the light model of a run, made once; no artifact belongs to it."""
         from mlflow.entities import LoggedModelStatus
 
         made = run.data.tags.get(JUDGED)
         if made is None:
-            model = self.client.create_logged_model(
-                self.experiment_id,
-                judged.name,
-                source_run_id=run.info.run_id,
-                params={name: str(value)[:5900] for name, value in judged.params.items() if value not in (None, {})},
-                model_type=judged.kind,
-            )
+            # A kill may have come between a model and the tag that names it.
+            left = models_of(self.client, self.experiment_id, run.info.run_id, judged.name) if known else []
+            params = {name: str(value)[:5900] for name, value in judged.params.items() if value not in (None, {})}
+            model = left[0] if left else self.client.create_logged_model(
+                self.experiment_id, judged.name, source_run_id=run.info.run_id, params=params, model_type=judged.kind,
+            )  # fmt: skip
             made = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
         return str(made)
 

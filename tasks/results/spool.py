@@ -64,11 +64,12 @@ def _tried(record: Callable[[], str]) -> str:
 
 
 def unreachable(error: BaseException | None) -> bool:
-    """Return whether an error comes from a server that could not be reached, is overloaded, or failed itself."""
+    """Return whether an error comes from a server or store that could not be reached, is overloaded, or failed."""
     while error is not None:
         kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__}
         client = type(error).__module__.partition(".")[0] in _CLIENTS
-        if client or isinstance(error, ConnectionError) or kinds & _ERRORS:
+        busy = "database is locked" in str(error)  # as SQLite says of a store that another process holds
+        if client or busy or isinstance(error, ConnectionError) or kinds & _ERRORS:
             return True
         answer = getattr(error, "response", None)
         if ("httpx", "HTTPStatusError") in kinds and answer is not None and answer.status_code >= 500:

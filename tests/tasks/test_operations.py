@@ -246,12 +246,12 @@ def test_clean_looks_wherever_results_lie_and_takes_what_was_half_written_a_day_
     """Results, scores, models and data; what a killed process was writing is nothing to wait a month for."""
     for hours, place in ((40 * 24, home.results), (40 * 24, home.scores), (40 * 24, home.shared / "models"),
                          (40 * 24, home.data), (40 * 24, home.splits), (25, home.results / "score"),
-                         (23, home.results / "audit")):  # fmt: skip
+                         (25, home.shared / "snapshots"), (23, home.results / "audit")):  # fmt: skip
         place.mkdir(parents=True, exist_ok=True)
         file = place / (".writing-1" if hours < 40 else "file")
         file.write_bytes(b"1234")
         os.utime(file, (time.time() - hours * 3_600,) * 2)
-    assert vars(clean(home, age_of("30d"))) == {"files": 5, "bytes": 20}
+    assert vars(clean(home, age_of("30d"))) == {"files": 6, "bytes": 24}
     assert {file.parent.name for file in home.shared.rglob("*") if file.is_file()} == {"audit", "splits"}
 
 

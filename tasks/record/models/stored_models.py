@@ -64,11 +64,15 @@ def keep_stored(client: MlflowClient, experiment_id: str, run_id: str, model: An
     """Log a scikit-learn model to a run of the client's store, saved as ``how`` says, and return its URI.
 
     MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone.
+    What a kill left half made of the run's model is removed.
     """
     import mlflow.sklearn
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model
 
+    for left in models_of(client, experiment_id, run_id, "model"):
+        if left.status != "READY":
+            client.delete_logged_model(left.model_id)
     made = client.create_logged_model(experiment_id, "model", source_run_id=run_id)
     try:
         client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
@@ -84,6 +88,12 @@ def keep_stored(client: MlflowClient, experiment_id: str, run_id: str, model: An
         raise
     client.finalize_logged_model(made.model_id, "READY")
     return f"models:/{made.model_id}"
+
+
+def models_of(client: MlflowClient, experiment_id: str, run_id: str, name: str) -> list[Any]:
+    """Return the logged models of a run that have a name."""
+    of_run = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'")
+    return [model for model in of_run if model.name == name]
 
 
 def _metrics_of(client: MlflowClient, run_id: str, model_id: str) -> list[Metric]:

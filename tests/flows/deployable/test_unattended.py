@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,19 @@ def test_a_deployed_run_waits_through_an_outage(deployment: Any, monkeypatch: py
     assert state.is_failed()
     assert len(TRIED) == 4
     assert "out of reach (nobody is there); what is finished is kept: run it again" in state.message
+
+
+def test_a_store_that_another_process_holds_is_out_of_reach(tmp_path: Path) -> None:
+    """As a server that does not answer is, in one sentence; what is no outage stays what it is."""
+    holder, other = (sqlite3.connect(tmp_path / "mlflow.db", timeout=0) for _ in range(2))
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(sqlite3.OperationalError) as told:
+        other.execute("SELECT * FROM sqlite_master")
+    assert str(unattended.outage_of(told.value)).endswith(
+        "(database is locked); what is finished is kept: run it again."
+    )
+    with pytest.raises(KeyError):
+        unattended.outage_of(KeyError("y"))
 
 
 def test_at_a_terminal_an_outage_is_a_sentence_and_bad_input_is_never_tried_again() -> None:

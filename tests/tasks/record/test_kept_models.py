@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +12,8 @@ import pandas as pd
 import pytest
 from evenfold.splitters import UntrustedNameError
 from evenfold.tasks import Home
-from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.record.entries import Entry, Judged
+from evenfold.tasks.record.tracker import JUDGED, Tracker
 from mlflow.entities import LoggedModelStatus
 from sklearn.linear_model import Ridge
 
@@ -52,10 +55,53 @@ def test_the_store_of_the_process_stays_the_users(home: Home, tmp_path: Path, mo
 
 
 def test_a_model_that_cannot_be_written_is_marked_as_failed(home: Home) -> None:
-    """And what was wrong is raised."""
+    """And what was wrong is raised; the next attempt leaves one model."""
     tracker = Tracker(home, "rows")
     run_id = tracker.client.create_run(tracker.experiment_id).info.run_id
     with pytest.raises(Exception, match="Witness"):
         tracker.keep_model(run_id, Witness().fit(ROWS, [1, 2, 4]), [], ["scikit-learn", "skops"])
     (kept,) = tracker.client.search_logged_models([tracker.experiment_id])
     assert kept.status == LoggedModelStatus.FAILED
+    made = tracker.keep_model(run_id, Ridge().fit(ROWS, [1, 2, 4]), [], ["scikit-learn", "skops"])
+    (kept,) = tracker.client.search_logged_models([tracker.experiment_id])
+    assert (kept.model_uri, kept.status) == (made, LoggedModelStatus.READY)
+
+
+def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next that records the run takes the one that is there."""
+    entry = Entry("key", "rows", {}, {}, {"r2": 0.5}, judged=Judged("Ridge", "evenfold-recipe", {}, "rows", "1"))
+    tracker = Tracker(home, "rows")
+    with monkeypatch.context() as killed:
+        killed.setattr(Tracker, "_log", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tracker.begin(entry)
+    tracker = Tracker(home, "rows")
+    run_id = tracker.begin(entry)
+    (model,) = tracker.client.search_logged_models([tracker.experiment_id])
+    assert tracker.client.get_run(run_id).data.tags[JUDGED] == model.model_id
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+from evenfold.tasks import Home
+from evenfold.tasks.record.tracker import Tracker
+Tracker(Home.here(), "rows")
+"""
+
+
+def test_a_disk_that_fills_while_the_store_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow's migrations do not go on where they broke off: a store that is half made would never open again."""
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "sqlite3.OperationalError" in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"locks"}
