@@ -1,0 +1,174 @@
+"""Whether a new month still speaks the champion's language: its rows, judged by a champion that never saw them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, inf, isfinite, log, sqrt
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+# The chance, over any twelve months of one name, that a month as good as the earlier ones is refused. Two figures a
+# month spend four fifths of it; the rest is for what is found without a model.
+YEARLY = 0.05
+EACH = 0.8 * YEARLY / (12 * 2)
+# How far months lie apart before any has told: of the slope, and of the log of the error; worth so many months.
+PRIOR, WORTH = {"slope": 0.08, "spread": 0.3}, 3
+MOST_BLOCKS = 24
+FEWEST_ROWS, FEWEST_UNITS = 20, 5
+# What a slope that is so many times the usual one looks like.
+SLOPES = (
+    (-0.2, ", and this looks turned"),
+    (0.25, ", and this looks like shuffled targets, or features of other rows"),
+    (0.4, ", and this looks like features in other units"),
+    (2.5, ", and this is another relation"),
+    (inf, ", and this looks like a target in other units"),
+)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a month, and its standard error by whole groups."""
+
+    value: float
+    se: float
+
+
+@dataclass(frozen=True)
+class Month:
+    """What the predictions of a model that never saw a month's rows say of them.
+
+    ``slope`` of what came on what was predicted: 1 as promised, 0 shuffled, -1 turned, 60 in other units. ``spread``:
+    log of the mean squared error, of classes over the one that their probabilities promise: 0 as promised.
+    """
+
+    rows: int
+    slope: Figure
+    spread: Figure
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A month's figure, and within what that of a good month lies: the slope, or the error in shares of the usual."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sound(self) -> bool:
+        """Whether it lies within; what is no number does not."""
+        return self.low <= self.value <= self.high
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether a month may be learnt from, and why: a sentence of numbers for each figure; the figures by name."""
+
+    verdict: Literal["sound", "unclear", "refused"] = "sound"
+    sentences: tuple[str, ...] = ()
+    figures: dict[str, Reading] = field(default_factory=dict)
+
+
+def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
+    """Return what a champion's figures of a month say of it, beside its figures of earlier rows that it had not seen.
+
+    Refused where a figure lies where at most one good month in 600 has it. Unclear where nothing can tell: few rows or
+    groups, or a champion so weak that targets in any order would pass as well.
+    """
+    usable = [month for month in earlier if isfinite(month.spread.value) and isfinite(month.slope.se)]
+    if now.rows < FEWEST_ROWS or not usable:
+        what = f"{now.rows:,} new rows" if usable else "no earlier predictions of rows that the champion had not seen"
+        return Judgement("unclear", (f"The champion cannot judge the new rows: there are {what}.",))
+    ends = {name: interval([getattr(month, name) for month in usable], getattr(now, name), PRIOR[name])
+            for name in PRIOR}  # fmt: skip
+    slope, usual = Reading(now.slope.value, *ends["slope"]), float(np.mean([month.spread.value for month in usable]))
+    error = Reading(*(_exp(value - usual) for value in (now.spread.value, *ends["spread"])))
+    figures = {"slope": slope, "error": error}
+    if not (slope.sound and error.sound):
+        return Judgement(
+            "refused", tuple(_told(name, each, target) for name, each in figures.items() if not each.sound), figures
+        )
+    if slope.low <= 0:
+        sentence = f"The champion is too weak to judge the new rows: the slope of {target} on what it predicts may be "
+        sentence += f"{slope.low:.2g} to {slope.high:.2g} ({slope.value:.2g} came), and that of shuffled targets is 0."
+        return Judgement("unclear", (sentence,), figures)
+    return Judgement("sound", tuple(_told(name, each, target) for name, each in figures.items()), figures)
+
+
+def _told(name: str, of: Reading, target: str) -> str:
+    ends = f"a good month has {of.low:.2g} to {of.high:.2g}"
+    if name == "error":
+        what = f"the champion's mean squared error on the new rows is {of.value:.3g} times the usual; {ends}"
+        word = "" if of.sound else ", and this is too good to be true" if of.value < of.low else ", and this is worse"
+    else:
+        what = f"the slope of {target} on what the champion predicted is {of.value:.3g}; {ends}"
+        near = of.value / ((of.low + of.high) / 2 or 1)
+        word = next(word for most, word in SLOPES if near <= most) if not of.sound else ""
+    return f"{what[:1].upper()}{what[1:]}{word}."
+
+
+def _exp(value: float) -> float:
+    return exp(min(value, 700.0))
+
+
+def month_of(y: Any, predicted: Any, units: Any = None, classes: int = 0) -> Month:
+    """Return the figures of some rows: numbers, or codes of classes with a probability each; ``units``: groups."""
+    p = np.asarray(predicted, dtype=np.float64).reshape(len(y), -1)
+    came: Floats = np.eye(classes)[np.asarray(y)] if classes else np.asarray(y, dtype=np.float64).reshape(-1, 1)
+    codes = np.unique(np.arange(len(y)) if units is None else np.asarray(units), return_inverse=True)[1].ravel()
+    x, error = p - p.mean(axis=0), np.square(came - p).sum(axis=1)
+    promised = (p * (1 - p)).sum(axis=1) if classes else np.ones(len(y))
+    promised = promised if promised.mean() > 1e-6 else np.ones(len(y))  # of classes without probabilities
+    square = float(np.square(x).sum())
+    slope = float((x * came).sum()) / square if square > 0 else 0.0
+    off = came - came.mean(axis=0) - slope * x
+    ratio = float(error.sum() / promised.sum())
+    return Month(
+        len(y),
+        Figure(slope, _se((x * off).sum(axis=1), codes) / square if square > 0 else inf),
+        Figure(log(ratio), _se(error - ratio * promised, codes) / float(error.sum())) if ratio > 0 else Figure(-inf, 0),
+    )
+
+
+def _se(scores: Floats, codes: NDArray[np.int64]) -> float:
+    """Return the standard error of a sum of rows' scores, of whole units; of few it is widened as t's is."""
+    sums = np.bincount(codes, weights=scores)
+    n = sums.size
+    return sqrt(float(np.square(sums).sum()) * n / (n - 3)) if n >= FEWEST_UNITS else inf
+
+
+def blocks(order: Any, size: int, units: Any = None) -> list[NDArray[np.int64]]:
+    """Return rows parted into blocks of about ``size``, in order, whole units together: what earlier months were like.
+
+    At most 24 of them, and at least 1. ``order``: time, or the generation that rows joined with.
+    """
+    units = np.arange(len(order)) if units is None else np.unique(np.asarray(units), return_inverse=True)[1].ravel()
+    first = np.full(units.max() + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, units, np.unique(np.asarray(order), return_inverse=True)[1].ravel())
+    rows = np.lexsort((units, first[units]))
+    n = min(max(len(rows) // max(size, 1), 1), MOST_BLOCKS)
+    starts = np.r_[0, np.flatnonzero(np.diff(units[rows])) + 1]  # a block ends where a unit does
+    cuts = np.unique(starts[np.searchsorted(starts, np.arange(1, n) * len(rows) / n).clip(max=starts.size - 1)])
+    return [part for part in np.split(rows, cuts) if part.size]
+
+
+def interval(earlier: Sequence[Figure], now: Figure, prior: float, error: float = EACH) -> tuple[float, float]:
+    """Return where the figure of a good month lies but for a chance of ``error``, both sides together.
+
+    A new month differs from the earlier ones' mean by what months differ, and by what chance makes of both. How much
+    months differ is told by the earlier ones, less their own errors, and by a prior spread worth 3 months (a scaled
+    inverse chi-square, so the interval is Student's).
+    """
+    told = [figure for figure in earlier if isfinite(figure.value) and isfinite(figure.se)]
+    values, errors = np.array([figure.value for figure in told]), np.array([figure.se for figure in told])
+    k = len(told)
+    between = float(np.square(values - values.mean()).sum() - np.square(errors).sum() * (k - 1) / k)
+    between = (WORTH * prior**2 + max(between, 0.0)) / (WORTH + k - 1)
+    half = sqrt(between * (1 + 1 / k) + now.se**2 + float(np.square(errors).mean()) / k)
+    half *= float(stats.t.isf(error / 2, WORTH + k - 1))
+    return float(values.mean()) - half, float(values.mean()) + half

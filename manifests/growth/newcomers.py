@@ -1,0 +1,159 @@
+"""What is odd about new rows beside the known ones, whatever any model says of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
+from evenfold.manifests.tables.canonical import amount, canonical_table, listed
+from evenfold.manifests.tables.read import read_table
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .arrivals import _Arrived
+
+FEWEST, PARTS = 20, (3, 24)  # new rows below which nothing is asked; the least and the most parts of the known ones
+# From here on something is told; the gates say where it stops a table.
+TELLING = {"constant_columns": 0.35, "copied_rows": 0.1, "jumps_in_time": 4.0, "swallowing_groups": 2.0}
+Rows = NDArray[np.int64]
+
+
+def _sides(arrived: _Arrived) -> tuple[Rows, Rows]:
+    new, known = arrived.new(), arrived.joined.row_of[arrived.joined.row_of >= 0]
+    return (new, known) if min(new.size, known.size) >= FEWEST else (new[:0], known)
+
+
+def _column(arrived: _Arrived, name: str) -> pa.Array | None:
+    """Return a column; None of one that holds another kind of value than it did, which is another finding.
+
+    One without a role is not kept: a table has more of them than fit into memory.
+    """
+    joined, spec = arrived.joined, arrived.manifest.spec
+    try:
+        if name in spec.columns.roles():
+            return joined.column(name).combine_chunks()
+        table = read_table(joined.source, [name], spec.types)
+        return canonical_table(table, [name], arrived.manifest.types).column(name).combine_chunks()
+    except SplitError:
+        return None
+
+
+def _codes(arrived: _Arrived, name: str) -> Rows:
+    """Return a number for each row's value of a column, -1 where it has none."""
+    column = _column(arrived, name)
+    if column is None:
+        return np.full(arrived.joined.n, -1)
+    codes = column.dictionary_encode().indices
+    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+def _days(arrived: _Arrived) -> NDArray[np.float64] | None:
+    name = arrived.manifest.spec.columns.time
+    times = None if name is None else _column(arrived, name)
+    temporal = times is not None and pa.types.is_temporal(times.type)
+    if times is None or times.null_count or not (temporal or pa.types.is_integer(times.type)):
+        return None
+    numbers = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64()) if temporal else times
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64) / (86_400e6 if temporal else 1)
+
+
+def _parts(arrived: _Arrived, known: Rows, size: int) -> list[Rows]:
+    """Return the known rows in parts of about the new ones' number, in order of time; by generation without times."""
+    when, born = _days(arrived), arrived.manifest.born
+    if when is None:
+        order = None if born is None else born[arrived.joined.place[known]]
+        parts = [] if order is None else [known[order == each] for each in np.unique(order)]
+        return [part for part in parts if part.size >= FEWEST]
+    n = min(max(known.size // size, PARTS[0]), PARTS[1])
+    return np.array_split(known[np.argsort(when[known], kind="stable")], n)
+
+
+def constant_columns(arrived: _Arrived) -> Outcome:
+    """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near."""
+    new, known = _sides(arrived)
+    parts, columns = _parts(arrived, known, max(new.size, 1)), arrived.manifest.spec.columns
+    if not new.size or len(parts) < PARTS[0]:
+        return NotAsked(f"{amount(int(new.size), 'new row')} beside {amount(len(parts), 'earlier part')}")
+    roles = {*columns.key, *columns.grouped, columns.time, columns.target}
+    rises = {}
+    for name in sorted({*(arrived.columns or arrived.types)} & {*arrived.types} - roles):
+        codes = _codes(arrived, name) + 1
+        before, now = max(_commonest(codes[part]) for part in parts), _commonest(codes[new])
+        if now - before > TELLING["constant_columns"]:
+            rises[name] = (now - before, before, now)
+    told = listed((f"{name} ({now:.0%}, at most {before:.0%} before)" for name, (_, before, now) in rises.items()), 5)
+    message = f"one value, or none, fills most of {told} in {amount(int(new.size), 'new row')}."
+    return Found(max(rise[0] for rise in rises.values()), message, {"columns": [*rises]}) if rises else None
+
+
+def _commonest(codes: Rows) -> float:
+    return float(np.bincount(codes).max() / codes.size)
+
+
+def copied_rows(arrived: _Arrived) -> Outcome:
+    """Look for new rows that are known ones, or one another, under other keys, with or without times and groups.
+
+    What known rows share with one another, for few values tell them apart, is taken off.
+    """
+    new, known = _sides(arrived)
+    columns = arrived.manifest.spec.columns
+    names = [name for name in arrived.types if name not in columns.key]
+    figure = 0.0
+    for without in ((), {*columns.grouped, columns.time}):
+        asked = [name for name in names if name not in without]
+        if not new.size or len(asked) < 2:
+            continue
+        values = np.zeros(arrived.joined.n, dtype=np.uint64)
+        for name in asked:
+            values = pd.util.hash_array(values * np.uint64(31) + _codes(arrived, name).astype(np.uint64))
+        figure = max(figure, _twins(values, np.r_[known, new], new) - _twins(values, known, known))
+    sentence = f"{figure:.0%} of {amount(int(new.size), 'new row')} are other rows under new keys"
+    return (
+        Found(figure, f"{sentence}, beyond those that are alike by chance.") if _tells("copied_rows", figure) else None
+    )
+
+
+def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
+    once, counts = np.unique(values[among], return_counts=True)
+    return float(np.isin(values[rows], once[counts > 1]).mean())
+
+
+def jumps_in_time(arrived: _Arrived) -> Outcome:
+    """Look for new rows further from the known times than their number explains, at the pace of the known rows."""
+    new, known = _sides(arrived)
+    when = _days(arrived)
+    if when is None or not new.size:
+        return NotAsked("no column of times is named" if when is None else "there are few new rows")
+    low, high = float(when[known].min()), float(when[known].max())
+    away = np.maximum(np.maximum(low - when[new], when[new] - high), 0)
+    usual = (high - low) * min(new.size / known.size, 1.0)
+    if usual <= 0:
+        return NotAsked("the known rows are of one time")
+    # One date that is mistyped stops nothing: 19 of 20 rows lie as near as that, or the sentence tells of it.
+    figure, most = float(np.quantile(away, 0.95)) / usual, float(away.max()) / usual
+    sentence = f"new rows lie up to {most:.3g} times further from the known times than their number explains"
+    message = f"{sentence} ({figure:.3g} times but for one row in 20); dates that are wrong, or a gap."
+    return Found(figure, message) if _tells("jumps_in_time", most) else None
+
+
+def swallowing_groups(arrived: _Arrived) -> Outcome:
+    """Look for a group that most new rows are of, and that is larger than any known group was."""
+    new, known = _sides(arrived)
+    worst = (0.0, "", 0, 0)
+    for name in arrived.manifest.spec.columns.grouped if new.size else ():
+        codes = _codes(arrived, name) + 1
+        counts, before = np.bincount(codes[new]), int(np.bincount(codes[known]).max())
+        size = int(counts.max()) + int(np.count_nonzero(codes[known] == counts.argmax()))
+        if counts.max() > new.size / 2:
+            worst = max(worst, (size / before, name, int(counts.max()), before))
+    ratio, name, largest, before = worst
+    message = f"one group of {name} has {largest:,} of {new.size:,} new rows, {ratio:.3g} times the largest known one"
+    return Found(ratio, f"{message} ({before:,} rows).") if _tells("swallowing_groups", ratio) else None
+
+
+def _tells(check: str, figure: float) -> bool:
+    return figure > TELLING[check]

@@ -1,0 +1,121 @@
+"""A month beside what a champion that never saw it predicts: broken ones are refused, good ones are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.estimates.months import blocks, interval, judge, month_of
+
+from benchmarks.months import RESTLESS, STRENGTH, refused_in_a_year
+
+ROWS, DAYS = 600, 30
+Change = Callable[[Any, Any], Any]
+
+
+def judged(change: Change, noise: float = 0.5, classes: int = 0, earlier: int = 12) -> Any:
+    """Return the judgement of a month whose target was changed, after earlier months of the same kind."""
+    rng, figures = np.random.default_rng(2), []
+    for month in range(earlier + 1):
+        p, days = rng.normal(size=ROWS), np.arange(ROWS) % DAYS
+        y = p + noise * rng.normal(size=ROWS)
+        if classes:
+            p = 1 / (1 + np.exp(-3 * p / noise))
+            y = (rng.uniform(size=ROWS) < p).astype(int)
+        y = change(y, p) if month == earlier else y
+        figures.append(month_of(y, np.column_stack([1 - p, p]) if classes else p, days, classes))
+    return judge(figures[-1], figures[:-1], "delay")
+
+
+def permuted(y: Any, share: float) -> Any:
+    rng = np.random.default_rng(1)
+    return np.where(rng.uniform(size=y.size) < share, rng.permutation(y), y)
+
+
+BROKEN: dict[str, tuple[Change, int, str]] = {
+    "shuffled": (lambda y, p: permuted(y, 1), 0, "this looks like shuffled targets"),
+    "half shuffled": (
+        lambda y, p: permuted(y, 0.5),
+        0,
+        "what the champion predicted is 0.414; a good month has 0.74",
+    ),
+    "turned": (lambda y, p: -y, 0, "this looks turned"),
+    "in other units": (lambda y, p: 60 * y, 0, "a target in other units"),
+    "constant": (lambda y, p: 0 * y, 0, "shuffled targets"),
+    "by a formula": (lambda y, p: p + 0.01 * y, 0, "too good to be true"),
+    "by a formula without an error": (lambda y, p: p, 0, "squared error on the new rows is 0 times the usual"),
+    "-999 in some": (lambda y, p: np.where(np.arange(y.size) % 10 == 0, -999, y), 0, "this is worse"),
+    "classes swapped": (lambda y, p: 1 - y, 2, "this looks turned"),
+    "classes shuffled": (lambda y, p: permuted(y, 1), 2, "shuffled targets"),
+    "classes by a formula": (lambda y, p: (p > 0.5).astype(int), 2, "too good to be true"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_month_is_refused_with_its_numbers(kind: str) -> None:
+    change, classes, words = BROKEN[kind]
+    told = judged(change, classes=classes)
+    assert told.verdict == "refused"
+    assert words.lower() in " ".join(told.sentences).lower()
+
+
+@pytest.mark.parametrize("classes", [0, 2])
+def test_a_good_month_is_sound_and_so_is_one_that_is_a_bit_harder(classes: int) -> None:
+    assert judged(lambda y, p: y, classes=classes).verdict == "sound"
+    assert judged(lambda y, p: permuted(y, 0.03), classes=classes).verdict == "sound"
+
+
+def test_a_weak_champion_says_that_it_cannot_tell() -> None:
+    """Of what it cannot see; units that are other ones by far it can."""
+    for change in (lambda y, p: y, lambda y, p: permuted(y, 1)):
+        told = judged(change, noise=20)
+        assert told.verdict == "unclear"
+        assert "too weak to judge" in told.sentences[0]
+    assert judged(lambda y, p: 60 * y, noise=20).verdict == "refused"
+
+
+def test_what_says_nothing_is_unclear() -> None:
+    """No earlier rows, few rows, or few groups."""
+    assert judged(lambda y, p: y, earlier=0).verdict == "unclear"
+    few = month_of(np.arange(9.0) ** 2, np.arange(9.0))
+    assert "9 new rows" in judge(few, [few], "delay").sentences[0]
+    rows = np.random.default_rng(0).normal(size=400)
+    one_group = month_of(rows, rows + 1, np.zeros(400))
+    assert judge(one_group, [month_of(rows, rows + 0.1 * rows[::-1])], "delay").verdict == "unclear"
+
+
+def test_rows_of_one_group_count_as_one() -> None:
+    """Ten copies of each row say no more than the row."""
+    rng = np.random.default_rng(0)
+    p, y = rng.normal(size=(2, 60))
+    once, tenfold = month_of(y, p), month_of(np.repeat(y, 10), np.repeat(p, 10), np.repeat(np.arange(60), 10))
+    assert (tenfold.slope.se, tenfold.spread.se) == pytest.approx((once.slope.se, once.spread.se))
+
+
+def test_blocks_are_of_the_size_of_a_month_and_hold_whole_groups() -> None:
+    units = np.repeat(np.arange(40), 10)
+    parts = blocks(units, 100, units)
+    assert [part.size for part in parts] == [100] * 4
+    assert [set(units[part]) for part in parts] == [set(range(i, i + 10)) for i in range(0, 40, 10)]
+    assert len(blocks(np.arange(400), 1000)) == 1
+
+
+def test_more_months_make_the_interval_narrower_and_restless_ones_wider() -> None:
+    width = {}
+    for n, apart in ((1, 0.0), (12, 0.0), (12, 0.5)):
+        months = [type("F", (), {"value": 1 + apart * (-1) ** i, "se": 0.01}) for i in range(n)]
+        low, high = interval(months, months[0], 0.08)
+        width[n, apart] = high - low
+    assert width[12, 0.0] < width[1, 0.0] < width[12, 0.5] * 2
+    assert width[12, 0.0] < width[12, 0.5]
+
+
+@pytest.mark.parametrize("champion", STRENGTH)
+def test_at_most_one_year_in_twenty_has_a_good_month_refused(champion: str) -> None:
+    """Where months differ as flights' do; the benchmark has more years, and others."""
+    years = [refused_in_a_year(seed, RESTLESS["as flights"], STRENGTH[champion], 0) for seed in range(20)]
+    assert sum("refused" in year for year in years) <= 1
+    unclear = np.mean([verdict == "unclear" for year in years for verdict in year])
+    assert unclear > 0.9 if champion == "weak" else unclear < 0.1

@@ -1,0 +1,69 @@
+"""New rows that are odd whatever a model says of them: by how much, and that usual ones are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from evenfold.manifests import decide
+from evenfold.manifests.growth.arrivals import check_arrival
+
+SPEC = {"name": "rows", "columns": {"key": "id", "target": "y", "group": "shop", "time": "day"}}
+SPEC |= {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
+ODD = ("constant_columns", "copied_rows", "jumps_in_time", "swallowing_groups")
+NEW = 600  # the first of the new rows: three months of 200 are known
+
+
+def rows() -> pd.DataFrame:
+    """Return four months of 200 rows: a column that names the month, and one that is zero in more and more of them."""
+    rng, n = np.random.default_rng(0), 800
+    month = np.arange(n) // 200
+    day = pd.Timestamp("2026-01-01") + pd.to_timedelta(month * 30 + np.arange(n) % 30, unit="D")
+    snow = np.where(rng.uniform(size=n) < month / 3, 0.0, rng.normal(size=n))
+    return pd.DataFrame(
+        {"id": range(n), "y": rng.normal(size=n), "shop": rng.integers(0, 40, n), "day": day, "x": rng.normal(size=n),
+         "month": month, "snow": snow}
+    )  # fmt: skip
+
+
+def last_again(data: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([data[:NEW], data[NEW - 200 : NEW].assign(id=lambda old: old["id"] + 5000)])
+
+
+def first_of(data: pd.DataFrame, name: str, value: object, share: float) -> pd.DataFrame:
+    return data.assign(**{name: data[name].where(data.index < 800 - 200 * share, value)})
+
+
+DATES = pd.Timestamp("2099-01-01")
+# Each with what is told of it, by how much, and whether it stops the table.
+CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]] = {
+    "a column emptied": (lambda data: first_of(data, "x", np.nan, 1), "constant_columns", 0.99, True),
+    "a column filled": (lambda data: first_of(data, "x", 0.5, 1), "constant_columns", 0.99, True),
+    "two fifths missing": (lambda data: first_of(data, "x", np.nan, 0.4), "constant_columns", 0.395, False),
+    "the last month again": (last_again, "copied_rows", 1.0, True),
+    "its rows on other days": (lambda data: last_again(data).assign(day=data["day"].array), "copied_rows", 1.0, True),
+    "a fifth of it": (lambda data: pd.concat([data, last_again(data)[NEW : NEW + 50]]), "copied_rows", 0.2, False),
+    "days far ahead": (lambda data: first_of(data, "day", DATES, 1), "jumps_in_time", 800, True),
+    "one day far ahead": (lambda data: first_of(data, "day", DATES, 0.005), "jumps_in_time", 0.9, False),
+    "one shop of a month": (lambda data: first_of(data, "shop", 99, 1), "swallowing_groups", 8, True),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_odd_is_told_and_stops_where_it_is_gross(case: str) -> None:
+    change, check, figure, stops = CASES[case]
+    found = check_arrival(decide(SPEC, rows()[:NEW]), change(rows()), None, gates={"new_rows": "off"})
+    assert found.failed == [check] * stops
+    if stops:
+        assert found.findings[0].figure == pytest.approx(figure, rel=0.2)
+    assert [name for name in ODD if found.passed.get(name)] == [check] * (not stops)
+
+
+def test_the_right_month_is_not_odd() -> None:
+    """Not its own name, nor a season that comes little by little, nor targets that are few and alike."""
+    for change in (lambda data: data, lambda data: data.assign(y=data["id"] % 2, x=data["id"] % 3, snow=0)):
+        data = change(rows())
+        found = check_arrival(decide(SPEC, data[:NEW]), data, None, gates={"new_rows": "off"})
+        assert (found.failed, [found.passed[name] for name in ODD]) == ([], [""] * 4)
