@@ -164,7 +164,7 @@ def _told(node: Any) -> str:
         return f"[{','.join([_told(part) for part in node])}]"
     if not isinstance(node, ast.AST):
         return ascii(node)
-    fields = [(name, getattr(node, name, None)) for name in kind._fields if name not in UNTOLD]
+    fields: list[tuple[str, Any]] = [(name, getattr(node, name, None)) for name in kind._fields if name not in UNTOLD]
     if kind in DOCUMENTED and ast.get_docstring(node, clean=False) is not None:  # type: ignore[arg-type]
         fields = [(name, value[1:] if name == "body" else value) for name, value in fields]
     parts = [f"{name}={_told(value)}" for name, value in fields if value is not None and value != []]
