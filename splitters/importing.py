@@ -244,7 +244,7 @@ def _require_plain(name: str, value: Any, depth: int) -> None:
 
 
 # What a stored model may hold besides classes: what we put into pipelines ourselves, and scores, which only compute.
-_OWN_PARTS = frozenset({"_oversampled", "_undersampled", "Recalibrated", "Smeared"})
+_OWN_PARTS = frozenset({"_oversampled", "_undersampled", "CodedLabels", "Recalibrated", "Smeared", "column_name"})
 _CHECKS = frozenset({"sklearn.utils.validation.check_array"})  # boosted trees that encode categories keep it
 _PLAIN = frozenset({"functools.partial", "numpy.dtype"})  # what fills missing values keeps the type of a column
 _SCORES = tuple(f"sklearn.{of}" for of in ("metrics", "feature_selection._univariate_", "feature_selection._mutual_"))

@@ -97,7 +97,7 @@ def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
         return fit_and_score(
             work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
             name=work.manifest.membership.split_title(i), repeat=repeat, fold=fold, inner=work.inner,
-            validation=work.validation, importance=i < MOST_FOLDS,
+            importance=i < MOST_FOLDS,
         )  # fmt: skip
 
 
@@ -372,9 +372,8 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     else:
         with limited(fair_threads()):
             trained = fitted(
-                work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner,
-                validation=None if i is None else work.validation,
-            )  # fmt: skip
+                work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner
+            )
     import skops.io  # half a second for whoever keeps no model
 
     path = Home.here().shared / "models" / f"{key}.skops"

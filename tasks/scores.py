@@ -364,7 +364,7 @@ def _of_folds(
         work.problem.model,
         stratified=work.manifest.splitter.needs.y != "ignored",
         ordered=work.in_time_order,
-        baselines=baseline_predictions(work.problem, splits, work.times if work.in_time_order else None),
+        baselines=baseline_predictions(work.problem, splits, work.problem.times if work.in_time_order else None),
         refits=[pd.read_parquet(refit.predictions.path) for refit in refits],
         interval=interval,
         level=level,

@@ -56,7 +56,6 @@ class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
-    ``times``: the order in time of the problem's rows, where a column says it.
     ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
     ``roles``: the columns of the specification's roles, of the problem's rows. ``lines``: where the table does not fit
     into memory, the place in it of each row of the problem, which then has every row's target and no features.
@@ -68,7 +67,6 @@ class Work:
     fingerprint: str
     place: NDArray[np.int64]
     keys: pa.Table | None
-    times: NDArray[np.int64] | None = None
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
     roles: pa.Table | None = None
     lines: NDArray[np.int64] | None = None
@@ -102,12 +100,6 @@ class Work:
         made = self.manifest.splitter
         codes = made.part_codes() if isinstance(made, LabelSplitter) else {}
         return [name for name, code in codes.items() if code >= 0]
-
-    @cached_property
-    def validation(self) -> NDArray[np.int64] | None:
-        """The rows of the part called validation, for a model that watches them (``eval_set``); None without one."""
-        watched = self.problem.model.eval_set is not None and "validation" in self.tested_parts
-        return self.pair(self.tested_parts.index("validation"))[1] if watched else None
 
     @cached_property
     def further(self) -> dict[str | int, list[Pair]]:
@@ -181,13 +173,11 @@ def _work(data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id:
     # The problem holds the present rows alone, in the manifest's order.
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
-    time = manifest.spec.columns.time
-    times = None if time is None else pd.factorize(ordered.column(time).to_pandas(), sort=True)[0].astype(np.int64)
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
     roles = ordered.select(list(dict.fromkeys(manifest.spec.columns.roles())))
     lines = positions[present] if by_batches else None
-    return Work(manifest, problem, read, place, keys, times, attributes, roles, lines)
+    return Work(manifest, problem, read, place, keys, attributes, roles, lines)
 
 
 def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -263,7 +253,7 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
     require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
     kept = columns.kept_from_models(model.features)
-    return Problem.of(frame, model, columns.target, kept, groups=kept_together(table, spec))
+    return Problem.of(frame, model, columns.target, kept, groups=kept_together(table, spec), times=columns.time)
 
 
 def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:
@@ -304,8 +294,7 @@ def _of_split(work: Work, i: int) -> str:
     # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
     membership, rows = work.manifest.membership, work.manifest.in_use.digest(i)
     named = [rows, *membership.split_name(i), membership.split_title(i)]
-    # Rows that stop a fit are of another part than those it learns from.
-    return digest_json(named if work.validation is None else [*named, _digest(work.validation)])
+    return digest_json(named)
 
 
 def key_of_inner(work: Work, i: int) -> str:
@@ -388,7 +377,10 @@ def key_of(work: Work, membership: str) -> str:
     """Return the score key of a membership: what a score depends on, and nothing else."""
     spec, model = work.manifest.spec, work.problem.model
     tuned = model.threshold == "tuned" and work.inner is not None
+    membership = f"{membership} of {work.keys_digest}"
+    if model.eval_set and work.problem.groups is not None:  # blocks of a map are in no column that is read
+        membership = f"{membership} held by {_digest(work.problem.groups)}"
     return score_key(
-        model, membership=f"{membership} of {work.keys_digest}", fingerprint=work.fingerprint, seed=spec.seed,
+        model, membership=membership, fingerprint=work.fingerprint, seed=spec.seed,
         inner={"strategy": f"{work.inner!r}{_own_code(work)}"} if tuned else None, code=work.code,
     )  # fmt: skip

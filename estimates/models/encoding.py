@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.splitters.importing import distribution_of
+from pandas.api.types import is_numeric_dtype
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.pipeline import Pipeline
@@ -14,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 
 from .columns import Kind, feature_table
-from .options import parts_of
+from .options import last_of, parts_of
 from .spec import ModelSpec, named_estimator
 
 ROWS_A_VALUE = 10  # of text with fewer rows a value, which is a name rather than a category, nothing is learnt
@@ -36,14 +39,12 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
     estimator = _made(model)
     own = _read_by(estimator, model, table, kinds)
     others = bool(own) or (estimator is not None and _selects(estimator))
-    return {name: "" if name in own else _reason(table[name], model, others) for name in names}
+    return {name: "" if name in own else _reason(table[name], others) for name in names}
 
 
-def _reason(column: pd.Series, model: ModelSpec, others: bool) -> str:
+def _reason(column: pd.Series, others: bool) -> str:
     if others:
         return "text that the model, which chooses its columns itself, does not name"
-    if model.eval_set is not None:
-        return "text, and the rows of eval_set would not be encoded"
     known, values = int(column.notna().sum()), int(column.nunique())
     if values == 1:
         return "text with one value"
@@ -138,7 +139,7 @@ def encoding_step(
     coded = [name for name in native if X[name].dtype != "category"]
     ways = [
         (_coder(estimator), coded),
-        (_one_hot(model), [name for name, way in how.items() if way == ONE_HOT]),
+        (_one_hot(model, estimator, X), [name for name, way in how.items() if way == ONE_HOT]),
         (
             OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
             [name for name, way in how.items() if way == ORDINAL],
@@ -158,10 +159,21 @@ def encoding_step(
     return [("encode", made.set_output(transform="pandas"))], estimator
 
 
-def _one_hot(model: ModelSpec) -> OneHotEncoder:
-    if model.features is not None:
-        return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    return OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_COLUMNS, sparse_output=False)
+def _one_hot(model: ModelSpec, estimator: Any, X: pd.DataFrame) -> OneHotEncoder:
+    rare: dict[str, Any] = {"handle_unknown": "infrequent_if_exist", "max_categories": MOST_COLUMNS}
+    made = OneHotEncoder(**rare if model.features is None else {"handle_unknown": "ignore"}, sparse_output=False)
+    foreign = distribution_of(type(last_of(estimator))) != distribution_of(BaseEstimator)
+    texts = [X[name] for name in X if not is_numeric_dtype(X[name].dtype)] if foreign else []
+    marked = any(MARKS.search(str(value)) for column in texts for value in column.unique())
+    return made.set_params(feature_name_combiner=column_name) if marked else made
+
+
+MARKS = re.compile(r'[\[\]<>{}",:]')  # what LightGBM or XGBoost take in no name of a column
+
+
+def column_name(feature: str, value: Any) -> str:
+    """Return the name of a value's column, each of ``MARKS`` as its code."""
+    return MARKS.sub(lambda mark: f"%{ord(mark[0]):02x}", f"{feature}_{value}")
 
 
 def _coder(estimator: Any) -> OrdinalEncoder:

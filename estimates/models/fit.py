@@ -23,20 +23,13 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 
-from .corrections import Recalibrated, Smeared, evened
+from .corrections import Recalibrated, Smeared, evened, saying_labels
 from .encoding import encoding_step, encodings
 from .importance import permutation_importance
-from .options import (
-    by_column,
-    class_weight_names,
-    fit_with,
-    reads_names,
-    takes,
-    target_transformer,
-    validation_weights,
-)
+from .options import by_column, class_weight_names, fit_with, reads_names, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
+from .stopping import fit_stopped, stopping_rows
 from .warned import hearing
 
 INNER_FOLDS = 5
@@ -195,7 +188,6 @@ def fit_and_score(
     repeat: int = 0,
     fold: int = 0,
     inner: Splitter | None = None,
-    validation: IntArray | None = None,
     importance: bool = False,
 ) -> tuple[FoldScore, pd.DataFrame]:
     """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
@@ -204,9 +196,8 @@ def fit_and_score(
     of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` on the same pair, where training knows
     every class.
 
-    ``inner``: the strategy of the cross-validation inside the training rows, for ``threshold: tuned``. ``validation``:
-    the rows that ``eval_set: validation`` hands to an estimator that stops early. ``importance``: measure it, see
-    ``permutation_importance``, unless the model says ``none``.
+    ``inner``: the strategy of the cross-validation inside the training rows, for ``threshold: tuned``.
+    ``importance``: measure it, see ``permutation_importance``, unless the model says ``none``.
 
     Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every
     class of the problem (0 for a class absent from training), or decision (decision_<class> for three classes or
@@ -216,7 +207,7 @@ def fit_and_score(
     """
     started = perf_counter()
     with hearing() as heard:
-        estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner, validation=validation)
+        estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
     between = perf_counter()
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     answers = Responses(estimator, problem.X.iloc[test])
@@ -260,21 +251,20 @@ def fitted(
     seed: int,
     name: str,
     inner: Splitter | None = None,
-    validation: IntArray | None = None,
     arrays: bool = False,
 ) -> Any:
     """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails.
 
-    ``inner`` and ``validation``: as in ``fit_and_score``. ``arrays``: features go in as an array where no part can read
-    column names, which is quicker.
+    A classifier that takes no labels but 0, 1, … learns codes, and says the labels; with ``eval_set`` it learns from
+    the rows that do not stop it. ``inner``: as in ``fit_and_score``. ``arrays``: features go in as an array where no
+    part can read column names, which is quicker.
     """
     try:
         if model.target_transform is not None:
             train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
-        estimator = assemble(model, problem, seed, train, inner)
-        X = features_for(problem, estimator, arrays)
-        given = _fit_params(model, problem, train) | _validation(model, problem, estimator, X, validation)
-        return fit_with(estimator, take(X, train), problem.y[train], given)
+        stops = stopping_rows(problem, train, model.eval_set, seed) if model.eval_set else np.zeros(0, dtype=np.bool_)
+        learn = partial(_learnt, model, train=train, stops=stops, seed=seed, inner=inner, arrays=arrays)
+        return saying_labels(problem, train, learn)
     except ModelError:
         raise
     except Exception as error:
@@ -283,6 +273,24 @@ def fitted(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
             f"{reason_in_a_line(error)}{_missing(error, problem)}"
         ) from cause_of(error)
+
+
+def _learnt(
+    model: ModelSpec,
+    problem: Problem,
+    train: IntArray,
+    stops: NDArray[np.bool_],
+    seed: int,
+    inner: Splitter | None,
+    arrays: bool,
+) -> Any:
+    held, train = (train[stops], train[~stops]) if stops.size else (None, train)
+    estimator = assemble(model, problem, seed, train, inner)
+    X, given = features_for(problem, estimator, arrays), _fit_params(model, problem, train)
+    if held is None:
+        return fit_with(estimator, take(X, train), problem.y[train], given)
+    weights = None if problem.weights is None else problem.weights[held]
+    return fit_stopped(estimator, take(X, train), problem.y[train], given, (take(X, held), problem.y[held], weights))
 
 
 def reason_in_a_line(error: Exception) -> str:
@@ -323,25 +331,6 @@ def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str
         # The classes' shares, which recalibration sets back, are those of the weights as they are.
         even = balance is not None and balance.method == "class_weight" and not model.recalibrate
         given["sample_weight"] = evened(problem.y[train], weights) if even else weights
-    return given
-
-
-def _validation(
-    model: ModelSpec, problem: Problem, estimator: Any, X: Any, validation: IntArray | None
-) -> dict[str, object]:
-    if model.eval_set is None:
-        return {}
-    if validation is None:
-        raise ModelError("eval_set: validation needs validation rows; use a strategy that makes a validation part.")
-    if isinstance(estimator, Pipeline):
-        raise ModelError("eval_set: validation rows would not be encoded; list features that are numbers only.")
-    rows, y = take(X, validation), problem.y[validation]
-    alone = takes(estimator, "X_val")  # other libraries take several sets
-    given: dict[str, object] = {"X_val": rows, "y_val": y} if alone else {"eval_set": [(rows, y)]}
-    name = validation_weights(estimator)
-    if name is not None and problem.weights is not None:
-        weights = problem.weights[validation]
-        given[name] = weights if alone else [weights]
     return given
 
 

@@ -18,6 +18,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import TunedThresholdClassifierCV
+from sklearn.pipeline import Pipeline
 
 from .spec import ModelSpec, Task, default_for, named_estimator, nearest, seeded
 
@@ -112,15 +113,22 @@ def parts_of(estimator: Any) -> list[Any]:
     return [estimator, *(part for part in parts if isinstance(part, BaseEstimator) and hasattr(part, "fit"))]
 
 
-def fit_with(estimator: Any, X: Any, y: NDArray[Any], given: Mapping[str, object]) -> Any:
+def last_of(estimator: Any) -> Any:
+    """Return the last step of a pipeline, however deep, or the estimator itself."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def fit_with(estimator: Any, X: Any, y: NDArray[Any], given: Mapping[str, object], method: str = "fit") -> Any:
     """Fit an estimator, and hand what is ``given`` beside the rows to every part of it that takes it."""
     if not given:
-        return estimator.fit(X, y)
+        return getattr(estimator, method)(X, y)
     with config_context(enable_metadata_routing=True):
         for part in parts_of(estimator):
             _request(part, given)
-        made = estimator.fit(X, y, **given)
-    _forget_requests(made)
+        made = getattr(estimator, method)(X, y, **given)
+    _forget_requests(estimator)
     return made
 
 
@@ -253,23 +261,38 @@ def _check_methods(model: ModelSpec, estimator: Any) -> None:
             )
 
 
+# What tells an estimator when to stop: LightGBM's names, XGBoost's and CatBoost's.
+WHEN = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change", "od_wait", "od_pval")
+
+
 def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
+    """Raise ModelError where a recipe holds rows back and its estimator cannot stop by them, or is not told when."""
     if model.eval_set is None:
         return
-    if not takes(estimator, "eval_set") and not takes(estimator, "X_val"):
+    last = last_of(estimator)
+    if not takes(last, "eval_set") and not takes(last, "X_val"):
         raise ModelError(f"eval_set: {model.estimator!r} takes no validation rows when it is fitted; leave it out.")
-    if model.weights and validation_weights(estimator) is None:
+    if model.weights and validation_weights(last) is None:
         raise ModelError(
             f"eval_set: {model.estimator!r} takes no weights of validation rows, and weights are asked for; "
             "leave one of the two out."
         )
-    around = [
-        name for name in ("balance", "threshold", "target_transform", "impute") if getattr(model, name) is not None
-    ]
+    params = {**last.get_params(), **model.fit_params}
+    of_sklearn = takes(last, "X_val")
+    if not (params["early_stopping"] is True if of_sklearn else any(_is_when(params.get(name)) for name in WHEN)):
+        such = "early_stopping: true" if of_sklearn else "early_stopping_rounds: 50"
+        raise ModelError(
+            f"eval_set: nothing tells {model.estimator!r} when to stop; set {such} in params, or leave eval_set out."
+        )
+    around = [name for name in ("balance", "threshold", "target_transform") if getattr(model, name) is not None]
     if around:
         raise ModelError(
             f"eval_set and {around[0]} do not go together: validation rows would pass it by; use one of them."
         )
+
+
+def _is_when(value: object) -> bool:
+    return isinstance(value, (int, float)) and value > 0
 
 
 def _check_taken(name: str, model: ModelSpec, estimator: Any) -> None:

@@ -163,7 +163,8 @@ class Problem:
 
     ``X``: the features, numbers as NumPy numbers. ``y``: one value per row, class labels as they are in the data.
     ``classes``: the labels in sorted order, empty for regression. ``groups``: a code per row, or None. ``weights``: a
-    weight per row, or None. ``model``: the specification with task, estimator and metrics filled in.
+    weight per row, or None. ``times``: the place in time of each row, or None. ``model``: the specification with task,
+    estimator and metrics filled in.
     ``encoded``: the features that are text or categories, of which the model reads ``own`` as they are. ``left_out``:
     why each other column is not used.
     ``columns_read``: every column that can change a score, sorted.
@@ -181,6 +182,7 @@ class Problem:
     columns_read: tuple[str, ...]
     groups: IntArray | None = None
     weights: NDArray[np.float64] | None = None
+    times: IntArray | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     own: frozenset[str] = frozenset()
 
@@ -221,17 +223,19 @@ class Problem:
         roles: Collection[str] = (),
         *,
         groups: str | Sequence[Any] | NDArray[Any] | None = None,
+        times: str | None = None,
         known: tuple[Any, ...] | None = None,
     ) -> Problem:
         """Return the checked problem of predicting ``target``.
 
         ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name or one
-        value per row; rows of a group count as one in intervals. ``model.weights`` names the column of weights.
+        value per row; rows of a group count as one in intervals. ``times``: the column of times, where there is one.
+        ``model.weights`` names the column of weights.
         ``known``: the classes that a model knows already, none of numbers; rows to score may then have one value.
         Raises ModelError for a missing column, a target with missing values or one value, metrics and estimators
         that do not fit the target, and where no feature is left. O(rows x columns).
         """
-        taken = _taken(model, target, roles, groups)
+        taken = _taken(model, target, [*roles, *_named(times)], groups)
         for name, role in taken.items():
             require_columns(table, [name], role)
         if len(table) == 0:
@@ -248,6 +252,7 @@ class Problem:
         check_kind(completed, task, column)
         check_options(completed, task, classes, y, target)
         read = {*kinds, target, *by_column(model.fit_params).values(), *_named(model.weights), *_named(groups)}
+        read |= set(_named(times)) if model.eval_set else set()
         return cls(
             X=feature_table(table, kinds),
             y=y,
@@ -261,6 +266,7 @@ class Problem:
             columns_read=tuple(sorted(read)),
             groups=_group_codes(table, groups),
             weights=_weights(table, completed, task, classes),
+            times=None if times is None else pd.factorize(table[times], sort=True)[0].astype(np.int64),
             columns={name: plain_or_objects(table[name]) for name in by_column(model.fit_params).values()},
             own=read_by_itself(model, table, kinds),
         )

@@ -199,8 +199,8 @@ class ModelSpec(BaseModel):
     ``weights``: the column of row weights, for fits and scores.
     ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
     ``importance``: what the model uses is measured on the test rows of each fold (``auto``), or not (``none``).
-    ``eval_set: validation``: ``fit`` gets the validation rows, and what they weigh, as ``eval_set``, or ``X_val`` and
-    ``y_val``, to stop at.
+    ``eval_set``: the fraction of the training rows of each fit that stop it early, and which it does not learn from:
+    see ``stopping_rows``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
@@ -220,7 +220,7 @@ class ModelSpec(BaseModel):
     positive: bool | int | str | None = None
     weights: str | None = None
     fit_params: dict[str, Any] = Field(default_factory=dict)
-    eval_set: Literal["validation"] | None = None
+    eval_set: float | None = Field(default=None, gt=0, lt=1)
     importance: Literal["auto", "none"] = "auto"
 
     @model_validator(mode="before")
@@ -236,6 +236,13 @@ class ModelSpec(BaseModel):
         if given is None or given in ("tuned", "prevalence") or number:
             return given
         raise ValueError("choose 'tuned', 'prevalence' or a number between 0 and 1")
+
+    @field_validator("eval_set", mode="before")
+    @classmethod
+    def _of_training_rows(cls, given: Any) -> Any:
+        if given is None or (isinstance(given, (int, float)) and not isinstance(given, bool)):
+            return given
+        raise ValueError("rows that stop come out of the training rows of each fit; say what part, such as 0.1")
 
     @field_validator("metrics")
     @classmethod

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.estimates import EvaluationError, ModelError
+import skops.io
+from evenfold.estimates import EvaluationError, ModelError, fitted
+from evenfold.estimates.models.stopping import stopping_rows
 from evenfold.flows import split
-from evenfold.manifests import Manifest, decide, read_manifest
+from evenfold.manifests import decide, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.fits import fit_final
+from evenfold.tasks.work import training_rows, work_of
 from mlflow.tracking import MlflowClient
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.metrics import r2_score
 from small import LATE, RIDGE, SPEC, artifacts, evaluated, named, runs, small, values
 
 
@@ -220,30 +223,37 @@ def test_the_number_of_workers_must_be_one(prefect_home: Home, data: Path, monke
             evaluated(data, engine="prefect")
 
 
-STOPPING = {"estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "metrics": ["r2"], "eval_set": "validation",
+STOPPING = {"estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "metrics": ["r2"], "eval_set": 0.2,
             "params": {"early_stopping": True, "n_iter_no_change": 2, "learning_rate": 0.3}}  # fmt: skip
+EARLY = {
+    "folds": ({}, "BalancedGroupKFold", {"group": "g"}),
+    "dates": ({"n_splits": 3}, "ForwardChaining", {"time": "day"}),
+    "parts": ({"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}, "HashSplit", {}),
+    "draws": ({"n_splits": 3}, "Bootstrap", {}),
+}
 
 
-@pytest.mark.parametrize("order", [("train", "validation", "check"), ("check", "train", "validation")])
-def test_the_rows_that_stop_a_training_are_those_of_the_validation_part(home: Home, order: tuple[str, ...]) -> None:
-    """Those of another part never do, in any order of parts, and where there are folds no rows are made for it."""
+@pytest.mark.parametrize("name", EARLY)
+def test_a_training_is_stopped_by_rows_of_its_own_and_never_by_those_that_judge_it(home: Home, name: str) -> None:
+    """Whatever the targets of the tested rows are, in folds, dates, parts and draws; so is the model of all rows."""
+    params, strategy, roles = EARLY[name]
     frame = small(300)
-    shares = {"train": 0.5, "validation": 0.25, "check": 0.25}
-    parts = {name: shares[name] for name in order}
-    spec = SPEC | {"strategy": "HashSplit", "params": {"parts": parts}}
-    done = evaluated(frame, spec=spec, model=STOPPING | {"features": ["a", "b"]})
-    manifest = read_manifest(done.split.uri)
-    train, watched, tested = (manifest.positions(frame)[rows] for rows in part_rows(manifest))
-    X, y = frame[["a", "b"]], frame["y"].to_numpy()
-    theirs = HistGradientBoostingRegressor(**STOPPING["params"], random_state=0)
-    theirs.fit(X.iloc[train], y[train], X_val=X.iloc[watched], y_val=y[watched])
-    by_test = {score.n_test: score.test["r2"] for score in done.scores}
-    assert tested.size != watched.size
-    assert by_test[tested.size] == pytest.approx(r2_score(y[tested], theirs.predict(X.iloc[tested])))
-    with pytest.raises(EvaluationError, match="eval_set: validation needs validation rows; use a strategy that makes"):
-        evaluated(frame, model=STOPPING | {"features": ["a", "b"]})
-
-
-def part_rows(manifest: Manifest) -> list[Any]:
-    codes = manifest.membership.parts
-    return [np.flatnonzero(manifest.codes == codes[name]) for name in ("train", "validation", "check")]
+    frame = frame.assign(g=frame.index % 30, day=np.arange(len(frame)) // 10)
+    columns = {**SPEC["columns"], **roles}
+    spec = SPEC | {"columns": columns, "strategy": strategy, "params": params, "name": name}
+    made = split(frame, spec=spec, engine="plain").split
+    work = work_of(made, STOPPING | {"features": ["a", "b"]})
+    train, test = work.pair(0)
+    wild = replace(work.problem, y=work.problem.y.copy())
+    wild.y[np.setdiff1d(test, train)] = 1e6
+    told = [fitted(each.model, each, train, seed=0, name="").predict(each.X) for each in (work.problem, wild)]
+    np.testing.assert_array_equal(*told)
+    final = fit_final.fn(made, STOPPING | {"features": ["a", "b"]})
+    rows = training_rows(work)
+    stops = stopping_rows(work.problem, rows, 0.2, seed=work.manifest.spec.seed)
+    assert 0.1 < stops.mean() < 0.3
+    if roles:
+        column = work.roles.column(next(iter(roles.values()))).to_numpy()[rows]
+        assert not {*column[stops]} & {*column[~stops]}
+    model = skops.io.load(final.file.path, trusted=skops.io.get_untrusted_types(file=final.file.path))
+    assert model.n_iter_ == fitted(work.problem.model, work.problem, rows, seed=0, name="").n_iter_ < 100

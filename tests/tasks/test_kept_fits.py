@@ -17,7 +17,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_fold, fit_folds, split
 from evenfold.tasks.fits import fit_further
 from evenfold.tasks.steps.running import Finished, finished_here
-from evenfold.tasks.work import work_of
+from evenfold.tasks.work import key_of_all, work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}
 
@@ -33,7 +33,7 @@ def path(home: Home, tmp_path: Path) -> Path:
     return tmp_path / "rows.parquet"
 
 
-def decided(path: Path, strategy: str, name: str = "", params: Any = None, **columns: str) -> SplitRef:
+def decided(path: Path, strategy: str, name: str = "", params: Any = None, **columns: Any) -> SplitRef:
     spec = {"columns": {"key": ["id"], "target": "y", **columns}, "strategy": strategy, "params": params or {}}
     return split.fn(str(path), {**spec, "name": name or strategy})
 
@@ -66,18 +66,22 @@ def test_folds_that_begin_at_once_load_the_data_once(path: Path) -> None:
         assert set(pool.map(loaded, range(4))) == {id(work_of(made, RIDGE))}
 
 
-def test_rows_that_stop_a_fit_belong_to_what_it_is(path: Path) -> None:
-    """Parts of the same training and test rows, and other validation rows: another fit, alone and in a block."""
-    learns = {**RIDGE, "estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "eval_set": "validation"}
-    stopped = {**learns, "params": {"early_stopping": True, "n_iter_no_change": 1}}
-    folds, blocks = [], []
-    for name, parts in {"many": {"validation": 0.4}, "few": {"validation": 0.02, "calibration": 0.38}}.items():
-        made = decided(path, "HashSplit", name, {"parts": {"train": 0.4, "eval": 0.2, **parts}})
-        folds.append(finished_here(fit_fold, made, 0, stopped))
-        blocks.append(finished_here(fit_folds, made, (0, 1), stopped))
-    assert [each.value.score.name for each in folds] == ["eval part"] * 2
-    assert [each.cached for each in (*folds, *blocks)] == [False] * 4
-    assert blocks[1].value.scores[0].test == folds[1].value.score.test != folds[0].value.score.test
+def test_rows_that_are_held_together_belong_to_a_fit_that_they_stop(path: Path) -> None:
+    """Blocks of a map of other sizes hold other rows back from the model of all rows: another fit."""
+    frame = pd.read_parquet(path)
+    frame.assign(east=frame.index % 30, north=frame.index // 30).to_parquet(path)
+    learns = {
+        **RIDGE,
+        "estimator": "sklearn.ensemble:HistGradientBoostingRegressor",
+        "params": {"early_stopping": True},
+    }
+    for model, same in ((learns, True), ({**learns, "eval_set": 0.2}, False)):
+        keys = {
+            key_of_all(work_of(decided(path, "SpatialBlockKFold", f"{size}", {"block_size": size, "n_splits": 2},
+                                       coordinates=["east", "north"]), model))
+            for size in (5, 7)
+        }  # fmt: skip
+        assert len(keys) == (1 if same else 2)
 
 
 def test_a_split_that_takes_the_place_of_another_is_not_taken_for_it(path: Path, home: Home) -> None:

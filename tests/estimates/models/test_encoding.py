@@ -198,13 +198,6 @@ def test_boosting_that_is_told_its_categories_gets_them_raw() -> None:
     assert type(fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")) is HistGradientBoostingRegressor
 
 
-def test_the_rows_that_stop_a_training_early_are_never_text() -> None:
-    """They would not be encoded, so text stays out with the reason."""
-    model = ModelSpec(estimator="sklearn.ensemble:HistGradientBoostingRegressor", eval_set="validation")
-    seen = problem(model, TABLE.drop(columns="kind"))
-    assert seen.left_out["ward"] == "text, and the rows of eval_set would not be encoded"
-
-
 def test_one_sentence_says_how() -> None:
     """Names by their way, and what the model reads by itself."""
     assert encoding_words({}) == ""

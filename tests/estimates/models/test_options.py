@@ -310,15 +310,14 @@ MESSAGES: list[tuple[str, Any, str]] = [
     ),
     (
         "nothing stops early",
-        lambda: problem(estimator=UNSCALED, eval_set="validation"),
+        lambda: problem(estimator=UNSCALED, eval_set=0.1),
         "eval_set: 'sklearn.linear_model:LogisticRegression' takes no validation rows when it is fitted; leave it out.",
     ),
     (
-        "validation rows that nobody fills",
-        lambda: problem(
-            estimator="sklearn.ensemble:HistGradientBoostingClassifier", eval_set="validation", impute="mean"
-        ),
-        "eval_set and impute do not go together: validation rows would pass it by; use one of them.",
+        "a part of the split that stops",
+        lambda: ModelSpec.of({"eval_set": "validation"}),
+        "model field 'eval_set' is 'validation'; rows that stop come out of the training rows of each fit; say what "
+        "part, such as 0.1.",
     ),
     (
         "a threshold of one",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import skops.io
 from evaluations import (
@@ -26,9 +25,9 @@ from evenfold.estimates import (
     fitted,
     score_draws,
 )
+from evenfold.estimates.models.stopping import stopping_rows
 from evenfold.splitters import Bootstrap
 from sklearn.datasets import load_diabetes
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 
 
@@ -142,41 +141,17 @@ def grouped_search() -> Any:
     return GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
 
 
-def test_validation_rows_stop_an_estimator_early() -> None:
-    """It stops where scikit-learn's own call with X_val and y_val stops, and the test rows play no part."""
-    boost = "sklearn.ensemble:HistGradientBoostingRegressor"
-    params = {"early_stopping": True, "n_iter_no_change": 3, "learning_rate": 0.3}
-    seen = problem(DIABETES_ROWS, "target", estimator=boost, params=params, eval_set="validation", metrics=["r2"])
-    train, validation, test = np.arange(300), np.arange(300, 380), np.arange(380, 442)
-    ours = fitted(seen.model, seen, train, seed=0, name="", validation=validation)
-    theirs = HistGradientBoostingRegressor(**params, random_state=0)
-    X, y = seen.X, seen.y
-    theirs.fit(X.iloc[train], y[train], X_val=X.iloc[validation], y_val=y[validation])
-    assert ours.n_iter_ == theirs.n_iter_ < 100
-    score, _ = fit_and_score(seen.model, seen, train, test, seed=0, name="", validation=validation)
-    assert score.test["r2"] == pytest.approx(theirs.score(X.iloc[test], y[test]), abs=1e-12)
-    with pytest.raises(ModelError, match="needs validation rows"):
-        fit_and_score(seen.model, seen, train, test, seed=0, name="")
-
-
-def test_validation_rows_weigh_what_they_weigh() -> None:
-    """Rows that weigh nothing do not stop a training, however wild they are."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=600)
-    table = pd.DataFrame({"x": x, "y": 3 * x + rng.normal(size=600) * 0.3, "w": 1.0})
-    table.loc[500:, "y"], table.loc[500:, "w"] = -3 * table["x"], 0.0
-    boost = {"estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "params": {"early_stopping": True}}
-    seen = Problem.of(table, ModelSpec(**boost, eval_set="validation", weights="w", metrics=["r2"]), "y")
-    train = np.arange(400)
-    alike = [fitted(seen.model, seen, train, seed=0, name="", validation=np.arange(400, n)).n_iter_ for n in (500, 600)]
-    assert alike[0] == alike[1] > 20
-
-
 class StopsBy(Foreign):
     """A regressor whose validation rows have weights by the name that LightGBM gives them."""
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, eval_sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        eval_sample_weight: Any = None,
+        early_stopping_rounds: int = 0,
     ) -> Any:
         self.eval_sample_weight_ = eval_sample_weight
         return super().fit(X, y, sample_weight)
@@ -185,17 +160,19 @@ class StopsBy(Foreign):
 class StopsUnweighed(Foreign):
     """A regressor whose validation rows have no weights."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, early_stopping_rounds: int = 0
+    ) -> Any:
         return super().fit(X, y, sample_weight)
 
 
 def test_weights_of_validation_rows_go_by_the_estimators_own_name_or_are_refused() -> None:
     table = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2)
-    options = {"eval_set": "validation", "weights": "w"}
+    options = {"eval_set": 0.25, "weights": "w", "fit_params": {"early_stopping_rounds": 9}}
     seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsBy", **options), "target")
-    made = fitted(seen.model, seen, np.arange(300), seed=0, name="", validation=np.arange(300, 442))
+    made = fitted(seen.model, seen, np.arange(300), seed=0, name="")
     (given,) = made.eval_sample_weight_
-    np.testing.assert_array_equal(given, table["w"][300:])
+    np.testing.assert_array_equal(given, table["w"][:300][stopping_rows(seen, np.arange(300), 0.25, seed=0)])
     with pytest.raises(ModelError, match="takes no weights of validation rows"):
         Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsUnweighed", **options), "target")
 
