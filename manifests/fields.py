@@ -109,7 +109,7 @@ class Columns(Strict):
     @classmethod
     def _not_reserved(cls, value: list[str]) -> list[str]:
         for name in value:
-            if name.startswith(("fold", "stratum")) or name in ("group_code", "status"):
+            if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", name):
                 raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
         return value
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import canonical_table, require_complete, to_numpy
+from evenfold.manifests.tables.canonical import canonical_table, require_complete, require_years, to_numpy
 from evenfold.manifests.tables.keys import Lookup, pseudonyms
 from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table
 from evenfold.splitters import Pair
@@ -139,6 +139,7 @@ class Joined:
 
     def encoded(self, name: str) -> tuple[NDArray[np.int64], list[Any]]:
         """Return a code for each row's value of a column (-1 where it is missing) and the values."""
+        require_years(self.column(name), name)
         encoded = self.column(name).chunk(0).dictionary_encode()  # a canonical column is one chunk
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return codes, encoded.dictionary.to_pylist()

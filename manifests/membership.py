@@ -321,7 +321,7 @@ class Draws(Membership):
     ) -> Draws:
         """Return the draws that an assignments table and a table of resamples hold."""
         assert isinstance(splitter, DrawSplitter)
-        names = [name for name in rows.column_names if name.startswith("stratum")]
+        names = [name for name in rows.column_names if re.fullmatch(r"stratum(_\d+)?", name)]
         columns = [rows.column(name).to_numpy() for name in names]
         strata = None if not names else columns[0] if names == ["stratum"] else np.column_stack(columns)
         groups = np.asarray(rows.column("group_code").to_numpy()) if "group_code" in rows.column_names else None

@@ -15,7 +15,7 @@ from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strateg
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.documents import read_document, require_bounded
-from evenfold.splitters.encoding import plain_numbers
+from evenfold.splitters.encoding import is_whole, plain_numbers
 from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import refusal
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -232,7 +232,8 @@ def _told(problems: Sequence[Any]) -> list[str]:
         fields = _fields(each["loc"], places)
         place = tuple(takewhile(lambda part: part is not None, fields))
         if place not in furthest or len(fields) > len(furthest[place][0]):
-            furthest[place] = fields, each["msg"]
+            such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
+            furthest[place] = fields, each["msg"] + such
     return [_sentence(fields, message) for fields, message in furthest.values()]
 
 

@@ -17,6 +17,7 @@ from evenfold.estimates.models.batches import features_in, fitted_in_batches
 from evenfold.manifests import Partitions, partition, require_room
 from evenfold.manifests.anywhere.joining import PLACE
 from evenfold.manifests.engines.sources import source_of
+from evenfold.manifests.membership import fold_columns
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
@@ -45,7 +46,7 @@ def fit_one_by_batches(
     if target is None:
         raise SplitError("no target column is named, and a model predicts one; name it (columns.target, or --target).")
     stored.require_labels()
-    repeats = len([column for column in stored.column_names if column.startswith("fold")])
+    repeats = len(fold_columns(stored.column_names))
     repeat, fold = divmod(i, stored.n_splits // repeats)
     parted = _parted(split, repeat, memory)
     names = [column for column in dict.fromkeys([*recipe.features, target, recipe.weights]) if column]

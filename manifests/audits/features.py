@@ -73,13 +73,20 @@ def _is_feature(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
+def in_floats(block: pa.Table) -> pa.Table:
+    """Return features with the nearest float of each decimal and of each unsigned integer of 64 bits."""
+    for i, field in enumerate(block.schema):
+        if pa.types.is_decimal(field.type) or pa.types.is_uint64(field.type):
+            block = block.set_column(i, field.name, block.column(i).cast(pa.float64(), safe=False))
+    return block
+
+
 def read_features(joined: Joined, names: list[str]) -> Features:
     """Return the hashes and the sample of features, in one pass with the memory of a block beside them."""
     rows = np.sort(Stream(0).permutation(joined.n)[:MOST_SAMPLED])
-    decimals = {field.name: "float" for field in schema_of(joined.source) if pa.types.is_decimal(field.type)}
     hashes, kept, start = np.empty(joined.n, dtype=np.uint64), [], 0
     for block in blocks_of(joined.source, names):
-        table = canonical_table(block, names, decimals | joined.manifest.types)
+        table = canonical_table(in_floats(block), names, joined.manifest.types)
         stop = start + table.num_rows
         hashes[start:stop] = row_hashes(table)
         # Both ascend, so the sampled rows of a block are one stretch.

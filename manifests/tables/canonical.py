@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -144,6 +145,9 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
     try:
         array = whole(_cast(column, kind, wanted))
     except pa.ArrowException as error:
+        if pa.types.is_uint64(column.type):
+            cure = f"keep them as text (types: {{{name}: text}})"
+            raise SplitError(f"column {name!r} holds whole numbers of 2^63 and more; {cure}.") from None
         origin = "declared" if declared else "read as"
         raise SplitError(
             f"column {name!r} is {origin} {wanted} and holds something else ({reason_of(error)}); correct it."
@@ -244,6 +248,7 @@ def require_complete(
     if column.null_count:
         mend = {"mend": LET_WAIT} if name == target else {}
         require_present(to_numpy(column), f"column {name!r}", **mend)
+    require_years(column, name)
     if not pa.types.is_floating(column.type):
         return
     beyond = pc.or_(pc.greater(column, ENORMOUS), pc.less(column, -ENORMOUS))
@@ -262,6 +267,17 @@ def require_complete(
         )
 
 
+def require_years(column: pa.ChunkedArray, name: str) -> None:
+    """Raise SplitError for times that Python's own cannot say."""
+    if not pa.types.is_temporal(column.type):
+        return
+    latest = pa.scalar(date.max if pa.types.is_date(column.type) else datetime.max, column.type)
+    rows = np.flatnonzero(pc.greater(column, latest).fill_null(False).to_numpy())
+    if rows.size:
+        where = f"{rows.size:,} of {len(column):,} rows (first at {first_rows(rows)})"
+        raise SplitError(f"column {name!r} holds times beyond the year 9999 in {where}; correct them first.")
+
+
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     """Return the positions of the rows in ascending key order, or None where they are in order already.
 
@@ -271,6 +287,7 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     for name in key:
         if table.column(name).null_count:
             raise SplitError(missing_key(table.column(name), name))
+        require_years(table.column(name), name)
     if _ascending(table, key):
         return None
     order = _ascending_order(table.select(key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -211,8 +211,13 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
         return made[:, [names.index(name) for name in chosen]].to_arrow()
     except OverflowError:
         raise SplitError(
-            f"a column of the frame ({_beyond(made, chosen)}) holds whole numbers beyond 64 bits; make them text, as "
-            "with .astype(str)."
+            f"a column of the frame ({_holding(made, chosen, _is_long)}) holds whole numbers beyond 64 bits; make "
+            "them text, as with .astype(str)."
+        ) from None
+    except UnicodeEncodeError:
+        raise SplitError(
+            f"a column of the frame ({_holding(made, chosen, _is_halved)}) holds text that is no Unicode, half of a "
+            "pair of surrogates; correct it, as with .str.encode('utf-8', 'replace').str.decode('utf-8')."
         ) from None
     except (pa.ArrowException, TypeError, NarwhalsError) as error:
         raise SplitError(
@@ -220,11 +225,17 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
         ) from None
 
 
-def _beyond(frame: nw.DataFrame[Any], names: list[str]) -> str:
-    """Return the names of the columns that hold a whole number beyond 64 bits."""
-    return ", ".join(
-        name for name in names if any(isinstance(value, int) and abs(value) >= 2**63 for value in frame[name].to_list())
-    )
+def _holding(frame: nw.DataFrame[Any], names: list[str], is_odd: Callable[[Any], bool]) -> str:
+    """Return the names of the columns that hold an odd value."""
+    return ", ".join(name for name in names if any(map(is_odd, frame[name].to_list())))
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) >= 2**63
+
+
+def _is_halved(value: Any) -> bool:
+    return isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def blocks_of(

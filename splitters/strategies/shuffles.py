@@ -106,9 +106,8 @@ class StratifiedShuffleSplit(ShuffleSplit):
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
         if rows.y_holds not in ("classes", "numbers"):
-            raise SplitError(
-                f"{type(self).__name__} needs y, one column of classes or numbers; for no y use ShuffleSplit."
-            )
+            other = "of several use BalancedKFold" if rows.y_holds == "columns" else "for no y use ShuffleSplit"
+            raise SplitError(f"{type(self).__name__} needs y, one column of classes or numbers; {other}.")
 
 
 @dataclass(frozen=True)

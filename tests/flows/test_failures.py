@@ -175,6 +175,7 @@ def test_a_key_that_would_overwrite_the_manifest_is_refused(name: str) -> None:
     """Its columns stand beside the key's."""
     with pytest.raises(SplitError, match=f"key column '{name}' is called as a column of the manifest; rename it"):
         decide({"columns": {"key": name}}, small().rename(columns={"id": name}))
+    assert decide({"columns": {"key": f"{name}er"}}, small().rename(columns={"id": f"{name}er"})).keys is not None
 
 
 @pytest.mark.parametrize(

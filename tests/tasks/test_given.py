@@ -173,13 +173,13 @@ REFUSED: dict[str, dict[str, Any]] = {
     "grid: a is 3, which is no list of values to try; write {a: [3]}": {"grid": {"a": 3}},
     "grid: a is 2, which is no list of values to try; write {a: [2]}": {"grid": {"a": np.int64(2)}},
     "grid: a is b'12', which is no list of values to try; write {a: [b'12']}": {"grid": {"a": b"12"}},
-    "group: input should be a valid string; features.1: input should be a valid string": {
+    "group: input should be a valid string, such as '3'; features.1: input should be a valid string, such as '3'": {
         "grid": {},
         "group": 3,
         "features": ["a", 3],
     },
-    "target: input should be a valid string; n_splits: input should be a valid integer, unable to parse string as an "
-    "integer": {"grid": {}, "target": 3, "n_splits": "x"},
+    "target: input should be a valid string, such as '3'; n_splits: input should be a valid integer, unable to parse "
+    "string as an integer": {"grid": {}, "target": 3, "n_splits": "x"},
 }
 
 

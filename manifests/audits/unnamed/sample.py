@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from evenfold.manifests.audits.features import in_floats
 from evenfold.manifests.audits.findings import NotAsked
 from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.membership import NEVER_TESTED
@@ -211,12 +212,11 @@ def _is_readable(kind: pa.DataType) -> bool:
 
 
 def _taken(joined: Joined, names: list[str], rows: Codes) -> pa.Table:
-    decimals = {field.name: "float" for field in schema_of(joined.source) if pa.types.is_decimal(field.type)}
     kept, start, ascending = [], 0, np.sort(rows)
     for block in blocks_of(joined.source, names):
         stop = start + block.num_rows
         inside = ascending[np.searchsorted(ascending, start) : np.searchsorted(ascending, stop)]
-        kept.append(canonical_table(block.take(inside - start), names, decimals | joined.manifest.types))
+        kept.append(canonical_table(in_floats(block.take(inside - start)), names, joined.manifest.types))
         start = stop
     return pa.concat_tables(kept).take(pa.array(np.searchsorted(ascending, rows))).combine_chunks()
 

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -111,6 +112,15 @@ def test_what_is_not_read_names_the_exact_remedy(
         (
             lambda f: f.assign(key=[10**25 + i for i in range(len(f))]),
             r"a column of the frame \(key\) holds whole numbers beyond 64",
+        ),
+        (
+            lambda f: f.assign(key=pd.Series([f"{i}\ud800" for i in range(len(f))], dtype=object)),
+            r"a column of the frame \(key\) holds text that is no Unicode",
+        ),
+        (lambda f: f.assign(key=f.key.to_numpy(np.uint64) + np.uint64(2**63)), r"'key' holds whole numbers of 2\^63"),
+        (
+            lambda f: f.assign(key=f.key.to_numpy().astype("datetime64[s]") + np.timedelta64(300_000_000_000, "s")),
+            "column 'key' holds times beyond the year 9999 in 20 of 20 rows",
         ),
         (lambda f: pd.concat([f, f[["x"]]], axis=1), "2 columns are called 'x'; give each a name of its own"),
         (lambda f: pl.from_pandas(f).lazy(), r"LazyFrame is not a table; pass its \.collect\(\)"),
