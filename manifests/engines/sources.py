@@ -114,8 +114,8 @@ def _from_csv(files: list[Path], types: dict[str, str], native: str) -> Source:
     try:
         heads = [pa.Table.from_batches(islice(csv_batches(file, types), 2)) for file in files]
         long = [field for file, head in zip(files, heads, strict=True) for field in texts_of_long(file, types, head, 2)]
-        heads = [next(csv_batches(file, types, schema=long)) for file in files] if long else heads
-        schema = one_schema(files, [head.schema for head in heads])
+        schemas = [next(csv_batches(file, types, schema=long)).schema for file in files] if long else []
+        schema = one_schema(files, schemas or [head.schema for head in heads])
         return Source(schema, batches, None, native, about_rows(files))
     except (pa.ArrowException, UnicodeDecodeError):
         table = read_table(native, types=types)  # which says what is wrong
