@@ -135,7 +135,7 @@ def leak_picture() -> str:
     found = json.loads(LEAK.read_text(encoding="utf-8"))
     rows = (
         ("five random folds", found["flights-random"], "#E69F00", "what the team would report"),
-        ("five folds of whole dates", found["flights-by-date"], "#0072B2", "what next month will show"),
+        ("five folds of whole dates", found["flights-by-date"], "#0072B2", "dates the model has never seen"),
     )
     width, left, full = 720, 200, 0.25
     marks = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,7 +96,7 @@ def import_parts(
     ``data`` is a file or a frame with the column, or frames by the name of their part, as in a ``DatasetDict``. Known
     are Vertex AI's, Databricks' and BigQuery's words, ``valid``, ``val`` and ``dev``, in any case. Validation is tested
     and test is locked; where there is but one of them, it is tested. Rows without a word are in no part. Raises
-    SplitError for any other word.
+    SplitError for any other word, and for parts that share a value of the key.
     """
     table = _stacked(data, column) if isinstance(data, Mapping) else read_table(data)
     if column not in table.column_names:
@@ -105,12 +106,30 @@ def import_parts(
     if unknown:
         raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(KNOWN, most=len(KNOWN))}.")
     parts = [None if word is None else KNOWN[str(word).lower()] for word in words]
+    _require_apart(table, [key] if isinstance(key, str) else key or [], parts)
     codes = {"train": NEVER_TESTED, "validation": 0, "test": LOCKED if "validation" in parts else 0, None: EXCLUDED}
     folds = pa.array([codes[part] for part in parts], pa.int64())
     place = free_name(table.column_names)
     columns = {"key": key, "fold": place, "target": target}
     spec = {"name": name, "columns": columns, "strategy": "Predefined"}
     return Plan(spec, table.append_column(place, folds)).decide()
+
+
+def _require_apart(table: pa.Table, key: list[str], parts: list[str | None]) -> None:
+    """Raise SplitError where a value of the key is in several parts, whose rows then are no test of one another."""
+    if not key or not set(key) <= set(table.column_names):
+        return
+    held: dict[Any, set[str]] = {}
+    for value, part in zip(zip(*(table.column(name).to_pylist() for name in key), strict=True), parts, strict=True):
+        held.setdefault(value, set()).update([part] if part else [])
+    both = Counter(tuple(part for part in PARTS if part in among) for among in held.values() if len(among) > 1)
+    if both:
+        counts = [f"{amount(n, 'value')} of {', '.join(key)} {'is' if n == 1 else 'are'} in {' and in '.join(among)}"
+                  for among, n in sorted(both.items())]  # fmt: skip
+        raise SplitError(
+            f"{'; '.join(counts)}: what is learnt in one part is known in the other. Leave these rows out of one, or "
+            f"split anew with group {key[0]!r}; where {', '.join(key)} is no key, name one."
+        )
 
 
 def _stacked(frames: Mapping[str, Any], column: str) -> pa.Table:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from evenfold.estimates import Choice, Estimate, ModelSpec
 from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
+from evenfold.estimates.results import Interval
 from evenfold.manifests import Manifest
 from evenfold.reports import Origin, Page, look_page, tuning_page
 from evenfold.reports.markdown import page_note
@@ -231,7 +234,7 @@ def record_tuning(
         if len(tried) <= MOST_FOLDS:
             _keep_configurations(tracker, split, model.title, tried, whole.key, run_id)
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
-        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, chosen.estimates))
+        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
         tracker.keep(run_id, "tuning.json", _tuning_json(tried, choice, nested))
         means, spreads = [score.value for score in scores], [score.sd for score in scores]
         origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
@@ -243,6 +246,15 @@ def record_tuning(
 
 def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:
     return next(estimate for estimate in estimates if estimate.metric == metric)
+
+
+def _promised(estimates: Sequence[Estimate], choice: Choice, metric: str) -> list[Estimate]:
+    """Return what later rows are held against: by the metric that chose, what is expected without its luck."""
+    found = (choice.low, choice.high)
+    interval = Interval(*found, choice.level, "corrected for the choice") if np.all(np.isfinite(found)) else None
+    return [
+        replace(each, value=choice.value, interval=interval) if each.metric == metric else each for each in estimates
+    ]
 
 
 def _tuning_metrics(choice: Choice, nested: Estimate | None) -> dict[str, float]:

@@ -17,7 +17,7 @@ import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import score
-from evenfold.manifests import Manifest, read_manifest
+from evenfold.manifests import Manifest, read_header, read_manifest
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
@@ -187,9 +187,10 @@ def _names_a_folder(spec: str) -> bool:
 def read_split(reference: str, home: Home | None = None) -> Manifest:
     """Return the manifest that ``reference`` names: ``name@1.1``, ``name`` for its newest, a split_id or a plan_id.
 
-    It is looked for below the home first, then by its tags in MLflow, whose artifacts are downloaded to the home.
-    The identity is made anew from the files and must be the recorded one. Raises SplitError where there is none, and
-    for a plan_id of several splits: of parts in several orders, which it does not tell.
+    It is looked for below the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own
+    splits, where its name finds it and extensions go. The identity is made anew from the files and must be the recorded
+    one. Raises SplitError where there is none, for a name and version of several splits that the home has not, and for
+    a plan_id of several splits: of parts in several orders, which it does not tell.
     """
     home = home or Home.here()
     if not isinstance(reference, str):
@@ -207,21 +208,17 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
     if tracker is None and newest is None:
         raise _absent(home, reference, set(held))
     run = _recorded_run(tracker, reference, held) if tracker else None
-    if tracker is None or run is None or (newest and _is_later(newest, run)):
+    if tracker is None or run is None or (newest and not _is_later(run, newest)):
         return read_manifest(held[str(newest)])
     tags = run.data.tags
     if not (HEX.fullmatch(tags.get("evenfold.split_id", "")) and _names_a_folder(tags.get("evenfold.spec", ""))):
         raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
     name, _, version = tags["evenfold.spec"].partition("@")
-    here = home.splits / name / version
-    if not _is(here, tags["evenfold.split_id"]):
-        # Not among the home's own splits, where another split may have that version.
-        here = _downloaded(tracker, run.info.run_id, home.path / "fetched" / tags["evenfold.split_id"] / name / version)
-    if not _is(here, tags["evenfold.split_id"]):
-        raise SplitError(
-            f"what MLflow keeps as {reference} is not the split {tags['evenfold.split_id'][:16]} that it was recorded "
-            "as; its artifacts were changed."
-        )
+    own, split_id = home.splits / name / version, tags["evenfold.split_id"]
+    # Where this home has another split of that name and version, what is loaded lies apart.
+    here = own if _is(own, split_id) or not own.exists() else home.path / "fetched" / split_id / name / version
+    if not _is(here, split_id):
+        _download(tracker, run.info.run_id, here, split_id)
     return read_manifest(here)
 
 
@@ -261,7 +258,17 @@ def _recorded_run(tracker: Tracker, reference: str, held: Mapping[str, Path]) ->
             f"{reference[:16]} names {len(found)} splits ({listed(sorted(found.values()))}), decided with parts in "
             "other orders or by other code; name one of them so, or by its split_id."
         )
-    return max(fit, key=lambda run: version_in(run.data.tags["evenfold.spec"])) if len(fit) > 1 else fit[0]
+    if len(fit) == 1:
+        return fit[0]
+    last = max((run.data.tags["evenfold.spec"] for run in fit), key=version_in)
+    runs = [run for run in fit if run.data.tags["evenfold.spec"] == last]
+    ids = sorted({run.data.tags.get("evenfold.split_id", "") for run in runs})
+    if len(ids) > 1 and last.rpartition("@")[2] not in held:
+        raise SplitError(
+            f"{last} names {len(ids)} splits in {tracker.home.tracking_uri} ({', '.join(each[:16] for each in ids)}), "
+            "of several projects; load one by its split_id, and give the next one a name of its own."
+        )
+    return runs[0]
 
 
 def _recorded_versions(tracker: Tracker, reference: str) -> set[str]:
@@ -289,9 +296,9 @@ def version_in(spec: str) -> tuple[int, ...]:
     return tuple(int(part) for part in spec.rpartition("@")[2].split("."))
 
 
-def _is_later(version: str, run: Any) -> bool:
+def _is_later(run: Any, version: str) -> bool:
     spec = run.data.tags.get("evenfold.spec", "")
-    return _names_a_folder(spec) and version_in(version) > version_in(spec)
+    return not _names_a_folder(spec) or version_in(spec) > version_in(version)
 
 
 def _is(folder: Path, split_id: str) -> bool:
@@ -301,12 +308,22 @@ def _is(folder: Path, split_id: str) -> bool:
         return False
 
 
-def _downloaded(tracker: Tracker, run_id: str, place: Path) -> Path:
+def _download(tracker: Tracker, run_id: str, place: Path, split_id: str) -> None:
+    """Put what a run holds in its place, once it was proved to be the split of that id, name and version."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         fetched = tracker.fetch(run_id, "split", Path(folder))
+        if not (_is(fetched, split_id) and _header_names(fetched, place)):
+            raise SplitError(
+                f"what MLflow keeps in run {run_id} is not the split {split_id[:16]} that it was recorded as; its "
+                "artifacts were changed."
+            )
         rename_unless_there(fetched, place)
-    return place
+
+
+def _header_names(folder: Path, place: Path) -> bool:
+    header = read_header(folder)
+    return (header["name"], header["version"]) == (place.parent.name, place.name)
 
 
 FEWEST_ROWS = 2

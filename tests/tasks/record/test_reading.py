@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from evenfold.estimates import Choice, Estimate
+from evenfold.estimates.results import Interval
 from evenfold.manifests import decide
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
+from evenfold.tasks.record.looks import _promised
 from evenfold.tasks.record.reading import read_recipe, read_split
 from evenfold.tasks.record.tracker import Tracker
 from small import SPEC, small
@@ -48,6 +53,40 @@ def test_a_version_that_there_is_not_is_answered_with_those_that_there_are(home:
         read_split(made.split_id[:8])
     with pytest.raises(SplitError, match=r"there is no split '\.\./x' in"):
         read_split("../x")
+
+
+def test_a_name_of_several_projects_is_this_ones_or_refused_and_what_is_loaded_grows_here(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest of one name in a shared store is anybody's; by its id a split is loaded under its own name."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", home.own_store)
+    ids = []
+    for seed, project in enumerate("ab"):
+        monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / project))
+        asked = {"key": "id", "target": "y", "name": "rows", "strategy": "KFold", "seed": seed}
+        ids.append(flows.split(small(), engine="plain", **asked).split.split_id)
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "a"))
+    assert [read_split(reference).split_id for reference in ("rows", "rows@1.0")] == [ids[0], ids[0]]
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "c"))
+    for reference in ("rows", "rows@1.0"):
+        with pytest.raises(SplitError, match=rf"^rows@1\.0 names 2 splits in .*{min(ids)[:16]}, {max(ids)[:16]}"):
+            read_split(reference)
+    loaded = flows.load_split(ids[0])
+    assert (Path(str(loaded.uri)), loaded.split_id) == (tmp_path / "c" / "splits" / "rows" / "1.0", ids[0])
+    grown = flows.extend("rows@1.0", small(n=150), engine="plain").split
+    assert Path(grown.uri) == tmp_path / "c" / "splits" / "rows" / "1.1"
+    assert read_split(ids[1]).split_id == ids[1]  # apart, for rows@1.0 is taken here
+    assert read_split("rows").split_id == grown.split_id
+
+
+def test_a_tuning_promises_what_is_expected_of_its_choice_without_its_luck() -> None:
+    """By the metric that chose; any other stays, and an interval that there is not is none."""
+    luck = Estimate("r2", "cross-validation", 0.408, 0.1, None, 5, interval=Interval(0.321, 0.495, 0.95, "a method"))
+    other = replace(luck, metric="neg_mean_squared_error")
+    honest, same = _promised([luck, other], Choice(0, 0, 0.408, 0.39, 0.3, 0.48), "r2")
+    assert honest.interval is not None
+    assert (honest.value, honest.interval.low, honest.interval.high, same) == (0.39, 0.3, 0.48, other)
+    assert _promised([luck], Choice(0, 0, 0.408, 0.39, math.nan, math.nan), "r2")[0].interval is None
 
 
 def test_looking_for_a_split_that_lies_below_the_home_makes_no_store(home: Home) -> None:
