@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pandas as pd
 import pytest
-from evenfold.manifests import decide, export, import_folds
+from evenfold.manifests import decide, export, import_folds, import_parts
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 
@@ -141,3 +141,13 @@ def test_repeats_times_and_names_that_need_quotes_come_back(tmp_path: Path) -> N
     back = import_folds(tmp_path / "folds.csv", list(frame), "fold_r2")
     assert back.keys == manifest.keys
     assert back.types == manifest.types | {"fold_r2": "int"}
+
+
+def test_parts_that_share_values_of_the_key_are_told_as_what_they_are() -> None:
+    """A document in training and in validation is a leak, and no want of another key."""
+    frame = pd.DataFrame({"doc": [*range(20), 0, 1, 2, 3], "site": 1, "split": ["train"] * 12 + ["valid"] * 12})
+    with pytest.raises(SplitError, match=r"^4 values of doc are in train and in validation: what is learnt .* group"):
+        import_parts(frame, "doc")
+    frame.loc[23, "split"] = "test"
+    with pytest.raises(SplitError, match=r"^1 value of doc, site is in train and in test; 3 values of doc, site are"):
+        import_parts(frame, ["doc", "site"])

@@ -206,16 +206,6 @@ def test_folds_have_no_three_words(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_parts_that_share_values_of_the_key_are_told_as_what_they_are() -> None:
-    """A document in training and in validation is a leak, and no want of another key."""
-    frame = pd.DataFrame({"doc": [*range(20), 0, 1, 2, 3], "site": 1, "split": ["train"] * 12 + ["valid"] * 12})
-    with pytest.raises(SplitError, match=r"^4 values of doc are in train and in validation: what is learnt .* group"):
-        import_parts(frame, "doc")
-    frame.loc[23, "split"] = "test"
-    with pytest.raises(SplitError, match=r"^1 value of doc, site is in train and in test; 3 values of doc, site are"):
-        import_parts(frame, ["doc", "site"])
-
-
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
 def test_frames_by_part_come_back_as_the_same_split(kind: Any) -> None:
     """As in a DatasetDict; frames are of the kind that was given."""
