@@ -82,6 +82,8 @@ def choose_features(
         kind = kind_of(table[name])
         if name in exclude:
             left_out[name] = "excluded"
+        elif kind not in LEFT_OUT and not table[name].notna().any():
+            left_out[name] = LEFT_OUT["empty"]
         elif kind in LEFT_OUT:
             left_out[name] = LEFT_OUT[kind]
         else:

@@ -60,6 +60,7 @@ def assemble(
     ways = encodings(model, estimator, problem.X, problem.encoded, problem.own)
     encoder, estimator = encoding_step(model, estimator, problem.X, ways)
     steps = [
+        *_without_empty(estimator, problem, train),
         *_imputing(model, problem),
         *encoder,
         *_sampling(model.balance, seed),
@@ -132,6 +133,16 @@ def _imputing(model: ModelSpec, problem: Problem) -> list[tuple[str, Any]]:
     filler = SimpleImputer(strategy=model.impute, keep_empty_features=True)
     made = make_column_transformer((filler, columns), remainder="passthrough", verbose_feature_names_out=False)
     return [("impute", made.set_output(transform="pandas"))]
+
+
+def _without_empty(estimator: Any, problem: Problem, train: IntArray | None) -> list[tuple[str, Any]]:
+    """Return the step that drops features without a value in the training rows, on which scikit-learn's trees fail."""
+    numbers = [X for name, X in problem.X.items() if name not in problem.encoded and X.dtype.kind == "f"]
+    empty = [] if train is None else [X.name for X in numbers if X.isna().any() and X.iloc[train].isna().all()]
+    if not empty or not hasattr(estimator, "_bin_data"):
+        return []
+    dropping = make_column_transformer(("drop", empty), remainder="passthrough", verbose_feature_names_out=False)
+    return [("drop", dropping.set_output(transform="pandas"))]
 
 
 def _deciding(

@@ -172,6 +172,7 @@ def _frame(frame: Any) -> pa.Table | nw.DataFrame[Any]:
     if isinstance(frame, pd.DataFrame):
         named = [name for name in frame.index.names if name is not None and name not in frame.columns]
         frame = frame.reset_index(level=named).reset_index(drop=True) if named else frame.reset_index(drop=True)
+        frame = _without_intervals(frame)
     try:
         return nw.from_native(frame, eager_only=True)
     except TypeError:
@@ -219,10 +220,31 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
             f"a column of the frame ({_holding(made, chosen, _is_halved)}) holds text that is no Unicode, half of a "
             "pair of surrogates; correct it, as with .str.encode('utf-8', 'replace').str.decode('utf-8')."
         ) from None
+    except (pa.ArrowException, TypeError, NarwhalsError):
+        return pa.table({name: _alone(made[:, [names.index(name)]], name, wanted is None) for name in chosen})
+
+
+def _alone(column: nw.DataFrame[Any], name: str, as_text: bool) -> pa.ChunkedArray:
+    """Return a column of a frame; as the text of its values where they have no one type and nobody named it."""
+    try:
+        return column.to_arrow().column(0)
     except (pa.ArrowException, TypeError, NarwhalsError) as error:
-        raise SplitError(
-            f"a column of the frame cannot be read ({reason_of(error)}); give it one plain type."
-        ) from None
+        if not as_text:
+            raise SplitError(f"column {name!r} cannot be read ({reason_of(error)}); give it one plain type.") from None
+    values = column[:, 0]
+    texts = [None if empty else str(value) for value, empty in zip(values, values.is_null(), strict=True)]
+    return pa.chunked_array([pa.array(texts, pa.large_string())])
+
+
+def _without_intervals(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame in which the intervals of pandas' cut and qcut are ordered categories of text."""
+    plain = frame.copy(deep=False)
+    for i, kind in enumerate(frame.dtypes):
+        of = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
+        if isinstance(of, pd.IntervalDtype):
+            column = frame.iloc[:, i].astype("category")
+            plain.isetitem(i, column.cat.rename_categories(column.cat.categories.astype(str)))
+    return plain
 
 
 def _holding(frame: nw.DataFrame[Any], names: list[str], is_odd: Callable[[Any], bool]) -> str:

@@ -372,3 +372,19 @@ def test_whole_numbers_beyond_64_bits_lose_no_digit(role: str, engine: Any, tmp_
 def test_a_large_number_among_fractions_is_a_number(last: str, tmp_path: Path) -> None:
     table = read_table(written(tmp_path, "rows.csv", f"id,x\n1,2.5\n2,{last}\n"))
     assert pa.types.is_floating(table.column("x").type)
+
+
+def test_intervals_and_mixed_values_hinder_no_column_beside_them() -> None:
+    """pandas' cut and qcut are ordered categories, to stratify by as well; mixed values are text, as in a CSV."""
+    x = np.linspace(0, 1, 40)
+    frame = pd.DataFrame({"k": range(40), "bin": pd.cut(x, 4), "part": pd.arrays.IntervalArray(pd.cut(x, 4))})
+    frame["mixed"] = [1, "a", None, 2.5] * 10
+    table = read_table(frame)
+    assert table.column("bin").to_pylist()[0] == "(-0.001, 0.25]" == table.column("part").to_pylist()[0]
+    assert table.column("bin").type.ordered
+    assert table.column("mixed").to_pylist()[:4] == ["1", "a", None, "2.5"]
+    with pytest.raises(SplitError, match=r"^column 'mixed' cannot be read .*give it one plain type\.$"):
+        read_table(frame, ["k", "mixed"])
+    spec = {"columns": {"key": "k", "stratify": "bin"}, "strategy": "StratifiedKFold", "params": {"n_splits": 5}}
+    folds = decide(spec, frame).codes.reshape(-1)
+    assert set(np.bincount(folds * 4 + frame["bin"].cat.codes.to_numpy())) == {2}
