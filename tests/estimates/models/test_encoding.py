@@ -207,3 +207,17 @@ def test_one_sentence_says_how() -> None:
     assert encoding_words({"a": "categories", "b": "itself"}) == (
         "Text: encoded in each fold as its training rows say: a as categories to split by; b as the model reads it."
     )
+
+
+@pytest.mark.parametrize("empty", [np.nan, pd.array([pd.NA] * 120, "Int64")], ids=["float", "Int64"])
+def test_a_number_that_is_empty_or_empty_in_training_rows_fails_no_default_model(empty: Any) -> None:
+    """It is left out by its name, or dropped in that fold, whose score is then as if it were not there."""
+    x = np.random.default_rng(0).normal(size=120)
+    table = pd.DataFrame({"x": x, "seldom": np.where(np.arange(120) == 5, 1.0, np.nan), "y": x * 2}).assign(never=empty)
+    test, train = np.arange(40), np.arange(40, 120)
+    for target in (table["y"], table["y"] > 0):
+        seen = Problem.of(table.assign(y=target), ModelSpec(), "y")
+        assert seen.left_out == {"never": "empty in every row"}
+        without = Problem.of(table.assign(y=target), ModelSpec(features=["x"]), "y")
+        scores = [fit_and_score(each.model, each, train, test, seed=0, name="")[0].test for each in (seen, without)]
+        assert scores[0] == scores[1]

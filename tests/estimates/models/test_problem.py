@@ -387,17 +387,3 @@ def test_a_batch_of_one_value_is_learnt_from(target: str) -> None:
     batches = [table[at : at + 20] for at in (0, 20, 40)]
     model, n = fitted_in_batches(problem.model, problem, batches, seed=0, name="all rows")
     assert (n, list(getattr(model, "classes_", ()))) == (60, list(problem.classes))
-
-
-@pytest.mark.parametrize("empty", [np.nan, pd.array([pd.NA] * 120, "Int64")], ids=["float", "Int64"])
-def test_a_number_that_is_empty_or_empty_in_training_rows_fails_no_default_model(empty: Any) -> None:
-    """It is left out by its name, or dropped in that fold, whose score is then as if it were not there."""
-    x = np.random.default_rng(0).normal(size=120)
-    table = pd.DataFrame({"x": x, "seldom": np.where(np.arange(120) == 5, 1.0, np.nan), "y": x * 2}).assign(never=empty)
-    test, train = np.arange(40), np.arange(40, 120)
-    for target in (table["y"], table["y"] > 0):
-        seen = Problem.of(table.assign(y=target), ModelSpec(), "y")
-        assert seen.left_out == {"never": "empty in every row"}
-        without = Problem.of(table.assign(y=target), ModelSpec(features=["x"]), "y")
-        scores = [fit_and_score(each.model, each, train, test, seed=0, name="")[0].test for each in (seen, without)]
-        assert scores[0] == scores[1]
