@@ -114,8 +114,9 @@ def _require_same(aside: Path, final: Path, error: OSError) -> None:
     held, new = read_header(final), read_header(aside)
     if of := other_identity(held, new):
         was, now = (str(header.get(of))[:12] for header in (held, new))
+        what = "another decision" if of == "split_id" else "the same folds, decided of other rows, targets or rules"
         raise SplitError(
-            f"{final} already holds another decision ({of} {was}, not {now}); extend that one, or choose another name."
+            f"{final} already holds {what} ({of} {was}, not {now}); go on with it, or choose another name."
         )
 
 

@@ -55,7 +55,7 @@ def test_of_two_extensions_that_differ_in_who_waits_the_second_is_refused(tmp_pa
     assert first.split_id == second.split_id
     write_manifest(decided, tmp_path)
     write_manifest(first, tmp_path)
-    with pytest.raises(SplitError, match="already holds another decision"):
+    with pytest.raises(SplitError, match="already holds the same folds, decided of other rows"):
         write_manifest(second, tmp_path)
 
 
