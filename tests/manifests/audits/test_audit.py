@@ -50,6 +50,7 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
         "time_overlap": "no time column is named",
         "waiting_rows": "nothing says when targets are known",
         "crossing_rows": "no groups are crossed",
+        "untested_groups": "only draws of groups can leave some out, and these are none",
         "target_deviation": "the target is not a number",
         "near_duplicates": "fewer than 3 numbers are fine enough to compare, and no text is prose",
         "other_generation": "the manifest has not grown",
