@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from evenfold.estimates import Estimate, metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit
-from evenfold.reports.markdown import estimate_table
+from evenfold.reports.markdown import estimate_table, plain
 from evenfold.splitters.display import Displayed
 
 from .outcomes import Champion, Growth, Outcome, Registered, SplitRef, StoredScore
@@ -90,8 +90,8 @@ def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
     decision, split = outcome.decision, outcome.split
     parts = [
         f"# Retraining on {split.name} {split.version}",
-        f"**{_headline(outcome)}** {decision.why.capitalize()}.",
-        decision.words,
+        f"**{plain(_headline(outcome))}** {plain(decision.why.capitalize())}.",
+        plain(decision.words),
         _difference(decision),
         f"## The split\n\n{_growth(outcome.growth)} `split_id {split.split_id}`",
         f"## The audit\n\n{_audit(outcome.audit)}",
@@ -126,12 +126,12 @@ def _difference(decision: Decision) -> str:
 
 def _growth(growth: Growth) -> str:
     numbers = f"{growth.added:,} added, {growth.deleted:,} deleted, {growth.quarantined:,} quarantined"
-    return " ".join([f"Rows: {numbers}.", *growth.notes])
+    return " ".join([f"Rows: {numbers}.", *map(plain, growth.notes)])
 
 
 def _audit(audit: Audit) -> str:
     lines = [
-        f"- {'gate failed' if finding.gate == 'failed' else finding.severity}: {finding.message}"
+        f"- {'gate failed' if finding.gate == 'failed' else finding.severity}: {plain(finding.message)}"
         for finding in audit.findings
     ]
     return "\n".join(lines) or f"{len(audit.passed)} checks passed, nothing was found."
@@ -139,14 +139,14 @@ def _audit(audit: Audit) -> str:
 
 def _told(found: Audit) -> str:
     """Return what checks found, beyond their limits or within them."""
-    within = [f"- {sentence}" for sentence in found.passed.values() if sentence]
+    within = [f"- {plain(sentence)}" for sentence in found.passed.values() if sentence]
     return "\n".join([*([_audit(found)] if found.findings else []), *within]) or "Nothing was found."
 
 
 def _stored_champion(outcome: Retraining) -> str:
     stored = outcome.stored_champion
     if stored.score is None:
-        return f"Not scored: {stored.why}."
+        return f"Not scored: {plain(stored.why)}."
     metric = metric_of(outcome.decision.metric)
     return (
         f"{metric.title} {metric.shown(stored.score):.4g} on the {stored.rows:,} rows "

@@ -11,9 +11,11 @@ from evenfold.estimates import Estimate
 from evenfold.estimates.results import Baseline, Interval
 from evenfold.manifests import BalanceReport
 from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution, written
-from evenfold.reports.markdown import estimate_rows, page_note, table
+from evenfold.reports.markdown import estimate_rows, page_note, plain, table
 from evenfold.reports.page import Page, Remark, Tile, Verdict, number
 from evenfold.reports.sentences import split_sentences
+from evenfold.tasks.outcomes import Growth
+from evenfold.tasks.retrained import _growth
 from markdown_it import MarkdownIt
 
 
@@ -86,6 +88,8 @@ def test_a_name_of_the_data_is_text_in_a_note(name: str) -> None:
     letters = re.sub("[\u202e\u2066\x00\x1b]", "\ufffd", " ".join(name.splitlines()))
     assert unescape(html).count(letters.strip()) >= (7 if letters.strip() else 0)
     assert not re.search("[\u202e\u2066]", unescape(html))
+    growth = Growth.model_construct(added=1, deleted=0, quarantined=0, notes=[name])
+    assert _growth(growth) == f"Rows: 1 added, 0 deleted, 0 quarantined. {plain(name)}"
 
 
 def test_a_promise_is_kept_unless_the_intervals_part() -> None:
