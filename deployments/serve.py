@@ -12,7 +12,9 @@ from typing import Any
 
 import yaml
 from evenfold.flows.commands.deploying import PATIENT
+from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.settings import Settings
+from evenfold.tasks.runtime.signing import require_team_key
 from prefect import serve
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
@@ -53,6 +55,7 @@ def _schedule(described: dict[str, Any]) -> Any:
 def main() -> None:
     """Serve prefect.yaml, or EVENFOLD_DEPLOYMENTS; paths of data are relative to EVENFOLD_PROJECT."""
     settings = Settings.here()
+    require_team_key(Home.here(), unattended=True)
     os.chdir(settings.project)
     os.environ.update(PATIENT | os.environ)  # of the runs, which begin with this environment
     serve(*deployments(settings.deployments or FILE), pause_on_shutdown=True)

@@ -31,6 +31,7 @@ from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server, one_authority
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
 from evenfold.tasks.runtime.shared import overlapping
+from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, get_settings_context
@@ -98,19 +99,23 @@ def published(check: Check) -> Callable[[Callable[P, R]], Flow[P, R]]:
     ``check`` takes the function's parameters, raises for bad input, and returns what the run is about.
     """
 
+    def checked(**given: Any) -> str:
+        require_team_key(Home.here())
+        return check(**given)
+
     def decorate(fn: Callable[P, R]) -> Flow[P, R]:
         # Types of other rooms are named in the signature, and looked up here.
         hints = get_type_hints(fn, _NAMES | fn.__globals__, include_extras=True)
         signature = inspect.signature(fn)
         typed = [p.replace(annotation=hints[name]) for name, p in signature.parameters.items()]
-        body = _guarded(fn, check)
+        body = _guarded(fn, checked)
         body.__signature__ = signature.replace(parameters=typed, return_annotation=hints["return"])  # type: ignore[attr-defined]
         body.__annotations__ = hints
         body.__doc__ = _described(fn, hints)
         body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
         named = _run_name(fn.__name__, check)
         flow = Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[refuse_unknown])
-        flow.check, flow.asked = check, _asked(fn.__name__, typed)
+        flow.check, flow.asked = checked, _asked(fn.__name__, typed)
         return flow
 
     return decorate

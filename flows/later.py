@@ -33,10 +33,10 @@ from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels.canonical import digest_json
 from evenfold.tasks.batches import typed_features
-from evenfold.tasks.fits import fit_final
+from evenfold.tasks.fits import fit_final, require_final
+from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
-from evenfold.tasks.record.tracker import load_final
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.scores import estimate_of_one_model
@@ -178,7 +178,8 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
     X = _features(table, work.problem.features, typed_features(recipe.split, work))
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
-    model, _ = load_final(final.file.path)
+    require_final(work, final, "final", [None])
+    model, _ = load_final(final)
     content = sha256(Path(given)) if Path(given).is_file() else digest_json(stamp(given))
     return _Later(recipe, work, table, Responses(model, X), Path(given).name, content)
 

@@ -136,7 +136,6 @@ def _taken_up(course: Course, refresh: bool) -> Retraining:
 def _retrained(course: Course, opened: Opened) -> Retraining:
     audited = _audited(course)
     champion = run(read_champion, course.split, course.name)
-    _require_harmless(champion, course.candidate)
     told = _judged(course, champion)
     candidate = _evaluated(course, course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
@@ -177,16 +176,6 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
     tell([outcome.summary])
     publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome
-
-
-def _require_harmless(champion: Champion | None, candidate: ModelSpec) -> None:
-    """Raise UntrustedNameError where the champion's recipe names what it may not, before anything of it is imported."""
-    if champion is None or champion.model is None:
-        return
-    try:
-        ModelSpec.of_others(champion.model.model_dump(), candidate)
-    except UntrustedNameError as error:
-        raise UntrustedNameError(f"the recipe of version {champion.version} of {champion.name}: {error}") from None
 
 
 def _grown(

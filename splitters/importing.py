@@ -243,39 +243,6 @@ def _require_plain(name: str, value: Any, depth: int) -> None:
         )
 
 
-# What a stored model may hold besides classes: what we put into pipelines ourselves, and scores, which only compute.
-_OWN_PARTS = frozenset({"_oversampled", "_undersampled", "CodedLabels", "Recalibrated", "Smeared", "column_name"})
-_CHECKS = frozenset({"sklearn.utils.validation.check_array"})  # boosted trees that encode categories keep it
-_PLAIN = frozenset({"functools.partial", "numpy.dtype"})  # what fills missing values keeps the type of a column
-_SCORES = tuple(f"sklearn.{of}" for of in ("metrics", "feature_selection._univariate_", "feature_selection._mutual_"))
-_NO_PARTS = frozenset({"tests", "conftest", "datasets", "externals", "experimental", "_testing"})
-
-
-def is_trusted_part(name: str, estimator: str = "") -> bool:
-    """Return whether ``name``, a type in a file that somebody else may have written, may be loaded.
-
-    Classes of scikit-learn and imbalanced-learn, of what ``EVENFOLD_ALLOWED_MODULES`` lists, and of the package of
-    ``estimator``, and numpy's type of a column; of functions our own, scikit-learn's metrics, what it selects features
-    by, and its check of arrays. Nothing else is imported to find out.
-    """
-    module, _, thing = name.rpartition(".")
-    words = module.split(".")
-    if not module or not all(map(_is_identifier, [*words, thing])) or _NO_PARTS & {*words}:
-        return False
-    if name in _PLAIN or (words[:2] == ["evenfold", "estimates"] and thing in _OWN_PARTS):
-        return True
-    packages = {"sklearn", "imblearn", *(entry.partition(".")[0] for entry in _listed_modules())}
-    own = estimator.replace(":", ".").partition(".")[0]
-    if words[0] in sys.stdlib_module_names or words[0] == "evenfold" or words[0] not in packages | {own}:
-        return False
-    try:
-        imported = _imported(name, module, thing)
-    except SplitError:
-        return False
-    scores = module.startswith(_SCORES) and inspect.isfunction(imported)
-    return isinstance(imported, type) or scores or name in _CHECKS
-
-
 def refusal(error: Exception) -> str:
     """Return what a constructor refused, in the words of every Python: 3.13 adds a suggestion, and so do we."""
     return str(error).partition(". Did you mean")[0]

@@ -18,10 +18,11 @@ from evenfold.manifests import Partitions, partition, require_room
 from evenfold.manifests.anywhere.joining import PLACE
 from evenfold.manifests.engines.sources import source_of
 from evenfold.manifests.membership import fold_columns
+from evenfold.manifests.tables.keys import names_beside
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
-from .outcomes import FoldResult, KeptFile, SplitRef, key_names
+from .outcomes import FoldResult, KeptFile, SplitRef
 from .parameters import Memory, Model
 from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
@@ -84,7 +85,7 @@ def fit_batches(split: SplitRef, i: int, model: Model = None, *, memory: Memory 
     score, predictions, keys, recipe = fit_one_by_batches(
         split, i, ModelSpec.of(given), Settings.memory_of(memory), f"split {i}"
     )
-    keys = keys.set_axis(key_names(keys.columns.tolist(), predictions.columns.tolist()), axis=1)
+    keys = keys.set_axis(names_beside(keys.columns.tolist(), predictions.columns.tolist()), axis=1)
     made = keep_predictions(pd.concat([keys, predictions], axis=1), _batches_key(split, i, model).partition("/")[2])
     return FoldResult(
         score=score, predictions=made, peak_memory_mb=peak_memory(), split_id=split.split_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
@@ -28,6 +29,7 @@ from .runtime.files import write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory, within
 from .runtime.settings import Settings
+from .runtime.signing import sign
 from .steps.running import finished_here
 from .steps.step import current_key, refreshing, step
 from .work import (
@@ -376,10 +378,12 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
             )
     import skops.io  # half a second for whoever keeps no model
 
-    path = Home.here().shared / "models" / f"{key}.skops"
-    write_aside(path, lambda aside: skops.io.dump(trained, aside))
-    learnt = final_key(work.without_metrics(), i)
-    return FinalModel(key=key, file=KeptFile.of(path), n_train=int(rows.size), learnt=learnt)
+    path, content = Home.here().shared / "models" / f"{key}.skops", skops.io.dumps(trained)
+    write_aside(path, lambda aside: aside.write_bytes(content))
+    # Its digest is of these bytes: others may have written over the file where results are shared.
+    file = KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
+    made = FinalModel(key=key, file=file, n_train=int(rows.size), learnt=final_key(work.without_metrics(), i))
+    return made.model_copy(update={"signature": sign("model", made.claim)})
 
 
 def _unchanged(task: Any, key: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -10,6 +10,8 @@ from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, Model
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import sha256
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.signing import is_signed, is_whole
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
@@ -149,18 +151,6 @@ class KeptFile(Outcome):
         return Path(self.path).exists() and sha256(Path(self.path)) == self.sha256
 
 
-def key_names(keys: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return what keys are called beside the columns of kept predictions.
-
-    A key called as one of these, such as row or y, becomes key_row or key_y; where that is a key too, key_key_row.
-    """
-    named = list(keys)
-    for place, key in enumerate(keys):
-        while named[place] in columns or (named[place] != key and named[place] in keys):
-            named[place] = f"key_{named[place]}"
-    return named
-
-
 class Fit(Outcome):
     """What every fit says: of which split, recipe and values. ``fingerprint``: of every column that the model read."""
 
@@ -207,12 +197,30 @@ class DrawsResult(Fit):
 
 
 class FinalModel(Outcome):
-    """A fitted model in a skops file, and how many rows it learned from; ``learnt``: its key without metrics."""
+    """A fitted model in a skops file, and how many rows it learned from; ``learnt``: its key without metrics.
+
+    ``signature``: of whoever fitted it; where results are shared, anybody may have written the rest.
+    """
 
     key: str
     file: KeptFile
     n_train: int
     learnt: str = ""
+    signature: str = ""
+
+    @property
+    def claim(self) -> dict[str, object]:
+        """What its signature covers."""
+        return self.model_dump(include={"key", "n_train", "learnt"}) | {"sha256": self.file.sha256}
+
+    def is_ours(self) -> bool:
+        """Return whether this home or its team fitted it, and its file is where they keep it: no other is opened."""
+        place = Home.here().shared / "models" / f"{self.key}.skops"
+        return self.file.path == str(place) and is_signed("model", self.claim, [self.signature])
+
+    def intact(self) -> bool:
+        """Return whether it is ours, and the file is still what was written."""
+        return self.is_ours() and is_whole(self.file.path, self.file.sha256)
 
 
 class Evaluated(Outcome):

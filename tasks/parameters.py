@@ -381,8 +381,8 @@ OneStandardError = Annotated[
 
 
 def _of_a_model(given: str | None) -> str | None:
-    if given is not None and (not given.strip() or set(given) & set("/:'")):
-        raise ValueError(f"{given[:60]!r} cannot name a model; write one without '/', ':' and quotes")
+    if given is not None and not (given.isprintable() and given[:1] not in " -." and not set(given) & set("/:'")):
+        raise ValueError(f"{given[:60]!a} cannot name a model; write one in plain letters, without '/', ':' and quotes")
     return given
 
 

@@ -37,6 +37,7 @@ from evenfold.manifests import (
 )
 from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.plan import places_of
+from evenfold.manifests.tables.keys import names_beside
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.catalogue import strategy_code
@@ -44,7 +45,7 @@ from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
-from .outcomes import SplitRef, key_names, place_now
+from .outcomes import SplitRef, place_now
 from .splits import files_digest, stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -124,7 +125,7 @@ class Work:
             table = table.append_column("group", pa.array(self.problem.groups[rows]))
         if self.keys is None:
             return table
-        names = [*key_names(self.keys.column_names, table.column_names), *table.column_names]
+        names = [*names_beside(self.keys.column_names, table.column_names), *table.column_names]
         columns = [*self.keys.take(pa.array(rows)).columns, *table.columns]
         return pa.table(columns, names=names, metadata=table.schema.metadata)
 

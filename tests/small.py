@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import skops.io
 from evenfold.flows import Evaluation, Retraining, evaluate
 from evenfold.tasks import Home
+from evenfold.tasks.outcomes import FinalModel, KeptFile
+from evenfold.tasks.record.models.signatures import sign_version
+from evenfold.tasks.runtime.signing import sign
 from mlflow.tracking import MlflowClient
 
 from evenfold import flows
@@ -79,3 +83,22 @@ def registry(home: Home) -> MlflowClient:
 def champion(home: Home, name: str) -> str:
     """Return the version of the champion of a registered name."""
     return str(registry(home).get_model_version_by_alias(name, "champion").version)
+
+
+def changed(home: Home, name: str, version: str, tag: str, value: str | None = None) -> None:
+    """Set a tag of a version, or delete it, and sign what it is then, as somebody who may."""
+    if value is None:
+        registry(home).delete_model_version_tag(name, version, tag)
+    else:
+        registry(home).set_model_version_tag(name, version, tag, value)
+    now = registry(home).get_model_version(name, version)
+    sign_version(registry(home), now, now.tags)
+
+
+def final_of(model: Any, key: str = "a" * 64) -> FinalModel:
+    """Return a fitted model as ``fit_final`` keeps it."""
+    path = Home.here().shared / "models" / f"{key}.skops"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    skops.io.dump(model, path)
+    made = FinalModel(key=key, file=KeptFile.of(path), n_train=9)
+    return made.model_copy(update={"signature": sign("model", made.claim)})

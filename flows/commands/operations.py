@@ -1,4 +1,4 @@
-"""The commands of operations: up, deploy, doctor, clean, load, leaderboard, rollback."""
+"""The commands of operations: up, deploy, doctor, clean, load, leaderboard, rollback, trust."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .flags import Grouped, Json
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (up, deploy, doctor, clean, load, leaderboard, rollback):
+    for command in (up, deploy, doctor, clean, load, leaderboard, rollback, trust):
         app.command(cls=Grouped)(command)
 
 
@@ -189,3 +189,47 @@ def rollback(
     else:
         gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
         out.print(f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
+
+
+def trust(
+    reference: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="A version in the registry.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Sign a version of a model with this home's key, after a look at it: from then on it is loaded.
+
+    For versions that another home made, or that were made before versions were signed.
+
+    Example: evenfold trust flights@3
+    """
+    import json
+    import sys
+
+    from evenfold.splitters import SplitError
+    from evenfold.tasks.runtime.home import prepared_home
+
+    home = prepared_home()
+    home.require_record()
+    from evenfold.tasks.record.models.trusting import look_at, trust as sign
+
+    from .show import consoles
+
+    name, _, version = reference.rpartition("@")
+    with busy(f"looking at {reference}"):
+        found = look_at(name, version)
+    out, err = consoles()
+    model = f"the model with SHA-256 {found.sha256}" if found.sha256 else "no model, for it holds no skops file,"
+    (err if as_json else out).print(
+        f"{ascii(name)[1:-1]} version {found.version}: {model} and the recipe {json.dumps(found.recipe)} will be "
+        "trusted as your own code is."
+    )
+    if not yes and not sys.stdin.isatty():
+        raise SplitError("nobody is there to be asked; where you have looked at it, say --yes.")
+    signed = yes or typer.confirm("Sign it?")
+    if signed:
+        sign(found)
+    if as_json:
+        of_it = {"name": name, "version": found.version, "sha256": found.sha256, "recipe": found.recipe}
+        out.print_json(data=of_it | {"signed": signed})
+    else:
+        out.print("signed" if signed else "not signed")

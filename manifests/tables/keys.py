@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -307,3 +307,15 @@ def _one_column(known: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
         # Numbering anew keeps the product of many columns from overflowing.
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
     return pa.array(codes[: known.num_rows]), pa.array(codes[known.num_rows :])
+
+
+def names_beside(keys: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return what keys are called beside the columns of kept predictions.
+
+    A key called as one of these, such as row or y, becomes key_row or key_y; where that is a key too, key_key_row.
+    """
+    named = list(keys)
+    for place, key in enumerate(keys):
+        while named[place] in columns or (named[place] != key and named[place] in keys):
+            named[place] = f"key_{named[place]}"
+    return named

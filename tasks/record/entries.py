@@ -15,7 +15,7 @@ from typing import Any
 from evenfold.estimates import Confusion, Estimate, FoldScore, importance_table
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.manifests.figures import NUMBERS
-from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.outcomes import FinalModel, SplitRef
 from pydantic import BaseModel, ConfigDict
 
 JsonObject = dict[str, Any]
@@ -230,13 +230,6 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
     )  # fmt: skip
 
 
-class KeptModel(BaseModel):
-    """A fitted model in a skops file, and the key that says of what data and recipe it is."""
-
-    file: str
-    key: str
-
-
 @dataclass(frozen=True)
 class FoldRecord(FoldScore):
     """The score of a split with the memory that its fit took at most; ``split``: its number, None in older records."""
@@ -266,7 +259,7 @@ class EvaluationRecord(BaseModel):
     artifacts: JsonObject
     tables: dict[str, list[str]]
     failure: str | None = None
-    models: dict[str, KeptModel] = {}
+    models: dict[str, FinalModel] = {}
     note: str = ""
     levels: dict[str, float] = {}
 

@@ -41,7 +41,6 @@ from .entries import (
     PARTIAL,
     EvaluationRecord,
     FoldRecord,
-    KeptModel,
     code_tags,
     confusion_metrics,
     importance_artifact,
@@ -52,7 +51,8 @@ from .entries import (
     with_code,
 )
 from .links import origin_tags, run_page, server_of
-from .reading import RECIPE, recipe_json
+from .models.signatures import RECIPE
+from .reading import recipe_json
 from .recorders import SPLIT_FILES, see_complete, seen_complete, split_content, write_evaluation, write_split
 from .tracker import CONTENT, Tracker, tracker_of
 
@@ -294,7 +294,7 @@ def _record_of(
             "scores.parquet": [block.scores.path for block in evaluation.draws],
         },
         failure=failure,
-        models={name: KeptModel(file=model.file.path, key=model.key) for name, model in models.items()},
+        models=models,
     )
 
 

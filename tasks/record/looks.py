@@ -40,7 +40,8 @@ from .entries import (
     with_code,
 )
 from .links import origin_tags, run_page, runs_on
-from .reading import RECIPE, recipe_json
+from .models.signatures import keep_recipe
+from .reading import recipe_json
 from .runs import every_run
 from .tracker import NOTE, Tracker, tracker_of
 
@@ -234,7 +235,7 @@ def record_tuning(
         if len(tried) <= MOST_FOLDS:
             _keep_configurations(tracker, split, model.title, tried, whole.key, run_id)
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
-        tracker.keep(run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
+        keep_recipe(tracker, run_id, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
         tracker.keep(run_id, "tuning.json", _tuning_json(tried, choice, nested))
         means, spreads = [score.value for score in scores], [score.sd for score in scores]
         origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"

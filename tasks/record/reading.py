@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,9 +18,10 @@ from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_header, read_manifest
 from evenfold.manifests.spec import name_like
+from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.canonical import listed
-from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import reason_of
+from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import SHORT_ID, VERSION, splits_of
@@ -34,20 +34,34 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from .entries import MOST_FOLDS, code_in
+from .models.signatures import RECIPE, read_signed
+from .models.stored_models import load_version
 from .models.tags import moved_code
-from .runs import every_run, metrics_in, run_named
+from .runs import every_run, is_registered, metrics_in, run_named
 from .tracker import Tracker, tracker_of
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """An evaluation as it was recorded: what names its split, its model, its metrics and every prediction."""
+    """An evaluation as it was recorded: what names its split, its model, its metrics and every prediction.
+
+    ``digest``: of the file of predictions.
+    """
 
     run_id: str
     name: str
     tags: dict[str, str]
     params: dict[str, str]
     predictions: pd.DataFrame
+    digest: str = ""
+
+    def is_ours(self) -> bool:
+        """Return whether this home or its team recorded these predictions; anybody else's decide nothing."""
+        try:
+            recipe, signed = read_signed(Tracker(Home.here(), "unused"), self.run_id)
+        except Exception:  # gone, or none of ours; MLflow's errors differ by store
+            return False
+        return signed and recipe.get("sha256") == {"predictions.parquet": self.digest}
 
     @property
     def key(self) -> list[str]:
@@ -89,10 +103,7 @@ def read_evaluation(run_id: str) -> Recorded:
             raise SplitError(
                 f"predictions.parquet of run {run_id} lacks {', '.join(sorted(missing))}; evaluate it again."
             )
-        return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions)
-
-
-RECIPE = "recipe.json"
+        return Recorded(run_id, str(run.info.run_name), run.data.tags, run.data.params, predictions, sha256(path))
 
 
 @dataclass(frozen=True)
@@ -110,25 +121,31 @@ class Recipe:
 def read_recipe(run_id: str, data: str | None = None) -> Recipe:
     """Return what the run of an evaluation, or of a tuning, trained; ``data``: where its table lies now.
 
-    A recipe in a record is somebody else's: it may name what may be imported anywhere, or what
-    ``EVENFOLD_ALLOWED_MODULES`` lists (UntrustedNameError). Raises SplitError for a run that names none, or one that
-    is damaged.
+    A recipe that this home or its team signed names what it likes at a terminal. Any other is somebody else's: it may
+    name what ``EVENFOLD_ALLOWED_MODULES`` lists, and never stands for a registered model (UntrustedNameError). Raises
+    SplitError for a run that names none, or one that is damaged.
     """
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
     try:
-        recipe: Any = json.loads(tracker.text(str(run.info.run_id), RECIPE))
+        recipe, signed = read_signed(tracker, str(run.info.run_id))
     except Exception:
         raise SplitError(
             f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "
             "tuning (evenfold list), made by this version."
         ) from None
+    if not signed and is_registered(run_id):
+        raise UntrustedNameError(
+            f"{RECIPE} of run {run.info.run_id[:8]}, which evaluated that version, was not signed by this home, or was "
+            "changed since, and is not used; look at it and say evenfold trust NAME@VERSION at a terminal."
+        )
+    own = signed and not is_deployed()
     try:
         split = SplitRef(**recipe["split"])
         return Recipe(
             str(run.info.run_id),
             str(run.info.run_name),
-            ModelSpec.of_others(recipe["model"], ModelSpec()),
+            ModelSpec.of(recipe["model"]) if own else ModelSpec.of_others(recipe["model"], ModelSpec()),
             split.model_copy(update={"data": data}) if data else split,
             TypeAdapter(list[Estimate]).validate_python(recipe["estimates"]),
             code_in(run.data.tags),
@@ -348,8 +365,7 @@ def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScor
         rows = _newer_rows(work, int(generation))
         if rows.size < FEWEST_ROWS:
             return StoredScore(why=f"{rows.size} rows are newer than its training rows")
-        estimator = champion.model.estimator if champion.model else None
-        model = tracker_of(split).load_model(f"models:/{champion.name}/{champion.version}", estimator or "")
+        model = load_version(tracker_of(split).client, champion.name, champion.version)
         answers = Responses(model, features_of(split, work, rows))
         weights = None if work.problem.weights is None else work.problem.weights[rows]
         return StoredScore(

@@ -36,6 +36,7 @@ from .entries import (
 )
 from .leaderboard import list_evaluations
 from .links import run_page, runs_on
+from .models.signatures import RECIPE, keep_recipe
 from .models.tags import OPENED
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
@@ -173,11 +174,13 @@ def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: di
         tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), split_input(split, split_run))
         _keep_folds(tracker, run_id, split, evaluation)
         keep_model_of(tracker, run_id, evaluation.models.get("all rows"), evaluation.model["estimator"])
+        tables = {name: files for name, files in evaluation.tables.items() if files}
+        digests = {name: tracker.keep_table(run_id, name, frame_of(files)) for name, files in tables.items()}
         for name, value in evaluation.artifacts.items():
-            tracker.keep(run_id, name, value)
-        for name, files in evaluation.tables.items():
-            if files:
-                tracker.keep_table(run_id, name, frame_of(files))
+            if name == RECIPE:
+                keep_recipe(tracker, run_id, value, sha256=digests)
+            else:
+                tracker.keep(run_id, name, value)
         if evaluation.note:
             links = {
                 "The evaluation's page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),

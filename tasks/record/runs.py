@@ -14,6 +14,7 @@ from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
 
+from .models.signatures import require_signed_version
 from .models.tags import EVALUATION
 from .tracker import Tracker
 
@@ -21,17 +22,25 @@ from .tracker import Tracker
 def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
     """Return the run that evaluated a registered model, of which ``which`` is an alias (``at`` is "@") or a version.
 
-    Raises SplitError where the registry has no such model.
+    Raises SplitError where the registry has no such model, UntrustedNameError where it was not signed.
     """
     client = tracker.client
     try:
         look = client.get_model_version_by_alias if at == "@" else client.get_model_version
-        return str(look(name, which).tags[EVALUATION])
+        version = look(name, which)
+        run_id = str(version.tags[EVALUATION])
     except Exception:  # MLflow has a kind of error of its own per store
         raise SplitError(
             f"there is no registered model 'models:/{name}{at}{which}' in {tracker.home.tracking_uri} that a "
             "retraining evaluated; write models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
         ) from None
+    require_signed_version(version)
+    return run_id
+
+
+def is_registered(given: Any) -> bool:
+    """Return whether ``run_named`` looks into the registry for it."""
+    return isinstance(given, Retraining) or str(given).startswith("models:/")
 
 
 def run_named(tracker: Tracker, given: Any) -> Any:

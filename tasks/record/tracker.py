@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.canonical import listed
 from evenfold.reports.markdown import plain
 from evenfold.splitters.code import changed
-from evenfold.splitters.deployed import is_deployed
-from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -31,8 +31,8 @@ from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
 from .artifacts import artifacts_of, placed
-from .entries import PARTIAL, UNCODED, Entry, Judged, KeptModel, Point, allowed, code_in, news
-from .models.stored_models import keep_stored, load_skops, load_stored, models_of, requirements, signature_of
+from .entries import PARTIAL, UNCODED, Entry, Judged, Point, allowed, code_in, news
+from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Param, RunTag
@@ -322,32 +322,31 @@ class Tracker:
         text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
         self._put(run_id, name, lambda path: path.write_text(text, encoding="utf-8"))
 
-    def keep_table(self, run_id: str, name: str, table: Any) -> None:
-        """Log a pandas table as a Parquet artifact."""
-        self._put(run_id, name, lambda path: table.to_parquet(path, index=False))
+    def keep_table(self, run_id: str, name: str, table: Any) -> str:
+        """Log a pandas table as a Parquet artifact, and return the digest of its file."""
+        return self._put(run_id, name, lambda path: table.to_parquet(path, index=False))
 
-    def _put(self, run_id: str, name: str, write: Callable[[Path], object]) -> None:
+    def _put(self, run_id: str, name: str, write: Callable[[Path], object]) -> str:
         place, _, file = name.rpartition("/")
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder) / file)
+            digest = sha256(Path(folder) / file)
             artifacts_of(self.client, run_id).log_artifact(str(Path(folder) / file), place or None)
+        return digest
 
     def keep_model(
-        self, run_id: str, model: Any, trusted: list[str], requirements: list[str], example: pd.DataFrame | None = None
+        self, run_id: str, final: FinalModel, requirements: list[str], example: pd.DataFrame | None = None
     ) -> str:
-        """Log a model without pickles and return its URI; naming what it requires saves MLflow a subprocess.
+        """Log a model of ``fit_final`` and return its URI; naming what it requires saves MLflow a subprocess.
 
         With an ``example`` of what it reads, the model has a signature and shows it. The metrics that the run holds
-        are the model's too.
+        are the model's too. Raises UntrustedNameError for a model that is not ours.
         """
-        how: dict[str, object] = {"pip_requirements": requirements, "skops_trusted_types": trusted}
+        model, types = load_final(final)
+        how: dict[str, object] = {"pip_requirements": requirements, "skops_trusted_types": types}
         if example is not None:
             how |= {"signature": signature_of(model, example), "input_example": example}
-        return keep_stored(self.client, self.experiment_id, run_id, model, how)
-
-    def load_model(self, uri: str, estimator: str = "") -> Any:
-        """Return the scikit-learn model that a URI such as models:/flights@champion names; see ``load_stored``."""
-        return load_stored(self.client, uri, estimator)
+        return keep_stored(self.client, self.experiment_id, run_id, model, final.file.path, how)
 
     def text(self, run_id: str, name: str) -> str:
         """Return the text of an artifact."""
@@ -377,23 +376,9 @@ def tracker_of(split: SplitRef) -> Tracker:
 KEPT = "evenfold.model_key"
 
 
-def load_final(file: str) -> tuple[Any, list[str]]:
-    """Return the model in a file that ``fit_final`` wrote, and the types in it that skops does not know by itself.
-
-    A deployed run loads of it what it would of anybody's, for results may be shared.
-    """
-    if is_deployed():
-        return load_skops(file)
-    import skops.io  # half a second for whoever loads no model
-
-    types = [str(name) for name in skops.io.get_untrusted_types(file=file)]
-    return skops.io.load(file, trusted=types), types
-
-
-def keep_model_of(tracker: Tracker, run_id: str, kept: KeptModel | None, estimator: str) -> None:
-    """Log the model in a file to a run, once: the run says by a tag of what data and recipe its model is."""
+def keep_model_of(tracker: Tracker, run_id: str, kept: FinalModel | None, estimator: str) -> None:
+    """Log a model to a run, once: the run says by a tag of what data and recipe its model is."""
     if kept is None or tracker.client.get_run(run_id).data.tags.get(KEPT) == kept.key:
         return
-    made, types = load_final(kept.file)
-    tracker.keep_model(run_id, made, types, requirements(estimator))
+    tracker.keep_model(run_id, kept, requirements(estimator))
     tracker.client.set_tag(run_id, KEPT, kept.key)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_deployed
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .orphans import MARK
@@ -29,6 +29,7 @@ class Settings(BaseSettings):
     runner_address: str | None = Field(default=None, description="the address of a Dask scheduler or Ray cluster")
     memory: str | None = Field(default=None, description="a size, such as 2GB")
     user: str | None = Field(default=None, description="a name")
+    signing_key: SecretStr | None = Field(default=None, description="a secret text of 32 characters or more")
     # The next three are read below, where neither pydantic nor a task is known; they stand here so that all do.
     allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")
     data_roots: str = Field(default=".", description="folders and buckets, separated by commas")

@@ -100,7 +100,8 @@ def ready(key: str) -> Outcome | None:
     home = Home.here()
     path = home.results / key
     value = _read(path)
-    if value is None or not value.intact():
+    # What is ours, put under the key of something else by somebody else, is damaged too.
+    if value is None or not value.intact() or getattr(value, "key", None) not in (None, key.partition("/")[2]):
         # Prefect looks for this very file next, and would take it for a hit.
         path.unlink(missing_ok=True)
         value = results_of(home).result(key)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pickle
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,31 +10,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
+from commands import evenfold
 from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.models.fit import fitted
+from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.importing import is_trusted_part
 from evenfold.tasks import Home
-from evenfold.tasks.record.models.stored_models import load_skops
+from evenfold.tasks.record.models.stored_models import load_final, load_version
 from evenfold.tasks.record.models.tags import decision_in
+from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import Tracker
-from sklearn.datasets import clear_data_home
-from sklearn.linear_model import Ridge
-from sklearn.preprocessing import FunctionTransformer
+from kept import kept_after, put_back
+from mlflow.tracking import MlflowClient
+from small import BAD, GOOD, final_of, registry, retrain
+from tables import rows
 
 ROWS = pd.DataFrame({"a": np.arange(80.0) % 9, "kind": ["x", "y"] * 40, "y": ["p", "q", "q", "q"] * 20})
 ROWS["z"] = np.arange(80.0) + 1
-
-
-class Evil:
-    """Leaves a mark when it is unpickled."""
-
-    def __init__(self, mark: str) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> Any:
-        return os.system, (f"touch {self.mark}",)
 
 
 @pytest.fixture
@@ -63,69 +54,124 @@ RECIPES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("target", "recipe"), RECIPES)
-def test_models_that_evenfold_makes_are_loaded(target: str, recipe: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_models_that_evenfold_makes_are_loaded(target: str, recipe: dict[str, Any]) -> None:
     """Every kind of pipeline that a recipe can ask for passes."""
     problem = Problem.of(ROWS.drop(columns={"y", "z"} - {target}), ModelSpec.of(recipe), target)
     model = fitted(problem.model, problem, np.arange(80), seed=0, name="the model")
-    skops.io.dump(model, tmp_path / "model.skops")
-    loaded, _ = load_skops(tmp_path / "model.skops")
+    loaded, _ = load_final(final_of(model))
     assert (loaded.predict(problem.X) == model.predict(problem.X)).all()
 
 
-@pytest.mark.parametrize("function", [clear_data_home, os.system, os.remove, np.save, pd.read_pickle, eval])
-def test_a_model_that_holds_a_function_is_not_loaded(function: Any, tmp_path: Path) -> None:
-    """The sentence names it, and it is not called."""
-    try:
-        skops.io.dump(FunctionTransformer(func=function), tmp_path / "model.skops")
-    except Exception as error:
-        pytest.skip(f"skops cannot keep {function} at all: {error}")
-    with pytest.raises(UntrustedNameError, match="may not be loaded"):
-        load_skops(tmp_path / "model.skops")
+@pytest.fixture(scope="module")
+def _shop(_module_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def done() -> None:
+        for n in (120, 150):
+            retrain("shop", rows(n), GOOD)
+        retrain("other", rows(120), BAD)
+
+    return kept_after(_module_home, tmp_path_factory.mktemp("kept"), done)[1]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "os.system",
-            "builtins.eval",
-            "subprocess.Popen",
-            "operator.methodcaller",
-            "numpy.load",
-            "joblib.memory.Memory",
-        ),
-        *("sklearn.datasets._base.clear_data_home", "sklearn.linear_model._base._rescale_data", "sklearn.conftest.X"),
-        *("sklearn.utils._testing.TempMemmap", "sklearn.externals._arff.ArffDecoder", "evenfold.tasks.fits.fit_final"),
-        *("evenfold.estimates.ModelSpec", "evenfold.estimates.models.spec.named_estimator", "evil.X"),
-        *("X", "", "a-b.X", "..x.Y"),
-    ],
-)
-def test_a_part_is_a_known_class_or_refused(name: str) -> None:
-    """Functions, private tools, other packages and what is no name."""
-    assert not is_trusted_part(name)
+@pytest.fixture
+def shop(shared_home: Home, _shop: Path) -> MlflowClient:
+    """Return a client of a registry in which version 2 of shop is champion; nothing has been edited in it."""
+    put_back(shared_home, _shop)
+    return registry(shared_home)
 
 
-def test_a_listed_package_is_loaded_and_a_recipes_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the worker allows to be fitted, it allows to be loaded."""
-    assert not is_trusted_part("pandas.core.frame.DataFrame")
-    assert is_trusted_part("pandas.core.frame.DataFrame", "pandas:DataFrame")
-    monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", "sklearn,pandas")
-    assert is_trusted_part("pandas.core.frame.DataFrame")
-    assert not is_trusted_part("pandas.core.common.flatten")
+def _tag(tag: str, value: str) -> Any:
+    return lambda client: client.set_model_version_tag("shop", "2", tag, value)
 
 
-def test_a_pickle_in_the_registry_is_not_opened(home: Home, tmp_path: Path) -> None:
-    """MLflow would unpickle it, for the model's own header says so; here it is refused, and nothing ran."""
-    import mlflow
+def _cloned(client: MlflowClient, name: str, version: str) -> None:
+    """Make a copy of a version, with its files and its tags, the champion of shop."""
+    theirs = client.get_model_version(name, version)
+    if name != "shop":
+        client.rename_registered_model("shop", "kept")
+        client.create_registered_model("shop")
+    made = client.create_model_version("shop", theirs.source, theirs.run_id, tags=theirs.tags)
+    client.set_registered_model_alias("shop", "champion", made.version)
 
-    tracker, mark = Tracker(home, "models"), tmp_path / "ran"
-    run = tracker.client.create_run(tracker.experiment_id)
-    mlflow.sklearn.save_model(Ridge().fit([[1.0], [2.0]], [1, 2]), tmp_path / "kept", serialization_format="pickle")
-    (tmp_path / "kept" / "model.pkl").write_bytes(pickle.dumps(Evil(str(mark))))
-    tracker.client.log_artifacts(run.info.run_id, str(tmp_path / "kept"), "model")
-    with pytest.raises(UntrustedNameError, match="holds 0 skops files"):
-        tracker.load_model(f"runs:/{run.info.run_id}/model")
-    assert not mark.exists()
+
+def _relabelled(client: MlflowClient) -> None:
+    """Put everything that an old version says on the champion."""
+    now, then = (client.get_model_version("shop", version).tags for version in "21")
+    for tag in now:
+        client.delete_model_version_tag("shop", "2", tag)
+    for tag, value in then.items():
+        client.set_model_version_tag("shop", "2", tag, value)
+
+
+def _unsigned(client: MlflowClient) -> None:
+    for tag in client.get_model_version("shop", "2").tags:
+        if tag.startswith("evenfold.signature"):
+            client.delete_model_version_tag("shop", "2", tag)
+
+
+EDITS: dict[str, Any] = {
+    "another recipe": _tag("evenfold.model", json.dumps(BAD)),
+    "a better score": _tag("evenfold.scores", "[]"),
+    "another evaluation": _tag("evenfold.evaluation_run_id", "0" * 32),
+    "another split": _tag("evenfold.split_id", "0" * 64),
+    "another run": _tag("evenfold.run_key", "0" * 64),
+    "another file": _tag("evenfold.model_sha256", "0" * 64),
+    "one more tag": _tag("evenfold.note", "a"),
+    "no recipe": lambda client: client.delete_model_version_tag("shop", "2", "evenfold.model"),
+    "no signature": _unsigned,
+    "what an old version says": _relabelled,
+    "an old version anew": lambda client: _cloned(client, "shop", "1"),
+    "the version of another name": lambda client: _cloned(client, "other", "1"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_champion_is_refused_until_a_person_trusts_it(shop: MlflowClient, edit: str, tmp_path: Path) -> None:
+    """By everything that would go by it or load it, in a sentence with what to say; nothing is registered meanwhile."""
+    EDITS[edit](shop)
+    version = str(shop.get_model_version_by_alias("shop", "champion").version)
+    words = rf"version {version} of shop in MLflow was not signed .* say evenfold trust shop@{version} at a terminal"
+    for refused in (
+        lambda: load_version(shop, "shop", version),
+        lambda: predict_later("models:/shop@champion", rows(9)),
+        lambda: score_later(f"models:/shop/{version}", rows(9)),
+        lambda: retrain("shop", rows(180), GOOD),
+    ):
+        with pytest.raises(UntrustedNameError, match=words):
+            refused()
+    assert str(shop.get_model_version_by_alias("shop", "champion").version) == version
+    assert evenfold(tmp_path, "trust", f"shop@{version}").returncode == 2, "nobody is there to be asked"
+    if edit in ("no signature", "one more tag", "an old version anew"):
+        told = evenfold(tmp_path, "trust", f"shop@{version}", "--yes")
+        assert told.returncode == 0, told.stderr
+        assert '"estimator": "sklearn.linear_model:Ridge"' in told.stdout
+        digest = shop.get_model_version("shop", version).tags["evenfold.model_sha256"]
+        assert digest in told.stdout
+        assert load_version(shop, "shop", version)
+        assert evenfold(tmp_path, "trust", f"shop@{version}", "--yes", EVENFOLD_CLOSED="1").returncode == 2
+
+
+def test_forged_predictions_and_recipes_of_an_evaluation_decide_nothing(shop: MlflowClient, tmp_path: Path) -> None:
+    """They are signed for their run: predictions of somebody else's count as gone, and no model is made by a recipe."""
+    run_id = shop.get_model_version("shop", "2").tags["evenfold.evaluation_run_id"]
+    assert read_evaluation(run_id).is_ours()
+    path = Path(shop.download_artifacts(run_id, "predictions.parquet", str(tmp_path)))
+    frame = pd.read_parquet(path)
+    frame.assign(prediction=frame["y"]).to_parquet(path)
+    shop.log_artifact(run_id, str(path))
+    assert not read_evaluation(run_id).is_ours()
+    older = shop.get_model_version("shop", "1").tags["evenfold.evaluation_run_id"]
+    shop.log_artifact(run_id, shop.download_artifacts(older, "recipe.json", str(tmp_path)))
+    with pytest.raises(UntrustedNameError, match=r"recipe\.json of run .* was not signed by this home"):
+        predict_later("models:/shop@champion", rows(9))
+
+
+@pytest.mark.parametrize("name", ["..", "-rf", "a\nb", "a\u202eb", "", " ", ".hidden", "a/b"])
+def test_a_hostile_name_registers_nothing_and_is_not_looked_up(shop: MlflowClient, name: str, tmp_path: Path) -> None:
+    with pytest.raises(SplitError, match="cannot name a model"):
+        retrain("shop", rows(120), GOOD, registered_name=name)
+    told = evenfold(tmp_path, "trust", "--yes", "--", f"{name}@1")
+    assert (told.returncode, told.stderr.count("\n"), "\u202e" in told.stderr) == (2, 1, False)
 
 
 def test_changed_tags_name_no_folder(home: Home) -> None:

@@ -15,7 +15,6 @@ from evenfold.splitters.importing import (
     UntrustedNameError,
     distribution_of,
     import_beforehand,
-    is_trusted_part,
     require_trusted,
     resolve,
 )
@@ -86,35 +85,6 @@ def test_a_deployed_run_imports_listed_classes_and_listed_functions(
     else:
         with pytest.raises(UntrustedNameError):
             require_trusted(name, ESTIMATOR)
-
-
-PARTS = [
-    ("sklearn.svm._classes.SVC", True),
-    ("sklearn.metrics._classification.accuracy_score", True),
-    ("sklearn.utils.validation.check_array", True),
-    ("sklearn.utils.validation.check_is_fitted", False),
-    ("numpy.dtype", True),
-    ("numpy.load", False),
-    ("sklearn.feature_selection._univariate_selection.f_classif", True),
-    ("functools.partial", True),
-    ("functools.reduce", False),
-    ("evenfold.estimates.models.corrections.Smeared", True),
-    ("evenfold.splitters.KFold", False),
-    ("sklearn.datasets._base.Bunch", False),
-    ("sklearn.svm._classes.Nothing", False),
-    ("sklearn.svm.a-b.SVC", False),
-    ("SVC", False),
-    ("threadpoolctl.ThreadpoolController", False),
-]
-
-
-@pytest.mark.parametrize(("part", "trusted"), PARTS)
-def test_a_stored_model_holds_classes_of_known_packages(part: str, trusted: bool) -> None:
-    assert is_trusted_part(part) == trusted
-
-
-def test_a_stored_model_holds_classes_of_its_own_estimators_package() -> None:
-    assert is_trusted_part("threadpoolctl.ThreadpoolController", "threadpoolctl:ThreadpoolController")
 
 
 def test_what_cannot_be_imported_is_said_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,15 @@ from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsk
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
 from evenfold.tasks.batches import feature_blocks, in_order
+from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
 from evenfold.tasks.record.reading import Recorded, read_evaluation
-from evenfold.tasks.record.tracker import load_final
 from evenfold.tasks.scores import gap_of_levels, kept_scores
 from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 
+from .stored_models import load_final
 from .tags import EVALUATION, RecordedScore, scores_in
 
 MOST_SCORES = 30
@@ -64,9 +65,10 @@ def check_model(
     predictions of the newest generation must be numbers, within the target's range widened by its own width, and not
     all the same where the champion's were not. Under a gate ``level_gap`` no two levels of a column of ``balance_on``
     may differ by more in scores whose intervals do not overlap. ``estimates`` and ``levels``: of the recipe on this
-    split. ``failed`` names what stops it. Raises SplitError.
+    split. ``failed`` names what stops it. Raises SplitError, and EvaluationError for a model of something else.
     """
     work = work_of(split, model)
+    require_final(work, final, "final", [None])
     new = _New(split, work, final, champion, metric, tuple(estimates), tuple(levels))
     checks: dict[str, Check] = {
         "lower_score": new.lower_score,
@@ -101,7 +103,7 @@ class _New:
     @cached_property
     def predicted(self) -> NDArray[np.float64]:
         """What the model says of these rows: numbers, probabilities, or the classes' numbers; one line a row."""
-        model = load_final(self.final.file.path)[0]
+        model = load_final(self.final)[0]
         blocks = feature_blocks(self.split, self.work, self.rows)
         answers, order = in_order((places, self._predicted_by(Responses(model, X))) for places, X in blocks)
         return np.concatenate(answers)[order]
@@ -119,12 +121,13 @@ class _New:
 
     @cached_property
     def recorded(self) -> Recorded | None:
-        """The evaluation of the champion's recipe, None where it is gone or kept no predictions."""
+        """The evaluation of the champion's recipe, None where it is gone, kept no predictions, or is not ours."""
         run_id = None if self.champion is None else self.champion.tags.get(EVALUATION)
         try:
-            return read_evaluation(run_id) if run_id else None
+            found = read_evaluation(run_id) if run_id else None
         except SplitError:
             return None
+        return found if found is not None and found.is_ours() else None
 
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's recorded one, on the rows that both tested."""

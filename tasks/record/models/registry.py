@@ -14,8 +14,8 @@ from uuid import uuid4
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
-from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import shown
+from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Registered, RolledBack, SplitRef
@@ -32,7 +32,7 @@ from evenfold.tasks.record.entries import (
 )
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.recorders import write_failure
-from evenfold.tasks.record.tracker import RUN_KEY, Tracker, load_final, tracker_of
+from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.home import Home
@@ -42,6 +42,7 @@ from evenfold.tasks.steps.step import flow_run_tags, step
 from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag
+from .signatures import DIGEST, REPLACES, WITHDRAWN, is_signed_version, require_signed_version, sign_version
 from .stored_models import location_of, requirements, typical_row
 from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
@@ -51,23 +52,32 @@ if TYPE_CHECKING:
 OUTCOME = "retrain.json"
 # No two of them are ever on one version.
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
-# At a version: whose place it took as champion. At one that was withdrawn, and at the model: who said so, and why.
-REPLACES, WITHDRAWN, ROLLBACKS = "evenfold.replaces", "evenfold.withdrawn", "evenfold.rollbacks"
+ROLLBACKS = "evenfold.rollbacks"  # at a model: the versions that were withdrawn, who said so, and why
 MOST_REMEMBERED = 20
 MOST_CHARACTERS = 4500
 
 
 @step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
 def read_champion(split: SplitRef, name: str = "") -> Champion | None:
-    """Return the version, recipe and tags of the model that is champion, or None where there is none."""
+    """Return the version, recipe and tags of the model that is champion, or None where there is none.
+
+    Raises UntrustedNameError for a champion that neither this home nor its team signed as it is now, and in a deployed
+    run for one whose recipe names what that may not import; nothing of it is imported or loaded then.
+    """
     tracker, name = tracker_of(split), name or split.name
     registered = tracker.client.search_registered_models(f"name = '{_quoted(name)}'")
     models = [model for model in registered if model.name == name]
     if not models or CHAMPION not in models[0].aliases:
         return None
     version = tracker.client.get_model_version_by_alias(name, CHAMPION)
-    tags = dict(version.tags)
-    recipe = recipe_in(tags, f"version {version.version} of {name}, the champion,")
+    require_signed_version(version)
+    tags, which = dict(version.tags), f"version {version.version} of {name}"
+    recipe = recipe_in(tags, f"{which}, the champion,")
+    if recipe is not None and is_deployed():
+        try:
+            ModelSpec.of_others(recipe.model_dump(), ModelSpec())
+        except UntrustedNameError as error:
+            raise UntrustedNameError(f"the recipe of {which}: {error}") from None
     return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id)
 
 
@@ -188,9 +198,13 @@ def register_model(
     tags |= {CODE: json.dumps(work.problem.model.code)} if work.problem.model.code else {}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
+    tags[DIGEST] = final.file.sha256
     made = known or _new_version(
         tracker, run, name, recipe["estimator"], final, tags, typical_row(typed_features(split, work))
     )
+    version = client.get_model_version(name, made)
+    if not is_signed_version(version):  # new, or a try was killed before; one that is not what we made stays refused
+        sign_version(client, version, tags)
     if promote:
         promote_version(tracker.home, client, name, made)
     else:
@@ -272,8 +286,8 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
 
 
 def _quoted(name: str) -> str:
-    if "'" in name:
-        raise SplitError(f"there is no model {shown(repr(name))} in the registry; no name there holds a quote.")
+    if "'" in name or not name.isprintable():
+        raise SplitError(f"there is no model {shown(ascii(name))} in the registry; no name there holds such a letter.")
     return name
 
 
@@ -320,8 +334,7 @@ def _new_version(
     tags: dict[str, str],
     example: pd.DataFrame,
 ) -> str:
-    model, types = load_final(final.file.path)
-    uri = tracker.keep_model(run.info.run_id, model, types, requirements(estimator), example)
+    uri = tracker.keep_model(run.info.run_id, final, requirements(estimator), example)
     decided = _decided(run)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
     description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what

@@ -1,10 +1,12 @@
-"""Models as files: which of their types are loaded, for whoever may edit the registry may have written the file."""
+"""Models as files: kept in MLflow, and loaded where they were signed; whoever may edit the rest may have written it."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -12,30 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from evenfold.splitters import UntrustedNameError
-from evenfold.splitters.importing import ESTIMATOR, distribution_of, is_trusted_part, resolve
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
+from evenfold.tasks.outcomes import FinalModel
+from evenfold.tasks.runtime.signing import load_signed
+
+from .signatures import DIGEST, require_signed_version
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
     from mlflow.tracking import MlflowClient
 
 
-def load_skops(file: str | Path, estimator: str = "") -> tuple[Any, list[str]]:
-    """Return the model in a skops file, and the types in it that skops does not know by itself.
+def load_final(final: FinalModel) -> tuple[Any, list[str]]:
+    """Return a model of ``fit_final``, and the types that its file names.
 
-    Loaded are classes of scikit-learn and imbalanced-learn, of the packages that ``EVENFOLD_ALLOWED_MODULES`` lists,
-    and of the package of ``estimator``, the import path that the model's recipe names and that was checked before.
-    Raises UntrustedNameError that names every other type; nothing of the file has been loaded then.
+    Raises UntrustedNameError unless this home or its team fitted it, before anything of the file is looked at.
     """
-    import skops.io  # half a second for whoever loads no model
-
-    types = sorted({str(name) for name in skops.io.get_untrusted_types(file=file)})
-    refused = [name for name in types if not is_trusted_part(name, estimator)]
-    if refused:
+    what = f"the model {final.key[:16]} among the results"
+    if not final.is_ours():
         raise UntrustedNameError(
-            f"the model in {Path(file).name} holds {', '.join(refused[:5])}{', …' if len(refused) > 5 else ''}, which "
-            "may not be loaded; add the package to EVENFOLD_ALLOWED_MODULES if it is known to be harmless."
+            f"{what} was not signed by this home, and is not loaded; set EVENFOLD_SIGNING_KEY to the key of whoever "
+            "fitted it, or fit it again."
         )
-    return skops.io.load(file, trusted=types), types
+    return load_signed(final.file.path, final.file.sha256, what)
 
 
 def typical_row(X: pd.DataFrame) -> pd.DataFrame:
@@ -60,8 +61,12 @@ def signature_of(model: Any, example: pd.DataFrame) -> Any:
         return infer_signature(example, model.predict(example))
 
 
-def keep_stored(client: MlflowClient, experiment_id: str, run_id: str, model: Any, how: Mapping[str, object]) -> str:
+def keep_stored(
+    client: MlflowClient, experiment_id: str, run_id: str, model: Any, file: str, how: Mapping[str, object]
+) -> str:
     """Log a scikit-learn model to a run of the client's store, saved as ``how`` says, and return its URI.
+
+    The very ``file`` that it was loaded from is what is kept, for its digest was signed.
 
     MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone.
     What a kill left half made of the run's model is removed.
@@ -82,6 +87,7 @@ def keep_stored(client: MlflowClient, experiment_id: str, run_id: str, model: An
             place = str(Path(folder) / "model")
             header = Model(artifact_path=made.artifact_location, **named)
             mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
+            shutil.copyfile(file, Path(place) / "model.skops")
             client.log_model_artifacts(made.model_id, place)
     except BaseException:
         client.finalize_logged_model(made.model_id, "FAILED")
@@ -105,25 +111,33 @@ def _metrics_of(client: MlflowClient, run_id: str, model_id: str) -> list[Metric
     return [Metric(**{**dict(point), **own}) for point in points if point.step == 0 and point.model_id is None]
 
 
-def load_stored(client: MlflowClient, uri: str, estimator: str = "") -> Any:
-    """Return the scikit-learn model that an MLflow URI names, of the client's store, as ``load_skops`` does.
+def load_version(client: MlflowClient, name: str, version: str) -> Any:
+    """Return the scikit-learn model of a version that this home or its team signed, from the client's store.
 
     MLflow would unpickle what the stored model's own header calls a pickle, and trust the types that it lists: here
-    the header is not asked.
+    the header is not asked. Raises UntrustedNameError for any other version, before anything of it is fetched.
     """
+    registered = client.get_model_version(name, version)
+    require_signed_version(registered)
+    with fetched_version(client, name, version) as files:
+        if len(files) != 1:
+            raise UntrustedNameError(
+                f"version {version} of {name} holds {len(files)} skops files, and a model of evenfold's is one; other "
+                "formats run what they hold."
+            )
+        return load_signed(files[0], registered.tags.get(DIGEST, ""), f"the model of version {version} of {name}")[0]
+
+
+@contextmanager
+def fetched_version(client: MlflowClient, name: str, version: str) -> Iterator[list[Path]]:
+    """Yield the skops files of a version, in a folder that goes again."""
     import mlflow.artifacts
 
     with tempfile.TemporaryDirectory() as folder:
         # MLflow looks a models:/ URI up in the store of the process, which is the user's.
-        where = location_of(client, uri) if uri.startswith("models:/") else uri
+        where = str(client.get_model_version_download_uri(name, version))
         fetched = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=client.tracking_uri)
-        files = sorted(Path(fetched).rglob("*.skops"))
-        if len(files) != 1:
-            raise UntrustedNameError(
-                f"{uri} holds {len(files)} skops files, and a model of evenfold's is one; other formats run what they "
-                "hold."
-            )
-        return load_skops(files[0], estimator)[0]
+        yield sorted(Path(fetched).rglob("*.skops"))
 
 
 def location_of(client: MlflowClient, uri: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from evenfold.flows import GateError
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
-from small import BAD, GOOD, champion, registry, retrain
+from small import BAD, GOOD, champion, changed, registry, retrain
 from tables import rows
 
 pytestmark = pytest.mark.usefixtures("first")
@@ -31,7 +31,7 @@ def test_a_champion_whose_recipe_is_gone_gives_way(home: Home, monkeypatch: pyte
     """An import path that no longer exists cannot be evaluated: the candidate takes over, and the report says why."""
     monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", "sklearn,a_package_that_left")
     gone = '{"estimator": "a_package_that_left:Model", "metrics": ["r2"]}'
-    registry(home).set_model_version_tag("monthly", "1", "evenfold.model", gone)
+    changed(home, "monthly", "1", "evenfold.model", gone)
     outcome = retrain("monthly", rows(150), GOOD)
     assert "can no longer be evaluated" in outcome.decision.why
     assert "a_package_that_left" in outcome.decision.why
@@ -41,7 +41,7 @@ def test_a_champion_whose_recipe_is_gone_gives_way(home: Home, monkeypatch: pyte
 def test_a_champion_whose_recipe_fails_does_not_give_way(home: Home) -> None:
     """A fit that breaks off or lasts too long is no comparison: the retraining stops, unless gates are off."""
     fails = '{"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": -1}, "metrics": ["r2"]}'
-    registry(home).set_model_version_tag("monthly", "1", "evenfold.model", fails)
+    changed(home, "monthly", "1", "evenfold.model", fails)
     with pytest.raises(GateError, match=r"champion's recipe could not be fitted on these folds.*--no-gates"):
         retrain("monthly", rows(150), GOOD)
     assert champion(home, "monthly") == "1"
@@ -51,10 +51,13 @@ def test_a_champion_whose_recipe_fails_does_not_give_way(home: Home) -> None:
 
 
 @pytest.mark.parametrize("path", ["os:system", "a_package:Model", "evenfold.estimates.models.spec:named_estimator"])
-def test_a_champion_that_names_what_it_may_not_stops_the_retraining(home: Home, path: str) -> None:
-    """Whoever may edit the registry has nothing imported here, and does not make the candidate champion either."""
+def test_a_champion_that_names_what_it_may_not_stops_a_deployed_retraining(
+    home: Home, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where somebody who may has signed it: nothing is imported, and the candidate does not become champion."""
     theirs = json.dumps({"estimator": path, "params": {"command": "touch tagged"}})
-    registry(home).set_model_version_tag("monthly", "1", "evenfold.model", theirs)
+    changed(home, "monthly", "1", "evenfold.model", theirs)
+    monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     with pytest.raises(UntrustedNameError, match=re.escape(path)):
         retrain("monthly", rows(150), GOOD)
     assert champion(home, "monthly") == "1"
@@ -76,11 +79,11 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog:
         ),
     ):
         kept = registry(home).get_model_version("monthly", "1").tags[f"evenfold.{tag}"]
-        registry(home).set_model_version_tag("monthly", "1", f"evenfold.{tag}", bad)
+        changed(home, "monthly", "1", f"evenfold.{tag}", bad)
         with pytest.raises((SplitError, GateError), match=re.escape(words)):
             retrain("monthly", rows(150), GOOD)
         assert champion(home, "monthly") == "1"
-        registry(home).set_model_version_tag("monthly", "1", f"evenfold.{tag}", kept)
+        changed(home, "monthly", "1", f"evenfold.{tag}", kept)
     kept = first.data.tags["evenfold.decision"]
     registry(home).set_tag(first.info.run_id, "evenfold.decision", '{"spent": -100}')
     with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow is not a decision"):

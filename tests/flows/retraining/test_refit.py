@@ -12,7 +12,7 @@ import pytest
 from evenfold.flows import GateError, Retraining
 from evenfold.tasks import Home
 from kept import kept_after, put_back
-from small import BAD, GOOD, champion, retrain as retrained
+from small import BAD, GOOD, champion, changed, retrain as retrained
 from tables import rows
 
 # What came in is not asked here: it is what becomes of it that is.
@@ -89,14 +89,11 @@ def test_a_score_that_fell_keeps_the_champion(home: Home, change: Any, sentence:
 @pytest.mark.usefixtures("first")
 def test_a_champion_without_a_recorded_score_is_replaced_and_that_is_told(home: Home) -> None:
     """Versions of before: the refit goes on, and says what was not compared. A tag that somebody changed stops it."""
-    from mlflow.tracking import MlflowClient
-
-    client = MlflowClient(home.tracking_uri)
     for tag in ("not json", '[{"metric": 5}]'):
-        client.set_model_version_tag("monthly", "1", "evenfold.scores", tag)
+        changed(home, "monthly", "1", "evenfold.scores", tag)
         with pytest.raises(GateError, match=r"is not a list of scores .*; put back what was there, or delete the tag"):
             retrain("monthly", rows(140))
-    client.delete_model_version_tag("monthly", "1", "evenfold.scores")
+    changed(home, "monthly", "1", "evenfold.scores")
     outcome = retrain("monthly", rows(140))
     assert outcome.checked is not None
     assert outcome.checked.not_asked["lower_score"] == "the champion's r2 was not recorded with an interval"

@@ -13,9 +13,11 @@ import pytest
 from evenfold.splitters import UntrustedNameError
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry, Judged
+from evenfold.tasks.record.models.stored_models import load_version
 from evenfold.tasks.record.tracker import JUDGED, Tracker
 from mlflow.entities import LoggedModelStatus
 from sklearn.linear_model import Ridge
+from small import changed, final_of
 
 ROWS = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
 
@@ -39,30 +41,38 @@ def test_the_store_of_the_process_stays_the_users(home: Home, tmp_path: Path, mo
     tracker.measured(run_id, {"r2": 0.5})
     model = Witness().fit(ROWS, [1, 2, 4])
     Witness.seen.clear()
-    uri = tracker.keep_model(run_id, model, [f"{__name__}.Witness"], ["scikit-learn", "skops"], ROWS[:1])
+    final = final_of(model)
+    uri = tracker.keep_model(run_id, final, ["scikit-learn", "skops"], ROWS[:1])
     assert Witness.seen == {users}
     kept = tracker.client.get_logged_model(uri.rpartition("/")[2])
     assert (kept.status, kept.source_run_id) == (LoggedModelStatus.READY, run_id)
     assert [(metric.key, metric.value) for metric in kept.metrics] == [("r2", 0.5)]
     tracker.client.create_registered_model("rows")
-    tracker.client.create_model_version("rows", str(kept.artifact_location), run_id, model_id=kept.model_id)
-    tracker.client.set_registered_model_alias("rows", "champion", "1")
-    for named in (uri, "models:/rows/1", "models:/rows@champion"):
-        with pytest.raises(UntrustedNameError, match="Witness, which may not be loaded"):  # so it was found
-            tracker.load_model(named)
+    source = {"source": str(kept.artifact_location), "run_id": run_id, "model_id": kept.model_id}
+    made = tracker.client.create_model_version("rows", **source)
+    with pytest.raises(UntrustedNameError, match="version 1 of rows in MLflow was not signed by this home"):
+        load_version(tracker.client, "rows", "1")
+    digest = final_of(model).file.sha256  # of the same model, dumped anew
+    changed(home, "rows", made.version, "evenfold.model_sha256", digest)
+    with pytest.raises(UntrustedNameError, match="is not the file that was signed"):
+        load_version(tracker.client, "rows", "1")
+    changed(home, "rows", made.version, "evenfold.model_sha256", final.file.sha256)
+    assert isinstance(load_version(tracker.client, "rows", "1"), Witness)
     assert mlflow.get_tracking_uri() == users
     assert not (tmp_path / "mlflow.db").exists()
 
 
-def test_a_model_that_cannot_be_written_is_marked_as_failed(home: Home) -> None:
+def test_a_model_that_cannot_be_written_is_marked_as_failed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what was wrong is raised; the next attempt leaves one model."""
-    tracker = Tracker(home, "rows")
+    tracker, final = Tracker(home, "rows"), final_of(Ridge().fit(ROWS, [1, 2, 4]))
     run_id = tracker.client.create_run(tracker.experiment_id).info.run_id
-    with pytest.raises(Exception, match="Witness"):
-        tracker.keep_model(run_id, Witness().fit(ROWS, [1, 2, 4]), [], ["scikit-learn", "skops"])
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.copyfile", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            tracker.keep_model(run_id, final, ["scikit-learn", "skops"])
     (kept,) = tracker.client.search_logged_models([tracker.experiment_id])
     assert kept.status == LoggedModelStatus.FAILED
-    made = tracker.keep_model(run_id, Ridge().fit(ROWS, [1, 2, 4]), [], ["scikit-learn", "skops"])
+    made = tracker.keep_model(run_id, final, ["scikit-learn", "skops"])
     (kept,) = tracker.client.search_logged_models([tracker.experiment_id])
     assert (kept.model_uri, kept.status) == (made, LoggedModelStatus.READY)
 

@@ -1,0 +1,138 @@
+"""Signatures: what this home, or its team, has made is known again wherever it lay meanwhile, and loaded only then.
+
+A file of a model can run anything when it is loaded, whatever the types are called that it names. So nothing of it is
+looked at before a keyed digest (HMAC-SHA256) of its bytes, and of what they are said to be, was found right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.deployed import is_deployed
+
+from .files import write_aside
+from .home import Home
+from .locks import locked
+from .settings import Settings
+
+SHORTEST = 32
+NEW_KEY = 'python -c "import secrets; print(secrets.token_hex(32))"'
+
+
+def sign(kind: str, claim: Mapping[str, Any]) -> str:
+    """Return the signature of a ``claim``, plain JSON, of one ``kind``: by the team's key, or this home's own.
+
+    Raises SplitError in a deployed run among shared results that has no team's key: nobody else could check it.
+    """
+    require_team_key(Home.here())
+    return _signature(_team_key() or _own_key(Home.here(), make=True), kind, claim)
+
+
+def is_signed(kind: str, claim: Mapping[str, Any], signatures: Iterable[object]) -> bool:
+    """Return whether one of ``signatures`` is the team's, or this home's, of exactly this claim."""
+    keys = [key for key in (_team_key(), _own_key(Home.here())) if key]
+    right = [_signature(key, kind, claim).encode() for key in keys]
+    held = [each.encode() for each in signatures if isinstance(each, str)]
+    return any(hmac.compare_digest(one, other) for one in right for other in held)
+
+
+def require_team_key(home: Home, unattended: bool | None = None) -> None:
+    """Raise SplitError where runs that nobody watches share their results and have no key in common to sign them."""
+    shared = Settings.here().results
+    if (is_deployed() if unattended is None else unattended) and shared and not _team_key():
+        raise SplitError(
+            f"results are shared (EVENFOLD_RESULTS), and a model among them is loaded only if it was signed; set "
+            f"EVENFOLD_SIGNING_KEY to one secret text wherever they are used, such as {NEW_KEY} prints."
+        )
+
+
+def is_whole(file: str | Path, sha256: str) -> bool:
+    """Return whether a plain file, which no link names, has this digest."""
+    try:
+        return hashlib.sha256(_read(Path(file))).hexdigest() == sha256
+    except OSError:
+        return False
+
+
+def load_signed(file: str | Path, sha256: str, what: str) -> tuple[Any, list[str]]:
+    """Return the model in a skops file whose bytes have the digest that was signed, and the types that it names.
+
+    Raises UntrustedNameError for any other file, before anything of it is read as a model.
+    """
+    try:
+        content = _read(Path(file))
+    except OSError as error:
+        raise UntrustedNameError(f"{what} cannot be read ({error.strerror}); fit it again.") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise UntrustedNameError(f"{what} is not the file that was signed, and is not loaded; fit it again.")
+    import skops.io  # half a second for whoever loads no model
+
+    types = sorted({str(name) for name in skops.io.get_untrusted_types(data=content)})
+    return skops.io.loads(content, trusted=types), types
+
+
+def _signature(key: bytes, kind: str, claim: Mapping[str, Any]) -> str:
+    text = json.dumps([f"evenfold {kind}", claim], sort_keys=True)
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _team_key() -> bytes | None:
+    secret = Settings.here().signing_key
+    key = secret.get_secret_value().strip().encode() if secret else b""
+    if 0 < len(key) < SHORTEST:
+        raise SplitError(
+            f"EVENFOLD_SIGNING_KEY has {len(key)} characters, which can be guessed from what it signed; take "
+            f"{SHORTEST} or more, such as {NEW_KEY} prints."
+        )
+    return key or None
+
+
+def _own_key(home: Home, make: bool = False) -> bytes:
+    """Return the key of a home, made once if need be; empty where there is none yet. Only its owner may read it."""
+    path = home.path / "signing.key"
+    if make and not path.exists():
+        home.make()
+        with locked(home.locks, f"signing key/{home.path}"):
+            if not path.exists():
+                write_aside(path, _write_key)
+    try:
+        key = _read(path, private=True).strip()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        why = error.strerror
+    else:
+        if len(key) >= SHORTEST:
+            return key
+        why = "it is cut short"
+    raise SplitError(
+        f"the signing key {path} cannot be used ({why}); put that right, set EVENFOLD_SIGNING_KEY, or remove it and "
+        "sign again what you trust (evenfold trust NAME@VERSION)."
+    )
+
+
+def _write_key(aside: Path) -> None:
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_hex(32))
+
+
+def _read(path: Path, private: bool = False) -> bytes:
+    """Return the bytes of a plain file, which no link names and, where it is ``private``, nobody else may touch."""
+    with os.fdopen(
+        os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb"
+    ) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "it is no plain file")
+        if private and os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
+            raise OSError(0, f"others may read or write it, mode {status.st_mode & 0o777:o}; it must be 600")
+        return file.read()
