@@ -197,10 +197,7 @@ class DrawsResult(Fit):
 
 
 class FinalModel(Outcome):
-    """A fitted model in a skops file, and how many rows it learned from; ``learnt``: its key without metrics.
-
-    ``signature``: of whoever fitted it; where results are shared, anybody may have written the rest.
-    """
+    """A fitted model in a skops file; ``learnt``: its key without metrics; ``signature``: of whoever fitted it."""
 
     key: str
     file: KeptFile
@@ -215,8 +212,8 @@ class FinalModel(Outcome):
 
     def is_ours(self) -> bool:
         """Return whether this home or its team fitted it, and its file is where they keep it: no other is opened."""
-        place = Home.here().shared / "models" / f"{self.key}.skops"
-        return self.file.path == str(place) and is_signed("model", self.claim, [self.signature])
+        place = str(Home.here().shared / "models" / f"{self.key}.skops")
+        return self.file.path == place and is_signed("model", self.claim, [self.signature])
 
     def intact(self) -> bool:
         """Return whether it is ours, and the file is still what was written."""
@@ -323,10 +320,7 @@ class RolledBack(Outcome):
 
 
 class Look(Outcome):
-    """A look at the locked part that was announced: its run, which look it is, from 1, and of how many.
-
-    ``sharing``: of how many looks it has an equal part of the error, as ``Ledger.sharing`` says.
-    """
+    """A look at the locked part that was announced: its run, its number, of how many; ``sharing``: as in Ledger."""
 
     run_id: str
     look: int

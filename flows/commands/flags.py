@@ -138,6 +138,7 @@ SHORT = {
     "deploy": "Make a deployment of a specification, or update it.",
     "doctor": "Look at servers, stores, versions and clocks; what to fix.",
     "rollback": "Make an earlier version the champion again, and say why.",
+    "trust": "Sign a version of a model that another home made.",
     "up": "Keep Prefect's server up, so that commands start none.",
     "clean": "Remove old cached results; never manifests or records.",
 }
