@@ -41,7 +41,6 @@ from .metrics.registry import (
     metric_of as metric_of,
     no_information_rate as no_information_rate,
 )
-from .models.batches import fit_in_batches as fit_in_batches, learns_in_batches as learns_in_batches
 from .models.confusion import Confusion as Confusion
 from .models.fit import (
     FIT_VERSION as FIT_VERSION,

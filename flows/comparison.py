@@ -239,8 +239,6 @@ def _unchanged(run: Recorded, recipe: Recipe) -> Work:
         work = work_of(recipe.split, recipe.model)
     except (OSError, SplitError) as error:
         raise SplitError(f"run {run.run_id[:8]} ({run.name}) cannot be fitted again, for {error} Or {again}.") from None
-    if work.by_batches:
-        raise SplitError(f"{Path(recipe.split.data).name} does not fit into memory, and is fitted fold by fold.")
     if work.fingerprint != run.params.get("fingerprint"):
         raise SplitError(
             f"{Path(recipe.split.data).name} holds other values than those that run {run.run_id[:8]} ({run.name}) "

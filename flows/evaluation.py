@@ -43,11 +43,8 @@ def recipe_of(model: Any, **fields: Any) -> ModelSpec:
     return ModelSpec.of(base.model_dump(exclude_unset=True) | given) if given else base
 
 
-def check_evaluation(*, in_batches: bool = False, **asked: Any) -> str:
-    """Raise SplitError or ModelError for bad input; return what the split is called.
-
-    ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
-    """
+def check_evaluation(**asked: Any) -> str:
+    """Raise SplitError or ModelError for bad input; return what the split is called."""
     data, looks = asked["data"], asked.get("on") == "holdout"
     check_look(**asked)
     if asked.get("manifest"):
@@ -58,7 +55,7 @@ def check_evaluation(*, in_batches: bool = False, **asked: Any) -> str:
         check_columns(data, spec)
     fields = {name: asked.get(name) for name in MODEL_FIELDS}
     recipe = recipe_of(asked.get("model"), params=asked.get("model_params"), **fields)
-    problem = check_model(data, spec, recipe, in_batches=in_batches)
+    problem = check_model(data, spec, recipe)
     recipe, _ = judged_by(problem, asked.get("metric"))
     if given and looks:
         given.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows

@@ -32,7 +32,6 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels.canonical import digest_json
-from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import fit_final, require_final
 from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
@@ -175,7 +174,7 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
     work = work_of(recipe.split, recipe.model)
     types = dict(work.manifest.spec.types)
     table = read_table(given, types=types).replace_schema_metadata(None).to_pandas()
-    X = _features(table, work.problem.features, typed_features(recipe.split, work))
+    X = _features(table, work.problem.features, work.problem.X)
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", [None])

@@ -1,6 +1,5 @@
 from .arrivals import extend as extend
 from .audits import audit_split as audit_split
-from .batches import fit_batches as fit_batches
 from .fits import (
     fit_all as fit_all,
     fit_draws as fit_draws,

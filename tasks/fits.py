@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from evenfold.estimates import (
     EvaluationError,
     FoldScore,
@@ -22,13 +23,11 @@ from evenfold.estimates.models.importance import MOST_FOLDS
 from evenfold.splitters import SplitError, Splitter
 from numpy.typing import NDArray
 
-from .batches import fit_one_by_batches, fitted_on_batches, keep_predictions
 from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, InnerResult, KeptFile, Refit, SplitRef
 from .parameters import Apparent, Model, TimeLimit
-from .runtime.files import write_aside
+from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory, within
-from .runtime.settings import Settings
 from .runtime.signing import sign
 from .steps.running import finished_here
 from .steps.step import current_key, refreshing, step
@@ -73,23 +72,8 @@ def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLi
 
 def _fit_fold(split: SplitRef, i: int, model: Any, key: str) -> FoldResult:
     work = work_of(split, model)
-    if work.by_batches:
-        memory, title = Settings.here().memory, work.manifest.membership.split_title(i)
-        score, predictions, *_ = fit_one_by_batches(split, i, work.problem.model, memory, title)
-    else:
-        score, predictions = _scored(work, i)
+    score, predictions = _scored(work, i)
     return _fold_result(work, score, predictions, key)
-
-
-def _in_memory(split: SplitRef, model: Any) -> Work:
-    """Return the loaded data; SplitError where they are too large for anything but the fits of folds."""
-    work = work_of(split, model)
-    if work.by_batches:
-        raise SplitError(
-            f"{split.name} {split.version} is fitted batch by batch, for its table does not fit into memory, and only "
-            "its folds and a model of all rows are: no look at a holdout, no kept model of a fold and no further fits."
-        )
-    return work
 
 
 def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
@@ -154,7 +138,7 @@ def fit_draws(
 
 
 def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: str) -> DrawsResult:
-    work = _in_memory(split, model)
+    work = work_of(split, model)
     draws = ((i, work.pair(i)) for i in range(*block))
     with limited(fair_threads()):
         scored = score_draws(
@@ -230,7 +214,7 @@ def fit_further(
 
 
 def _fit_further(split: SplitRef, asked: str | int, i: int, model: Any, key: str) -> Refit:
-    work = _in_memory(split, model)
+    work = work_of(split, model)
     with limited(fair_threads()):
         predictions = fit_predictions(
             work.problem.model, work.problem, *further_pairs(work, asked)[i], seed=work.manifest.spec.seed,
@@ -271,7 +255,7 @@ def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeL
 
 
 def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
-    work = _in_memory(split, model)
+    work = work_of(split, model)
     problem, seed = work.problem, work.manifest.spec.seed
     train, _ = work.pair(i)
     pairs = inner_pairs(problem, train, seed, require_inner(work))
@@ -319,7 +303,7 @@ def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit =
 
 
 def _fit_rows(split: SplitRef, model: Any, name: str, key: str) -> FoldResult:
-    work = _in_memory(split, model)
+    work = work_of(split, model)
     rows = work.place[training_rows(work)]
     train, test = (rows, rows) if name == "all rows" else _locked(work)
     with limited(fair_threads()):
@@ -365,17 +349,14 @@ def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: 
 @step(key_of=_final_key, run_name=_final_title, run_tags=_tags)
 def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
-    work = work_of(split, model) if i is None else _in_memory(split, model)
+    work = work_of(split, model)
     key = _unchanged(fit_final, final_key(work, i))
     rows = work.place[training_rows(work)] if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
-    if work.by_batches:
-        trained = fitted_on_batches(split, work, rows, name)
-    else:
-        with limited(fair_threads()):
-            trained = fitted(
-                work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner
-            )
+    with limited(fair_threads()):
+        trained = fitted(
+            work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner
+        )
     import skops.io  # half a second for whoever keeps no model
 
     path, content = Home.here().shared / "models" / f"{key}.skops", skops.io.dumps(trained)
@@ -384,6 +365,17 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     file = KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
     made = FinalModel(key=key, file=file, n_train=int(rows.size), learnt=final_key(work.without_metrics(), i))
     return made.model_copy(update={"signature": sign("model", made.claim)})
+
+
+def keep_predictions(table: pd.DataFrame | pa.Table, key: str) -> KeptFile:
+    """Write a table of predictions or scores below the home, under its key."""
+    path = Home.here().scores / f"{key}.parquet"
+    arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
+    # Few numbers come twice: a dictionary of them would take a quarter more room, and a third more time to write.
+    words: Any = [column.name for column in arrow.schema if not pa.types.is_primitive(column.type)]
+    content = parquet_bytes(arrow, use_dictionary=words)
+    write_aside(path, lambda aside: aside.write_bytes(content))
+    return KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
 
 
 def _unchanged(task: Any, key: str) -> str:

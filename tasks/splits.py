@@ -235,15 +235,6 @@ def stamp(data: str) -> tuple[Any, ...]:
     return tuple((str(path), status.st_mtime_ns, status.st_size, status.st_ino) for path, status in files)
 
 
-def files_digest(manifest: Manifest | StoredManifest, data: str) -> str:
-    """Return what names a split's rows without reading them: the files, until they are written again, and the types.
-
-    Targets and groups that the strategy does not read belong to the plan and not to the membership, so it is both.
-    """
-    files = [list(map(str, file)) for file in stamp(data)]
-    return digest_json([manifest.split_id, manifest.plan_id, manifest.spec.types, files])
-
-
 def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))

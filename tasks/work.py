@@ -17,7 +17,6 @@ from evenfold.estimates import (
     ModelSpec,
     Problem,
     further_splits,
-    learns_in_batches,
     metric_of,
     score_key,
 )
@@ -26,7 +25,6 @@ from evenfold.manifests import (
     NoRoomError,
     SplitSpec,
     canonical_table,
-    column_names,
     digest_json,
     fingerprint,
     further_folds,
@@ -46,7 +44,7 @@ from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
 from .outcomes import SplitRef, place_now
-from .splits import files_digest, stamp, table_of
+from .splits import stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 Block = tuple[int, int]
@@ -58,8 +56,7 @@ class Work:
 
     ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
     ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
-    ``roles``: the columns of the specification's roles, of the problem's rows. ``lines``: where the table does not fit
-    into memory, the place in it of each row of the problem, which then has every row's target and no features.
+    ``roles``: the columns of the specification's roles, of the problem's rows.
     ``code``: the user's by which it was fitted, where that is not the code of now.
     """
 
@@ -70,13 +67,7 @@ class Work:
     keys: pa.Table | None
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
     roles: pa.Table | None = None
-    lines: NDArray[np.int64] | None = None
     code: dict[str, str] | None = None
-
-    @property
-    def by_batches(self) -> bool:
-        """Whether the table does not fit into memory, so that the model learns from it batch by batch."""
-        return self.lines is not None
 
     def without_metrics(self) -> Work:
         """Return the same with a recipe that names no metrics, by which nothing is learnt."""
@@ -151,7 +142,7 @@ _LOADING = Lock()
 
 @lru_cache(maxsize=2)
 def _work(data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id: str, plan_id: str, model: str) -> Work:
-    manifest, recipe, by_batches = read_manifest(place_now(*places)), ModelSpec.of(json.loads(model)), False
+    manifest, recipe = read_manifest(place_now(*places)), ModelSpec.of(json.loads(model))
     found = manifest.split_id, manifest.plan_id
     if found != (split_id, plan_id):
         was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), found))
@@ -159,50 +150,19 @@ def _work(data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id:
             f"{manifest.name} {manifest.version} is another split than the one asked for ({now}, not {was}); "
             "decide it or load it again."
         )
-    try:
-        table = _whole(data, manifest.spec, recipe)
-    except NoRoomError:
-        table, by_batches = _narrow(data, manifest.spec, recipe), True
+    table = _whole(data, manifest.spec, recipe)
     positions = manifest.positions(table)
     present = positions >= 0
     ordered = table.take(positions[present])
-    problem = (_narrow_problem if by_batches else _problem)(ordered, manifest.spec, recipe)
-    if by_batches:  # one reading to the end for every fit would cost more than it proves
-        read = files_digest(manifest, data)
-    else:
-        read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
+    problem = _problem(ordered, manifest.spec, recipe)
+    read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
     # The problem holds the present rows alone, in the manifest's order.
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
     roles = ordered.select(list(dict.fromkeys(manifest.spec.columns.roles())))
-    lines = positions[present] if by_batches else None
-    return Work(manifest, problem, read, place, keys, attributes, roles, lines)
-
-
-def _narrow(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
-    """Return a table without features, for a model that learns batch by batch; NoRoomError where it does not."""
-    memory, features = Settings.here().memory, model.features or ()
-    if not learns_in_batches(model):
-        require_room(data, memory, [*features, *spec.columns.roles()])
-    names = tuple(dict.fromkeys([*spec.columns.roles(), *([model.weights] if model.weights else [])]))
-    require_columns([*features, *names], column_names(data))
-    require_room(data, memory, names)
-    return _read(data, stamp(data), tuple(sorted(spec.types.items())), names)
-
-
-def _narrow_problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
-    """Return the problem of a table without features: it says which there are, and holds the values of none."""
-    alone = table.append_column(NO_FEATURE, pa.array(np.zeros(table.num_rows)))
-    made = _problem(alone, spec, model.model_copy(update={"features": (NO_FEATURE,)}))
-    features = model.features or ()
-    read = sorted({*made.columns_read, *features} - {NO_FEATURE})
-    named = made.model.model_copy(update={"features": features})
-    return replace(made, X=pd.DataFrame(index=made.X.index), columns_read=tuple(read), model=named, features=features)
-
-
-NO_FEATURE = "evenfold: no feature"
+    return Work(manifest, problem, read, place, keys, attributes, roles)
 
 
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -230,17 +190,9 @@ def _read(
     return read_table(data, None if names is None else list(names), types=dict(types))
 
 
-def check_model(data: str, spec: SplitSpec, model: ModelSpec, *, in_batches: bool = False) -> Problem:
-    """Return what ``model`` is to learn; SplitError or ModelError where it cannot from ``data``, rows by their place.
-
-    ``in_batches``: where the table does not fit into memory, a model that learns batch by batch will do.
-    """
-    try:
-        table = _whole(data, spec, model)
-    except NoRoomError:
-        if not (in_batches and learns_in_batches(model)):
-            raise
-        return _narrow_problem(_narrow(data, spec, model), spec, model)
+def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> Problem:
+    """Return what ``model`` is to learn; SplitError or ModelError where it cannot from ``data``."""
+    table = _whole(data, spec, model)
     table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     problem = _problem(table, spec, model)
     canonical_table(table, problem.columns_read, spec.types)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from evenfold.flows import definitions
 from evenfold.flows.evaluation import check_evaluation
 from evenfold.flows.flow import published
 
-evaluate = published(partial(check_evaluation, in_batches=True))(definitions.evaluate)
+evaluate = published(check_evaluation)(definitions.evaluate)

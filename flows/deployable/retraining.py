@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from evenfold.flows import definitions
@@ -11,7 +10,7 @@ from evenfold.flows.flow import published
 from evenfold.tasks.splits import name_of, specification
 from evenfold.tasks.steps.telling import tell_of
 
-retrain = published(partial(check_evaluation, in_batches=True))(definitions.retrain)
+retrain = published(check_evaluation)(definitions.retrain)
 
 
 @retrain.on_failure

@@ -84,7 +84,7 @@ class Partitions:
     ) -> Iterator[pa.Table]:
         """Yield the rows that split ``split`` trains on or tests, a batch at a time, fold after fold.
 
-        For models that learn by ``partial_fit``, and readers of their own. Within a fold rows are in the table's order.
+        For readers of their own. Within a fold rows are in the table's order.
         """
         for code in self._codes(split, role):
             path = self.folder / f"fold={code}" / "rows.parquet"

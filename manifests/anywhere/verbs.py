@@ -175,8 +175,7 @@ def require_room(data: Any, memory: str | int | None = None, columns: Collection
         fewer = "rows" if columns is not None else "rows, or name fewer features"
         raise NoRoomError(
             f"{rows} rows of {len(names)} columns take about {taken * TIMES_THE_TABLE / 2**30:.3g} GB as a model is "
-            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}, or evaluate a model "
-            "that learns batch by batch (partial_fit, its features named), such as sklearn.linear_model:SGDRegressor."
+            f"given them, and {limit / 2**30:.3g} GB are at hand; pass a table with fewer {fewer}."
         )
 
 

@@ -22,7 +22,6 @@ from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
-from evenfold.tasks.batches import features_of
 from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
 from evenfold.tasks.references import SHORT_ID, VERSION, splits_of
 from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
@@ -366,7 +365,7 @@ def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScor
         if rows.size < FEWEST_ROWS:
             return StoredScore(why=f"{rows.size} rows are newer than its training rows")
         model = load_version(tracker_of(split).client, champion.name, champion.version)
-        answers = Responses(model, features_of(split, work, rows))
+        answers = Responses(model, work.problem.X.iloc[rows])
         weights = None if work.problem.weights is None else work.problem.weights[rows]
         return StoredScore(
             score=score(metric, answers, work.problem.y[rows], weights, work.problem.classes), rows=int(rows.size)

@@ -11,19 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.flows import evaluate, extend, retrain, split
-from evenfold.flows.later import predict_later
 from evenfold.manifests import decide, extend as grow, measure
 from evenfold.manifests.anywhere import verbs
 from evenfold.manifests.store import load
 from evenfold.manifests.tables import read as tables
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, fit_batches
+from evenfold.tasks import Home
 from evenfold.tasks.record import recorders
-from evenfold.tasks.record.tracker import tracker_of
-from evenfold.tasks.steps.running import run, running
-from evenfold.tasks.work import _work
 from mlflow.tracking import MlflowClient
-from sklearn.linear_model import SGDRegressor
 
 COLUMNS = {"target": "y", "group": "g", "key": "id"}
 # Two folds of a model say what five say, and each has a fit, a run and its part of the audit and of the record; three
@@ -165,7 +160,7 @@ def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
     made = split(data, **COLUMNS, name="flights", engine="plain", memory="250kB")
     monkeypatch.setenv("EVENFOLD_MEMORY", "250kB")
     monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
-    with pytest.raises(SplitError, match=r"5,000 rows of 4 columns take about .* GB .*learns batch by batch"):
+    with pytest.raises(SplitError, match=r"5,000 rows of 4 columns take about .* GB .*pass a table with fewer rows"):
         evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")
 
 
@@ -190,80 +185,6 @@ def test_a_model_that_names_its_features_reads_no_other_column_where_all_do_not_
     assert [e.value for e in found.estimates] == [e.value for e in wanted.estimates]
 
 
-def test_a_table_that_does_not_fit_is_evaluated_batch_by_batch_by_itself(
-    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By a model that has partial_fit, with the scores of fit_batches; others, and fits of all rows, say the size."""
-    rng, rows = np.random.default_rng(1), pq.read_table(data).slice(0, 4_000)
-    for i in range(8):
-        rows = rows.append_column(f"f{i}", pa.array(rng.normal(size=rows.num_rows) + (i < 2) * rows["y"].to_numpy()))
-    pq.write_table(rows, data)
-    features = [f"f{i}" for i in range(8)]
-    learns = {"estimator": "sklearn.linear_model:SGDRegressor", "params": {"alpha": 0.001}, "features": features}
-    asked: dict[str, Any] = {**FOLDS, "n_splits": 3, "name": "wide", "engine": "plain"}
-    whole = evaluate(data, **asked, model=learns)
-    monkeypatch.setenv("EVENFOLD_MEMORY", "600kB")
-    _work.cache_clear()
-    made = evaluate(data, **asked, model=learns, refresh=True)
-    assert made.split.split_id == whole.split.split_id
-    with running("plain"):
-        for each in range(3):
-            assert run(fit_batches, made.split, each, made.model).score.test == made.scores[each].test
-    assert made.estimates[0].value == pytest.approx(whole.estimates[0].value, abs=0.02)
-    assert made.estimates[0].interval is not None
-    assert evaluate(data, **asked, model=learns).n_cached == 3
-    page = Path(MlflowClient(home.tracking_uri).download_artifacts(made.run_id, "report.html"))
-    assert "8 features" in page.read_text(encoding="utf-8")
-    with pytest.raises(SplitError, match=r"about .* GB as a model is given them, and .*partial_fit"):
-        evaluate(data, **asked, model="sklearn.linear_model:Ridge", features=features)
-    with pytest.raises(SplitError, match="name fewer features"):
-        evaluate(data, **asked, model="sklearn.linear_model:SGDRegressor")
-    with pytest.raises(SplitError, match="no kept model of a fold"):
-        evaluate(data, **asked, model=learns, log_models="all")
-
-
-def test_a_retraining_of_a_table_that_does_not_fit_learns_batch_by_batch(
-    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Twice: the first champion, and one that a month later was refitted on all rows; each scores and predicts.
-
-    It is the model of the same batches in memory, whichever rows joined; features are never read as a whole.
-    """
-    rng, rows = np.random.default_rng(1), pq.read_table(data).slice(0, 4_500)
-    for i in range(8):
-        rows = rows.append_column(f"f{i}", pa.array(rng.normal(size=rows.num_rows) + (i < 2) * rows["y"].to_numpy()))
-    features = ["x", *(f"f{i}" for i in range(8))]  # all of them, which are audited once, out of core
-    learns = {"estimator": "sklearn.linear_model:SGDRegressor", "params": {"alpha": 0.001}, "features": features}
-    asked: dict[str, Any] = {**FOLDS, "n_splits": 3, "name": "wide", "registered_name": "delays", "engine": "plain"}
-    monkeypatch.setenv("EVENFOLD_MEMORY", "600kB")
-    read = tables.read_table
-
-    def noted(source: Any, columns: Any = None, types: Any = None) -> pa.Table:
-        assert not isinstance(source, (str, Path)) or not {*features} <= {*(columns or features)}
-        return read(source, columns, types)
-
-    for room in ("tasks.work", "tasks.splits", "manifests.plan", "manifests.joined", "manifests.tables.read"):
-        monkeypatch.setattr(f"evenfold.{room}.read_table", noted)
-    pq.write_table(rows.slice(0, 4_000), data)
-    first = retrain(data, **asked, model=learns)
-    pq.write_table(rows, data)
-    second = retrain(data, **asked, model=learns)
-    assert [made.registered.version for made in (first, second) if made.registered] == ["1", "2"]
-    assert (second.growth.added, second.growth.moved) == (500, 0)
-    assert second.registered is not None
-    assert second.registered.champion
-    assert second.checked is not None
-    assert "lower_score" in second.checked.passed
-    assert second.stored_champion.rows == 500
-    model = tracker_of(second.split).load_model(second.registered.uri, str(learns["estimator"]))
-    again = SGDRegressor(alpha=0.001, random_state=0).partial_fit(rows.select(features).to_pandas(), rows["y"])
-    assert model.predict(rows.select(features).to_pandas()) == pytest.approx(
-        again.predict(rows.select(features).to_pandas())
-    )
-    later = rows.select([*features, "y"]).slice(0, 50)
-    assert len(predict_later(second.evaluation_run_id, later)) == 50
-
-
 def test_flows_read_a_table_of_a_database_and_notice_that_rows_joined(home: Home, tmp_path: Path) -> None:
     """Split, evaluated, recorded and grown by its address: the manifest is that of a file of the same rows."""
     rng, database = np.random.default_rng(0), tmp_path / "base.db"
@@ -285,6 +206,3 @@ def test_flows_read_a_table_of_a_database_and_notice_that_rows_joined(home: Home
         connection.execute("insert into flights select * from rows where id >= 1500")
     grown = retrain(address, **FOLDS, model=model, registered_name="delays", engine="plain")
     assert (grown.growth.added, grown.growth.moved) == (500, 0)
-    in_batches = {"estimator": "sklearn.linear_model:SGDRegressor", "features": ["x"]}
-    batched = evaluate(address, manifest=grown.growth.split.uri, model=in_batches, engine="plain")
-    assert (batched.n_fits, sum(score.n_test for score in batched.scores)) == (2, 2_000)

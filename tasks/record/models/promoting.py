@@ -17,7 +17,6 @@ from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
-from evenfold.tasks.batches import feature_blocks, in_order
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, SplitRef
 from evenfold.tasks.record.reading import Recorded, read_evaluation
@@ -104,12 +103,7 @@ class _New:
     def predicted(self) -> NDArray[np.float64]:
         """What the model says of these rows: numbers, probabilities, or the classes' numbers; one line a row."""
         model = load_final(self.final)[0]
-        blocks = feature_blocks(self.split, self.work, self.rows)
-        answers, order = in_order((places, self._predicted_by(Responses(model, X))) for places, X in blocks)
-        return np.concatenate(answers)[order]
-
-    def _predicted_by(self, answers: Responses) -> NDArray[np.float64]:
-        classes = self.work.problem.classes
+        answers, classes = Responses(model, self.work.problem.X.iloc[self.rows]), self.work.problem.classes
         if not classes:
             numbers = np.asarray(answers.say("predict"), dtype=np.float64)
             return numbers.reshape(len(numbers), -1)

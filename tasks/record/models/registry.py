@@ -16,7 +16,6 @@ from evenfold.estimates import Estimate, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, shown
-from evenfold.tasks.batches import typed_features
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Registered, RolledBack, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
@@ -199,9 +198,7 @@ def register_model(
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     tags[DIGEST] = final.file.sha256
-    made = known or _new_version(
-        tracker, run, name, recipe["estimator"], final, tags, typical_row(typed_features(split, work))
-    )
+    made = known or _new_version(tracker, run, name, recipe["estimator"], final, tags, typical_row(work.problem.X))
     version = client.get_model_version(name, made)
     if not is_signed_version(version):  # new, or a try was killed before; one that is not what we made stays refused
         sign_version(client, version, tags)

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelError, ModelSpec, Problem, fit_and_score, infer_task, score_key
-from evenfold.estimates.models.batches import fitted_in_batches
 
 N = 40
 TABLE = pd.DataFrame(
@@ -374,16 +373,3 @@ def test_a_class_that_is_no_exact_number_is_refused(odd: float) -> None:
     frame = pd.DataFrame({"a": range(30), "y": [0.0, 1.0, odd] * 10})
     with pytest.raises(ModelError, match=r"target 'y' is infinite or beyond 2\*\*53 in 10 rows"):
         Problem.of(frame, ModelSpec(task="classification"), "y")
-
-
-@pytest.mark.parametrize("target", ["grade", "size"])
-def test_a_batch_of_one_value_is_learnt_from(target: str) -> None:
-    """A table that is sorted by its target comes in such batches: what is to be told apart is known of all rows."""
-    draw = np.random.default_rng(0)
-    table = pd.DataFrame({"x": draw.normal(size=60), "grade": np.repeat(["a", "b", "c"], 20), "size": [1.5, 2, 3] * 20})
-    table = table.sort_values(target, ignore_index=True)
-    name = "naive_bayes:GaussianNB" if target == "grade" else "linear_model:SGDRegressor"
-    problem = Problem.of(table, ModelSpec(estimator=f"sklearn.{name}", features=("x",)), target)
-    batches = [table[at : at + 20] for at in (0, 20, 40)]
-    model, n = fitted_in_batches(problem.model, problem, batches, seed=0, name="all rows")
-    assert (n, list(getattr(model, "classes_", ()))) == (60, list(problem.classes))

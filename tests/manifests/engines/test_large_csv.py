@@ -50,7 +50,7 @@ def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_p
         require_room(tmp_path / "rows.csv", "1MB")
     require_room(tmp_path / "rows.csv", "10MB")
     require_room(tmp_path / "rows.csv", "1MB", ["id", "number"])
-    with pytest.raises(SplitError, match=r"rows of 2 columns take .*learns batch by batch"):
+    with pytest.raises(SplitError, match=r"rows of 2 columns take .*pass a table with fewer rows"):
         require_room(tmp_path / "rows.csv", "100kB", ["id", "number"])
     with pytest.raises(SplitError, match=r"about 5,000 rows of 8 columns"):
         require_room(tmp_path / "rows.csv.gz", "1MB")
