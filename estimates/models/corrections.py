@@ -144,12 +144,12 @@ class CodedLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the label of each row."""
         return np.asarray(self.classes[np.asarray(self.estimator.predict(X)).reshape(-1).astype(np.int64)])
 
-    @available_if(_has("predict_proba"))
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of the labels."""
         return np.asarray(self.estimator.predict_proba(X))
 
-    @available_if(_has("decision_function"))
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Floats:
         """Return the decisions of the labels."""
         return np.asarray(self.estimator.decision_function(X))

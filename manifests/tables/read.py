@@ -243,7 +243,8 @@ def _without_intervals(frame: pd.DataFrame) -> pd.DataFrame:
         of = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
         if isinstance(of, pd.IntervalDtype):
             column = frame.iloc[:, i].astype("category")
-            plain.isetitem(i, column.cat.rename_categories(column.cat.categories.astype(str)))
+            texts = column.cat.categories.astype(str).tolist()
+            plain.isetitem(i, column.cat.rename_categories(texts).array)
     return plain
 
 
