@@ -12,7 +12,6 @@ from .comparison import (
     compare_all as compare_all,
 )
 from .draws import DrawScores as DrawScores, score_draws as score_draws
-from .exact import mcnemar as mcnemar
 from .folds import aggregate as aggregate, pooled_score as pooled_score
 from .intervals.bootstrap import bootstrap_interval as bootstrap_interval, resampled_interval as resampled_interval
 from .intervals.draws import Multiplicities as Multiplicities
@@ -66,6 +65,7 @@ from .models.spec import (
     infer_task as infer_task,
     scaled_logistic_regression as scaled_logistic_regression,
 )
+from .pairing import mcnemar as mcnemar
 from .promotion import Decision as Decision, to_spend as to_spend
 from .results import (
     Baseline as Baseline,

@@ -17,8 +17,7 @@ from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 from scipy import stats
 
-from .exact import answered, exact_test, score_of
-from .pairing import classes_of, paired, require_in_both, same_answers
+from .pairing import answered, classes_of, exact_test, paired, require_in_both, same_answers, score_of
 from .results import Interval, ModelError, in_percent, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
