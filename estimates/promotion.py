@@ -151,7 +151,8 @@ class Decision:
     the candidate's score minus the champion's (higher is better), None without a comparison. ``low``, ``high``: its
     two-sided interval at ``level``. ``spent``: the one-sided error that the comparison has used up: of a first look
     (1 - level) / 2, less of a later one at the same two recipes, which ``pair`` names. ``information``, ``bound``: what
-    the next look at them goes by, see ``EarlierLook``. ``margin``: how much worse a candidate may be.
+    the next look at them goes by, see ``EarlierLook``. ``margin``: how much worse a candidate may be. ``champion``: the
+    version that it was compared with, None where there was none; where another one serves by now, it is made again.
     """
 
     winner: Literal["candidate", "champion"]
@@ -170,6 +171,7 @@ class Decision:
     pair: str = ""
     information: float | None = None
     bound: float | None = None
+    champion: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the fields as a JSON object."""
@@ -177,7 +179,7 @@ class Decision:
 
 
 def without_champion(metric: str, why: str) -> Decision:
-    """Return the decision where there is no champion, or none that can be compared."""
+    """Return the decision where there is no champion."""
     return Decision("candidate", True, why, metric)
 
 

@@ -32,6 +32,8 @@ from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.committing import committing, settle_commits
 from evenfold.tasks.record.models.promoting import check_model
 from evenfold.tasks.record.models.registry import (
+    ChampionChangedError,
+    champion_of,
     close_retraining,
     fail_retraining,
     open_retraining,
@@ -55,6 +57,8 @@ from evenfold.tasks.work import work_of
 from .evaluation import evaluated, stop_where_failed, with_metric
 from .outcomes import Evaluation, GateError
 from .splitting import Split, recorded, say_extended
+
+MOST_DECISIONS = 5  # while others change the champion
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,8 @@ def run_retraining(
     staged = home.splits / spec.name / owned(STAGED)
     settle_commits(home, spec.name)
     try:
-        growth, arrival = _grown(data, spec, recipe, merged, on_refused, gates, str(staged))
+        champion = champion_of(registered_name or spec.name)
+        growth, arrival = _grown(data, spec, recipe, merged, on_refused, gates, str(staged), champion)
         split = growth.split.asked(spec)
         problem = work_of(split, recipe).problem
         judged_by = problem.model.metrics[0] if metric is None else problem.metric(metric)
@@ -135,11 +140,22 @@ def _taken_up(course: Course, refresh: bool) -> Retraining:
 
 def _retrained(course: Course, opened: Opened) -> Retraining:
     audited = _audited(course)
+    for _ in range(MOST_DECISIONS):
+        try:
+            return _decided(course, opened, audited)
+        except ChampionChangedError as error:
+            tell([f"The decision is made again: {error}"])
+    return _decided(course, opened, audited)
+
+
+def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     champion = run(read_champion, course.split, course.name)
     told = _judged(course, champion)
     candidate = _evaluated(course, course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
-    decision = opened.decision or _decide(course, champion)
+    decision, now = opened.decision, None if champion is None else champion.version
+    if decision is None or not (decision.champion == now or (champion and champion.run_id == opened.run_id)):
+        decision = replace(_decide(course, champion), champion=now)
     run(record_decision, course.split, opened.run_id, decision)
     stored = (
         run(score_stored, course.split, champion, course.metric)
@@ -147,7 +163,7 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
         else StoredScore(why="there is no champion yet")
     )
     new = _new_model(course, decision, champion, candidate)
-    with committing(course.split, course.name, opened.run_id, promoted=decision.promote):
+    with committing(course.split, course.name, opened.run_id, decision):
         registered = None if new is None else _registered(course, decision, new, opened.run_id)
     keep_snapshot(course.split)  # of what was learnt from: a table that was refused is nothing to compare with
     say_extended(course.growth)
@@ -179,16 +195,23 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
 
 
 def _grown(
-    data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, on_refused: OnRefused, gates: bool, staged: str
+    data: str,
+    spec: SplitSpec,
+    recipe: ModelSpec,
+    merged: Merged,
+    on_refused: OnRefused,
+    gates: bool,
+    staged: str,
+    champion: Champion | None,
 ) -> tuple[Growth, Audit | None]:
-    """Return the newest manifest of the same rules, extended by the new rows, or a first one; and what was looked at.
+    """Return the champion's split, extended by the new rows, or a first one; and what was looked at.
 
     Raises GateError where the data do not look like the next table, before anything is written.
     """
     with saying("splitting"):
         path = from_anywhere(data)
         plan = plan_of(spec, path)
-        known = newest(Home.here(), plan.spec)
+        known = newest(Home.here(), plan.spec, champion, on_refused)
         arrival, notes = None, []
         if known is not None:
             arrival = _looked_at(known, path, spec, recipe, merged, gates)
@@ -264,7 +287,7 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
     if champion is None:
         return without_champion(course.metric, "it is the first version, so there is nothing to compare it with")
     if champion.model is None:
-        return without_champion(course.metric, f"version {champion.version}, the champion, names no recipe")
+        raise _undecided(champion, "it names no recipe")
     newer = champion.tags.get("evenfold.split_id") != course.split.split_id
     if moved := moved_code(champion):
         return _by_kept(course, champion, champion.model, f"{listed(moved)} changed since version {champion.version}")
@@ -276,15 +299,8 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
         _evaluated(course, measured)
     except UntrustedNameError:
         raise
-    except (ModelError, SplitError) as error:
-        return without_champion(course.metric, f"the champion's recipe can no longer be evaluated: {error}")
-    except EvaluationError as error:
-        if course.gates:
-            raise GateError(
-                f"the champion's recipe could not be fitted on these folds, so there is no comparison: {error} "
-                "To let the candidate take its place without a comparison, say gates=False (--no-gates)."
-            ) from error
-        return without_champion(course.metric, f"the champion's recipe could not be fitted on these folds: {error}")
+    except (ModelError, SplitError, EvaluationError) as error:
+        raise _undecided(champion, str(error)) from error
     difference = compared(course.split, course.candidate, measured, course.metric)
     looks = run(read_looks, course.split, course.name)
     pair = _pair(course, measured)
@@ -297,18 +313,23 @@ def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str
     try:
         difference = compared(course.split, course.candidate, measured, course.metric, code)
     except EvaluationError as reason:
-        why = f"{changed}, the champion, and {reason}"
-        if course.gates:
-            raise GateError(
-                f"{why}, so there is no comparison: retrain on them by that code first, or, to let the candidate take "
-                "its place without a comparison, say gates=False (--no-gates)."
-            ) from None
-        return without_champion(course.metric, why)
+        raise _undecided(champion, f"{changed}, and {reason}; retrain on them by that code first") from None
     looks, pair = run(read_looks, course.split, course.name), digest_json([_pair(course, measured), code])
     error = to_spend(looks, date.today())
     # Not refitted where it wins: that would be the code of now.
     made = decide(course.metric, difference, newer=False, error=error, pair=pair, earlier=looks)
     return replace(made, words=f"{changed}. {made.words}")
+
+
+def _undecided(champion: Champion, why: str) -> GateError:
+    """Return the error of a champion that cannot be compared: it does not give way to what nobody has compared."""
+    name = champion.name
+    return GateError(
+        f"version {champion.version} of {name}, the champion, cannot be compared with the candidate: "
+        f"{why.rstrip('.')}. Nothing is promoted uncompared; whoever answers for {name} decides: put right what is "
+        f"wrong, make another version the champion (evenfold rollback {name} --to VERSION), or take the alias champion "
+        "off it in MLflow, and the candidate is the first."
+    )
 
 
 def _pair(course: Course, champion: ModelSpec) -> str:
@@ -350,5 +371,5 @@ def _new_model(
 def _registered(course: Course, decision: Decision, new: _NewModel, run_id: str) -> Registered:
     return run(
         register_model, course.split, new.recipe, new.final, run_id=run_id, name=course.name, promote=decision.promote,
-        evaluation_run_id=new.evaluation.run_id, estimates=new.evaluation.estimates,
+        evaluation_run_id=new.evaluation.run_id, estimates=new.evaluation.estimates, decision=decision,
     )  # fmt: skip

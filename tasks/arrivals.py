@@ -28,7 +28,7 @@ from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
 from .outcomes import Champion, Growth, Outcome, SplitRef
-from .parameters import Data, Memory, Merged, OfSplit
+from .parameters import Data, Memory, Merged, OfSplit, OnRefused
 from .references import manifest_folder
 from .results.store import results_of
 from .runtime.files import asking, data_reference, from_anywhere, write_aside
@@ -39,17 +39,48 @@ from .splits import clear_spilled, headers, parts_of, placed, plan_of, stamp
 from .steps.step import is_refreshing, step
 
 
-def newest(home: Home, spec: SplitSpec) -> Path | None:
-    """Return the newest version of the name of ``spec``, if it was decided by the same rules."""
-    folder = home.splits / spec.name
+def newest(
+    home: Home, spec: SplitSpec, champion: Champion | None = None, on_refused: OnRefused = "stop"
+) -> Path | None:
+    """Return the version that new rows join: of the champion's line, or without a champion the name's newest.
+
+    A line is a split and what grew from it, each the child of the one before. Raises SplitError where that of the
+    champion is not here or has other rules than ``spec``, unless ``on_refused`` allows another one: None where the
+    newest of them has other rules too.
+    """
     results_of(home).fetch_splits(spec.name)
-    versions = {tuple(int(number) for number in path.name.split(".")): path for path, _ in headers(folder)}
-    if not versions:
-        return None
-    last = versions[max(versions)]
-    known = StoredManifest(last).prove()
+    known = {
+        (int(major), int(minor)): (path, header)
+        for path, header in headers(home.splits / spec.name)
+        for major, _, minor in [path.name.partition(".")]
+    }
+    split_id = None if champion is None else champion.tags.get("evenfold.split_id")
+    if champion is not None and split_id:
+        names = [version for version, (_, header) in known.items() if header["split_id"] == split_id]
+        of_tag = [each for each in names if f"{spec.name}@{each[0]}.{each[1]}" == champion.tags.get("evenfold.spec")]
+        end = max(of_tag or names, default=None)
+        while end and (grown := known.get((end[0], end[1] + 1))):
+            if grown[1].get("parent_split_id") != known[end][1]["split_id"]:
+                break
+            end = (end[0], end[1] + 1)
+        if end and _has_rules(known[end][0], spec):
+            return known[end][0]
+        if on_refused == "stop":
+            was = champion.tags.get("evenfold.spec", split_id[:12])
+            problem = "has other rules than are asked for" if end else f"is not among the splits in {home.splits}"
+            raise SplitError(
+                f"version {champion.version} of {champion.name}, the champion, stands on {was}, which {problem}. The "
+                "retraining stopped: another split forgets which rows were tested; to go on with one, say "
+                "on_refused='new_major' (--on-refused new_major)."
+            )
+    last = known[max(known)][0] if known else None
+    return last if last and _has_rules(last, spec) else None
+
+
+def _has_rules(folder: Path, spec: SplitSpec) -> bool:
+    known = StoredManifest(folder).prove()
     same = known.spec.decision(known.types) == spec.decision(known.types)
-    return last if same and parts_of(known.spec.splitter()) == parts_of(spec.splitter()) else None
+    return same and parts_of(known.spec.splitter()) == parts_of(spec.splitter())
 
 
 class Judgement(Outcome):

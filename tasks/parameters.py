@@ -344,7 +344,7 @@ MaxMissing = Annotated[
 ]
 OnRefused = Annotated[
     Literal["stop", "new_major"],
-    Field(description="Where the split cannot be extended: stop, or split anew and forget which rows were tested."),
+    Field(description="Where rows cannot join the champion's split: stop, or take another, which forgets the tested."),
     Flag(panel="Split"),
 ]
 OnUnclear = Annotated[

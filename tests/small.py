@@ -69,7 +69,7 @@ def artifact(home: Home, run_id: str, name: str) -> pd.DataFrame:
     return pd.read_parquet(MlflowClient(home.tracking_uri).download_artifacts(run_id, name))
 
 
-def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any], **fields: Any) -> Retraining:
+def retrain(name: str, frame: Any, model: dict[str, Any], **fields: Any) -> Retraining:
     """Return what the plain engine makes of a month's table; two folds say what three say."""
     spec = {"name": name, "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
     return flows.retrain(frame, engine="plain", spec=spec | fields.pop("spec", {}), model=model, **fields)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from evenfold.estimates.promotion import Decision
 from evenfold.manifests import read_header
 from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.write import STAGED, settle
@@ -29,10 +30,10 @@ INTENT = "commit.json"
 
 
 @contextmanager
-def committing(split: SplitRef, name: str, run_id: str, *, promoted: bool) -> Iterator[None]:
+def committing(split: SplitRef, name: str, run_id: str, decision: Decision) -> Iterator[None]:
     """Commit a staged split when the block ends well, in which a version of the model ``name`` may be registered.
 
-    Where the block fails, the split is removed again unless the version was registered by then. Raises SplitError
+    Where the block fails, the split is staged as before unless the version was registered by then. Raises SplitError
     where another generation was committed meanwhile.
     """
     if not split.staged:
@@ -45,14 +46,16 @@ def committing(split: SplitRef, name: str, run_id: str, *, promoted: bool) -> It
             _require_same(final, split)
             yield
             return
-        intent = {"name": name, "run_id": run_id, "promote": promoted, "store": home.tracking_uri}
+        intent = {"name": name, "run_id": run_id, "promote": decision.promote, "store": home.tracking_uri}
+        intent["over"] = decision.champion
         Path(split.staged, INTENT).write_text(json.dumps(intent), encoding="utf-8")
         place = settle(Path(split.staged), committing_place(final))
         try:
             yield
         except Exception:
             with suppress(Exception):  # of a registry out of reach; the next that retrains does it
-                _settle(home, place)
+                if not _settle(home, place, Path(split.staged)):
+                    Path(split.staged, INTENT).unlink()
             raise
         _finish(home, place)
 
@@ -70,7 +73,8 @@ def _settle_each(home: Home, split: str) -> None:
             _settle(home, intent.parent)
 
 
-def _settle(home: Home, place: Path) -> None:
+def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
+    """Finish a commit whose version is registered, or undo it, which removes the split or puts it ``aside``."""
     intent = json.loads((place / INTENT).read_text(encoding="utf-8"))
     if intent["store"] != home.tracking_uri:
         raise SplitError(
@@ -80,11 +84,12 @@ def _settle(home: Home, place: Path) -> None:
     client = Tracker(home, "").client
     version = version_of_run(client, intent["name"], intent["run_id"])
     if version is None and place.name.startswith(".committing-"):
-        shutil.rmtree(place)
-        return
+        place.rename(aside) if aside else shutil.rmtree(place)
+        return False
     if version is not None and intent["promote"]:
-        promote_version(home, client, intent["name"], version)
+        promote_version(home, client, intent["name"], version, intent["over"])
     _finish(home, place)
+    return True
 
 
 def _finish(home: Home, place: Path) -> None:

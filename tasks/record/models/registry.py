@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pandas as pd
-from evenfold.estimates import Estimate, ModelSpec
+from evenfold.estimates import Estimate, EvaluationError, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, shown
@@ -63,7 +63,14 @@ def read_champion(split: SplitRef, name: str = "") -> Champion | None:
     Raises UntrustedNameError for a champion that neither this home nor its team signed as it is now, and in a deployed
     run for one whose recipe names what that may not import; nothing of it is imported or loaded then.
     """
-    tracker, name = tracker_of(split), name or split.name
+    return champion_of(name or split.name)
+
+
+def champion_of(name: str) -> Champion | None:
+    """Return the champion of a registered name, as ``read_champion`` does; looking for it makes no store."""
+    if not Home.here().is_recorded:
+        return None
+    tracker = Tracker(Home.here(), "")
     registered = tracker.client.search_registered_models(f"name = '{_quoted(name)}'")
     models = [model for model in registered if model.name == name]
     if not models or CHAMPION not in models[0].aliases:
@@ -177,35 +184,48 @@ def register_model(
     promote: bool = False,
     evaluation_run_id: str = "",
     estimates: Sequence[Estimate] = (),
+    decision: Decision | None = None,
 ) -> Registered:
     """Log a model of ``fit_final``, make it a version, and the champion where it is promoted, else the challenger.
 
     Who was champion becomes ``previous``. The evaluation of the recipe and its estimates are remembered at the version,
-    for a refit is compared with them. One run registers one version, however often it is tried.
-    Raises EvaluationError where ``final`` is no model of this recipe on all rows of this split or on one of its splits.
+    for a refit is compared with them. One run registers one version, however often it is tried, and at once: of two
+    homes with one registry the later takes its own back. Raises ChampionChangedError where another version serves than
+    ``decision`` was made against, and EvaluationError where ``final`` is no model of this recipe on all rows of this
+    split or on one of its splits.
     """
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", [None, *split.splits()])
     tracker = tracker_of(split)
     client, run = tracker.client, tracker.client.get_run(run_id)
     key = run.data.tags.get(RUN_KEY, run_id)
-    if not any(registered.name == name for registered in client.search_registered_models(f"name = '{_quoted(name)}'")):
-        client.create_registered_model(name, description="Retrained by evenfold.")
-    known = version_of_run(client, name, run_id)
     recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
     tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
     tags |= {CODE: json.dumps(work.problem.model.code)} if work.problem.model.code else {}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     tags[DIGEST] = final.file.sha256
-    made = known or _new_version(tracker, run, name, recipe["estimator"], final, tags, typical_row(work.problem.X))
-    version = client.get_model_version(name, made)
-    if not is_signed_version(version):  # new, or a try was killed before; one that is not what we made stays refused
-        sign_version(client, version, tags)
-    if promote:
-        promote_version(tracker.home, client, name, made)
-    else:
-        with _aliases_held(tracker.home, name):
+    with _aliases_held(tracker.home, name):
+        if not any(each.name == name for each in client.search_registered_models(f"name = '{_quoted(name)}'")):
+            client.create_registered_model(name, description="Retrained by evenfold.")
+        made = version_of_run(client, name, run_id)
+        if decision is not None:
+            _require_champion(client, name, decision, made)
+        if made is None:
+            row = typical_row(work.problem.X)
+            own = _new_version(tracker, run, name, recipe["estimator"], final, tags, row)
+            made = version_of_run(client, name, run_id) or own
+            if own != made:  # two hosts share no lock: the first of the twins stays
+                client.delete_model_version(name, own)
+        version = client.get_model_version(name, made)
+        # New, or a try was killed before; one that is not what we made stays refused.
+        if not is_signed_version(version):
+            sign_version(client, version, tags)
+        if promote:
+            if decision is not None:
+                _require_champion(client, name, decision, made)
+            _promote(client, name, made)
+        else:
             client.set_registered_model_alias(name, CHALLENGER, made)
     return Registered(name=name, version=made, uri=f"models:/{name}/{made}", champion=promote)
 
@@ -213,10 +233,22 @@ def register_model(
 def version_of_run(client: Any, name: str, run_id: str) -> str | None:
     """Return the version of a model that the run of a retraining registered, None where it has not."""
     key = client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
-    known = [
-        each for each in client.search_model_versions(f"name = '{_quoted(name)}'") if each.tags.get(RUN_KEY) == key
-    ]
-    return str(known[0].version) if known else None
+    known = client.search_model_versions(f"name = '{_quoted(name)}'")
+    numbers = [int(each.version) for each in known if each.tags.get(RUN_KEY) == key]
+    return str(min(numbers)) if numbers else None
+
+
+class ChampionChangedError(EvaluationError):
+    """Another version has become champion since the decision was made."""
+
+
+def _require_champion(client: Any, name: str, decision: Decision, own: str | None) -> None:
+    now = _aliases(client, name).get(CHAMPION)
+    if now not in (decision.champion, own):
+        before = f"version {decision.champion}" if decision.champion else "none"
+        raise ChampionChangedError(
+            f"the champion of {name} is {f'version {now}' if now else 'none'} by now, and {before} was compared with."
+        )
 
 
 def _aliases_held(home: Home, name: str) -> Any:
@@ -227,16 +259,22 @@ def _aliases(client: Any, name: str) -> dict[str, str]:
     return {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
 
 
-def promote_version(home: Home, client: Any, name: str, version: str) -> None:
-    """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
+def promote_version(home: Home, client: Any, name: str, version: str, over: str | None) -> None:
+    """Make a version the champion where ``over`` is it still, with which it was compared, or nobody is."""
     with _aliases_held(home, name):
-        aliases = _aliases(client, name)
-        before = aliases.get(CHAMPION)
-        if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
-            client.set_model_version_tag(name, version, REPLACES, before)
-        replaced = client.get_model_version(name, version).tags.get(REPLACES)
-        there = {str(each.version) for each in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
-        _put(client, name, version, replaced if replaced in there else None, aliases)
+        if _aliases(client, name).get(CHAMPION) in (None, over, version):
+            _promote(client, name, version)
+
+
+def _promote(client: Any, name: str, version: str) -> None:
+    """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
+    aliases = _aliases(client, name)
+    before = aliases.get(CHAMPION)
+    if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
+        client.set_model_version_tag(name, version, REPLACES, before)
+    replaced = client.get_model_version(name, version).tags.get(REPLACES)
+    there = {str(each.version) for each in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
+    _put(client, name, version, replaced if replaced in there else None, aliases)
 
 
 def _put(client: Any, name: str, version: str, previous: str | None, aliases: dict[str, str]) -> None:
