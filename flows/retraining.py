@@ -162,7 +162,8 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         if champion
         else StoredScore(why="there is no champion yet")
     )
-    new = _new_model(course, decision, champion, candidate)
+    winner = candidate if decision.winner == "candidate" else _evaluated_champion(course, champion, candidate)
+    new = _new_model(course, decision, champion, winner)
     with committing(course.split, course.name, opened.run_id, decision):
         registered = None if new is None else _registered(course, decision, new, opened.run_id)
     keep_snapshot(course.split)  # of what was learnt from: a table that was refused is nothing to compare with
@@ -182,9 +183,11 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         run_id=opened.run_id,
         report="",
         checked=None if new is None else new.checked,
-        estimates=candidate.estimates,
+        estimates=winner.estimates,
+        model=winner.model,
+        loser=_loser(decision, champion, candidate),
     )
-    outcome = outcome.model_copy(update={"report": retrain_report(outcome, candidate.estimates)})
+    outcome = outcome.model_copy(update={"report": retrain_report(outcome)})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.score}
     numbers = {name: float(value) for name, value in metrics.items() if value is not None}
@@ -347,25 +350,34 @@ class _NewModel(NamedTuple):
     checked: Audit
 
 
-def _new_model(
-    course: Course, decision: Decision, champion: Champion | None, candidate: Evaluation
-) -> _NewModel | None:
+def _evaluated_champion(course: Course, champion: Champion | None, candidate: Evaluation) -> Evaluation:
+    """Return the evaluation of the champion's recipe, which is the candidate's where they are one."""
+    if champion is None or champion.model is None or champion.model.canonical() == course.candidate.canonical():
+        return candidate
+    return _evaluated(course, with_metric(champion.model, course.metric))
+
+
+def _loser(decision: Decision, champion: Champion | None, candidate: Evaluation) -> ModelSpec | None:
+    if decision.difference is None or champion is None:
+        return None
+    return champion.model if decision.winner == "candidate" else candidate.model
+
+
+def _new_model(course: Course, decision: Decision, champion: Champion | None, winner: Evaluation) -> _NewModel | None:
     """Return the model that is to be registered, None where there is none; GateError where it may not be promoted."""
     if decision.winner == "champion" and not decision.promote:
         return None  # the same recipe on the same rows would be the same model
-    recipe, evaluation = course.candidate, candidate
+    recipe = course.candidate
     if decision.winner == "champion" and champion is not None and champion.model is not None:
         recipe = champion.model
-        if recipe.canonical() != course.candidate.canonical():
-            evaluation = _evaluated(course, with_metric(recipe, course.metric))
     with saying("fitting the final model"):
         final = run(fit_final, course.split, recipe)
     checked = run(
-        check_model, course.split, evaluation.model, final, champion, metric=course.metric,
-        estimates=evaluation.estimates, levels=evaluation.levels,
+        check_model, course.split, winner.model, final, champion, metric=course.metric,
+        estimates=winner.estimates, levels=winner.levels,
     )  # fmt: skip
     _stop(checked, course.gates, f"the new model of {course.name} does not take the champion's place")
-    return _NewModel(recipe, final, evaluation, checked)
+    return _NewModel(recipe, final, winner, checked)
 
 
 def _registered(course: Course, decision: Decision, new: _NewModel, run_id: str) -> Registered:

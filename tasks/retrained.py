@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenfold.estimates import Estimate, metric_of
+from evenfold.estimates import Estimate, ModelSpec, metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit
 from evenfold.reports.markdown import estimate_table, plain
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 class Retraining(Displayed, Outcome):
     """What a retraining came to; ``reused`` where the same one was finished before.
 
+    ``model``: the recipe that serves, which ``estimates`` are of; ``loser``: the other one, where two were compared.
     ``checked``: what was asked of the new model before it was promoted, None where none was to be.
     """
 
@@ -37,6 +37,19 @@ class Retraining(Displayed, Outcome):
     checked: Audit | None = None
     reused: bool = False
     estimates: list[Estimate] = []
+    model: ModelSpec | None = None
+    loser: ModelSpec | None = None
+
+    @property
+    def compared(self) -> str:
+        """How far the candidate is from the champion, in a sentence; empty where nothing was compared."""
+        from evenfold.reports.evaluations.decisions import difference_words
+
+        return difference_words(self.decision, *self._titles)
+
+    @property
+    def _titles(self) -> tuple[str, str]:
+        return self.model.title if self.model else "", self.loser.title if self.loser else ""
 
     @property
     def served(self) -> Registered | Champion | None:
@@ -69,6 +82,8 @@ class Retraining(Displayed, Outcome):
             growth=[joined, *rows.notes],
             stored=newer,
             split=f"{self.split.name} {self.split.version}",
+            serves=self._titles[0],
+            loser=self._titles[1],
             origin=Origin(Path(self.split.data).name, self.run_id),
         )
 
@@ -85,17 +100,16 @@ class Opened(Outcome):
     opened: str = ""  # names this time of opening it, for what was said of an earlier one may arrive late
 
 
-def retrain_report(outcome: Retraining, estimates: Sequence[Estimate]) -> str:
+def retrain_report(outcome: Retraining) -> str:
     """Return the report as Markdown."""
     decision, split = outcome.decision, outcome.split
     parts = [
         f"# Retraining on {split.name} {split.version}",
         f"**{plain(_headline(outcome))}** {plain(decision.why.capitalize())}.",
-        plain(decision.words),
-        _difference(decision),
+        plain(outcome.compared),
         f"## The split\n\n{_growth(outcome.growth)} `split_id {split.split_id}`",
         f"## The audit\n\n{_audit(outcome.audit)}",
-        f"## The candidate\n\n{estimate_table(estimates)}",
+        f"## What serves\n\n{_serves(outcome)}{estimate_table(outcome.estimates)}",
         f"## The stored champion\n\n{_stored_champion(outcome)}",
         f"## The new model\n\n{_told(outcome.checked)}" if outcome.checked else "",
         f"## The rule\n\n{decision.rule}" if decision.rule else "",
@@ -114,14 +128,9 @@ def _headline(outcome: Retraining) -> str:
     )
 
 
-def _difference(decision: Decision) -> str:
-    if decision.difference is None:
-        return ""
-    sentence = f"{metric_of(decision.metric).title}, the candidate is better by {decision.difference:.4g}"
-    if decision.low is None:
-        return f"{sentence}."
-    level = "95%" if decision.level is None else f"{decision.level:.1%}"
-    return f"{sentence}, {level} interval [{decision.low:.4g}, {decision.high:.4g}], p = {decision.p:.3g}."
+def _serves(outcome: Retraining) -> str:
+    version = outcome.served.version if outcome.served else "none"
+    return f"Version {version}, {outcome.model.title}:\n\n" if outcome.model else ""
 
 
 def _growth(growth: Growth) -> str:

@@ -310,12 +310,13 @@ def show_leaderboard(console: Words, found: Leaderboard) -> None:
 
 
 def show_retraining(console: Words, outcome: Retraining) -> None:
-    """Print what a retraining decided and why, what joined the split, the audit, and the candidate's scores."""
+    """Print what a retraining decided and why, what joined the split, the audit, and the scores of what serves."""
     split, made, growth = outcome.split, outcome.registered, outcome.growth
     name = made.name if made else split.name
     state = (
         f"version {made.version} {'is champion' if made.champion else 'is kept beside the champion'}" if made else ""
     )
+    serves = f"{outcome.model.title} " if outcome.model else ""
     of = amount(split, read_header(Path(split.uri)))
     console.styled("[bold]{}[/]   {}   {}\n", name, state or "nothing new was registered", of)
     moved = (
@@ -324,9 +325,9 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
     )
     if outcome.reused:
         console.say("  nothing has changed since this was decided, so nothing was done\n")
-    facts = [("decision", f"{outcome.decision.why}."), ("", outcome.decision.words)]
+    facts = [("decision", f"{outcome.decision.why}."), ("", outcome.compared)]
     facts += [("split", f"{split.name} {split.version}: {moved}"), *(("", note) for note in growth.notes)]
-    facts += [("score", line.strip()) for line in _scores_of(outcome.estimates)]
+    facts += [("score", f"{serves}{line.strip()}") for line in _scores_of(outcome.estimates)]
     if outcome.stored_champion.score is not None:
         metric = metric_of(outcome.decision.metric)
         value = written(metric.shown(outcome.stored_champion.score))

@@ -159,40 +159,65 @@ def retraining_page(
     growth: Sequence[str] = (),
     stored: str = "",
     split: str = "",
+    serves: str = "",
+    loser: str = "",
     origin: Origin | None = None,
 ) -> Page:
-    """Return the page of a retraining: what was decided and why, the candidate's scores, the split and the rule.
+    """Return the page of a retraining: what serves and what that scores, what was decided and why, the split, the rule.
 
-    ``version``: of the registry, of the new champion if it was promoted. ``growth``: what joined the split, in
+    ``version``: of the registry, of the new champion if it was promoted. ``serves``: what people call its recipe, which
+    ``estimates`` are of; ``loser``: the other one's, where there was one. ``growth``: what joined the split, in
     sentences. ``stored``: what the stored champion scores on newer rows. ``split``: name and version of the split.
     """
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
-    tiles = [Tile("promoted" if decision.promote else "not promoted", f"the {decision.winner}'s recipe")]
+    lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"
+    recipe = f"the {decision.winner}'s recipe{f', {serves}' if serves else ''}"
+    tiles = [Tile("promoted" if decision.promote else "not promoted", recipe), *score_tiles(estimates)[:1]]
     if decision.difference is not None:
         tiles.append(_difference_tile(decision, decision.difference))
     overfit, joined = optimism(estimates), [Paragraph(words[:1].upper() + words[1:]) for words in growth]
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
         verdict=verdict_of(None, audit),
-        lead=f"{what}: {decision.why}.",
-        tiles=[*tiles, *score_tiles(estimates)][:4],
+        lead=lead.strip(),
+        tiles=[*tiles, *score_tiles(estimates)[1:]][:4],
         findings=[*remarks_of(audit), *warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])],
         sections=[Section("split", "What joined the split", joined)] if joined else [],
         details=[
-            *([Section("estimates", "The candidate's scores", [estimates_table(estimates)])] if estimates else []),
+            *(
+                [Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])]
+                if estimates
+                else []
+            ),
             *([Section("stored", "The stored champion on newer rows", [Paragraph(stored)])] if stored else []),
-            Section("rule", "The rule", [Paragraph(decision.words), Paragraph(decision.rule)]),
+            Section("rule", "The rule", [Paragraph(decision.rule)]),
             *([Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
         ],
         footer=(origin or Origin()).words(),
     )
 
 
+def difference_words(decision: Decision, serves: str = "", loser: str = "") -> str:
+    """Return in a sentence how far the candidate is from the champion, at the level at which it was decided."""
+    if decision.difference is None:
+        return ""
+    titles = (serves, loser) if decision.winner == "candidate" else (loser, serves)
+    candidate, champion = (f"{title}, the {role}," if title else f"the {role}"
+                           for title, role in zip(titles, ("candidate", "champion"), strict=True))  # fmt: skip
+    apart = f"{metric_of(decision.metric).title} of {candidate} minus that of {champion}"
+    if decision.low is None or decision.high is None:
+        return f"{apart} is {written(decision.difference)} (higher is better). {decision.words}".strip()
+    return f"{apart} is {written(decision.difference)} (higher is better), {_between(decision)}."
+
+
+def _between(decision: Decision) -> str:
+    level = "" if decision.level is None else f"{decision.level:.1%} interval "
+    return f"{level}[{written(decision.low)}, {written(decision.high)}]"
+
+
 def _difference_tile(decision: Decision, difference: float) -> Tile:
-    interval = ""
-    if decision.low is not None and decision.high is not None:
-        interval = f"[{written(decision.low)}, {written(decision.high)}]"
-    about = f"{metric_of(decision.metric).title}, candidate - champion {interval}".strip()
+    about = f"{metric_of(decision.metric).title}, candidate - champion"
+    about += "" if decision.low is None else f", {_between(decision)}"
     return Tile(f"{difference:+.3g}", about, "" if decision.p is None else f"p = {decision.p:.2g}")
 
 
