@@ -21,14 +21,15 @@ from .outcomes import (
     RolledBack as RolledBack,
     RunRef as RunRef,
     SplitRef as SplitRef,
+    Withdrawn as Withdrawn,
 )
 from .record.evaluations import record_evaluation as record_evaluation, record_split as record_split
 from .record.looks import record_look as record_look, record_look_scores as record_look_scores
 from .record.models.registry import (
     read_champion as read_champion,
     register_model as register_model,
-    roll_back as roll_back,
 )
+from .record.models.withdrawing import roll_back as roll_back, withdraw as withdraw
 from .record.reading import load_split as load_split, score_stored as score_stored
 from .retrained import Retraining as Retraining
 from .runtime.files import asking as asking, data_reference as data_reference, room as room

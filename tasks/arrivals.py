@@ -100,7 +100,8 @@ def judge_month(split: SplitRef, champion: Champion | None, *, metric: str, arri
     return Judgement()
 
 
-def _snapshot_of(split_id: str) -> Path:
+def snapshot_of(split_id: str) -> Path:
+    """Return where it is kept what the table of a split was."""
     return Home.here().shared / "snapshots" / f"{split_id}.parquet"
 
 
@@ -115,7 +116,7 @@ def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
         version = folder.with_name(f"{line}.{generation}")
         if not (version / "manifest.json").exists():
             return None
-        kept = _snapshot_of(str(read_header(version)["split_id"]))
+        kept = snapshot_of(str(read_header(version)["split_id"]))
         if kept.exists():
             return Snapshot.read(kept).grown(manifest, generation)
     return None
@@ -187,7 +188,7 @@ def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
 
 def keep_snapshot(split: SplitRef) -> None:
     """Keep of the table that was split what the next one is compared with, for the owner of the results alone."""
-    place = _snapshot_of(split.split_id)
+    place = snapshot_of(split.split_id)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_aside(place, Snapshot.of(split.manifest(), split.data).write)
 

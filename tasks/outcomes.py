@@ -309,11 +309,23 @@ class Registered(Outcome):
 
 
 class RolledBack(Outcome):
-    """A champion that was put back: which version is it now, which was withdrawn (None: there was none), why."""
+    """A champion that was put back: which version is it now (None: none is), which was withdrawn, why."""
 
     name: str
-    champion: str
+    champion: str | None
     withdrawn: str | None
+    reason: str
+    by: str
+    at: str
+
+
+class Withdrawn(Outcome):
+    """Generations of a split that were taken back; the one that rows join now; and the champions that stepped down."""
+
+    name: str
+    versions: list[str]
+    left: str | None
+    models: list[RolledBack]
     reason: str
     by: str
     at: str

@@ -1,4 +1,4 @@
-"""The commands of operations: up, deploy, doctor, clean, load, leaderboard, rollback, trust."""
+"""The commands of operations: up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .flags import Grouped, Json
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (up, deploy, doctor, clean, load, leaderboard, rollback, trust):
+    for command in (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust):
         app.command(cls=Grouped)(command)
 
 
@@ -233,3 +233,33 @@ def trust(
         out.print_json(data=of_it | {"signed": signed})
     else:
         out.print("signed" if signed else "not signed")
+
+
+def withdraw(
+    split: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The generation that was let in.")],
+    reason: Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")],
+    as_json: Json = False,
+) -> None:
+    """Take back a generation of a split, what grew from it, and what was promoted on them.
+
+    The former champion serves again, and new rows join the generation before.
+
+    Example: evenfold withdraw flights@1.3 --reason "the feed of May was in hours"
+    """
+    from evenfold.tasks import withdraw as take_back
+    from evenfold.tasks.runtime.home import prepared_home
+
+    from .show import consoles
+
+    prepared_home()
+    with busy(f"taking {split} back"):
+        done = take_back.fn(split, reason=reason)
+    out, _ = consoles()
+    if as_json:
+        out.print_json(done.model_dump_json())
+        return
+    left = f"new rows join {done.name}@{done.left}" if done.left else f"{done.name} is split anew"
+    out.print(f"{done.name}: {', '.join(done.versions)} withdrawn by {done.by}; {left} from now on.")
+    for model in done.models:
+        now = f"version {model.champion} is the champion again" if model.champion else "no version is champion"
+        out.print(f"{model.name}: {now}, version {model.withdrawn} was withdrawn.")

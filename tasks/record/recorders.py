@@ -133,7 +133,7 @@ def _recorded_split(
     content = split_content(split, report)
     known = None if is_refreshing() else tracker.complete(entry.key, content, SPLIT_FILES, "split")
     if known is not None:
-        tracker.tell(known, tags)
+        tracker.tell(known, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
         return known
     with tracker.run(entry) as run_id:
         shown = split_pages(

@@ -104,6 +104,11 @@ class Bucket:
             held = json.loads(archive.read("manifest.json"))
         return other_identity(held, read_header(folder)) is None
 
+    def take_back(self, folder: Path) -> None:
+        """Remove a version of a split; what other machines have fetched of it they keep."""
+        with self._reached():
+            self.store.rm_file(f"{self.place}/splits/{folder.parent.name}/{folder.name}.zip")
+
     def _require_create_only(self) -> None:
         """Raise SplitError where an object can be put twice; tried once for each mirror."""
         mark = self.here / ".creates-only"

@@ -27,6 +27,9 @@ class Results(Protocol):
     def offer_split(self, folder: Path) -> bool:
         """Keep a version of a split, once; return whether the storage holds this decision under that version now."""
 
+    def take_back(self, folder: Path) -> None:
+        """Keep a version of a split no longer."""
+
 
 class Folder:
     """A folder that everybody sees: what is here is there."""
@@ -44,6 +47,9 @@ class Folder:
     def offer_split(self, folder: Path) -> bool:
         """Return True: it is here."""
         return True
+
+    def take_back(self, folder: Path) -> None:
+        """Do nothing: it is kept here alone."""
 
 
 def results_of(home: Home) -> Results:

@@ -9,7 +9,7 @@ import pytest
 from evenfold.estimates import ModelSpec
 from evenfold.manifests import Snapshot, decide, write_manifest
 from evenfold.tasks import Home
-from evenfold.tasks.arrivals import _snapshot_of, check_table
+from evenfold.tasks.arrivals import check_table, snapshot_of
 from small import RIDGE, SPEC, small
 
 
@@ -29,7 +29,7 @@ def test_a_column_that_is_gone_stops_a_table_where_the_recipe_may_read_it(
 ) -> None:
     rows, file = small(40), tmp_path / "rows.parquet"
     manifest = decide(SPEC, rows)
-    place = _snapshot_of(manifest.split_id)
+    place = snapshot_of(manifest.split_id)
     place.parent.mkdir(parents=True)
     Snapshot.of(manifest, rows).write(place)
     rows.drop(columns="b").to_parquet(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import logging
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Registered, RolledBack, SplitRef
+from evenfold.tasks.outcomes import Champion, FinalModel, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.record.entries import (
     CODE,
@@ -36,8 +35,7 @@ from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
-from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.steps.step import flow_run_tags, step
+from evenfold.tasks.steps.step import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag
@@ -51,9 +49,6 @@ if TYPE_CHECKING:
 OUTCOME = "retrain.json"
 # No two of them are ever on one version.
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
-ROLLBACKS = "evenfold.rollbacks"  # at a model: the versions that were withdrawn, who said so, and why
-MOST_REMEMBERED = 20
-MOST_CHARACTERS = 4500
 
 
 @step(run_name=lambda split, name="", **_: f"champion of {name or split.name}")
@@ -71,7 +66,7 @@ def champion_of(name: str) -> Champion | None:
     if not Home.here().is_recorded:
         return None
     tracker = Tracker(Home.here(), "")
-    registered = tracker.client.search_registered_models(f"name = '{_quoted(name)}'")
+    registered = tracker.client.search_registered_models(f"name = '{quoted(name)}'")
     models = [model for model in registered if model.name == name]
     if not models or CHAMPION not in models[0].aliases:
         return None
@@ -119,6 +114,7 @@ def open_retraining(
     if known is not None and tracker.client.get_run(known).info.status == "FINISHED":
         outcome = _outcome(tracker, known)
         if outcome is not None:
+            _require_let_in(tracker.client, split, outcome)
             return Opened(run_id=known, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     opened = uuid4().hex[:12]
@@ -127,6 +123,19 @@ def open_retraining(
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     before = None if run_id in tracker.made else _decided(tracker.client.get_run(run_id))
     return Opened(run_id=run_id, decision=before, opened=opened)
+
+
+def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:
+    """Raise SplitError where what a retraining came to was withdrawn with its generation of the split."""
+    if not split.staged or outcome.registered is None or is_refreshing():
+        return
+    version = client.get_model_version(outcome.registered.name, outcome.registered.version)
+    if WITHDRAWN in version.tags:
+        told = json.loads(version.tags[WITHDRAWN])
+        raise SplitError(
+            f"this table was let in as {split.name} {split.version} and withdrawn by {told.get('by')} "
+            f"({told.get('reason')}); retrain with a corrected one, or let it in again by refresh=True (--refresh)."
+        )
 
 
 def _decided(run: Run) -> Decision | None:
@@ -205,8 +214,8 @@ def register_model(
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     tags[DIGEST] = final.file.sha256
-    with _aliases_held(tracker.home, name):
-        if not any(each.name == name for each in client.search_registered_models(f"name = '{_quoted(name)}'")):
+    with aliases_held(tracker.home, name):
+        if not any(each.name == name for each in client.search_registered_models(f"name = '{quoted(name)}'")):
             client.create_registered_model(name, description="Retrained by evenfold.")
         made = version_of_run(client, name, run_id)
         if decision is not None:
@@ -233,7 +242,7 @@ def register_model(
 def version_of_run(client: Any, name: str, run_id: str) -> str | None:
     """Return the version of a model that the run of a retraining registered, None where it has not."""
     key = client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
-    known = client.search_model_versions(f"name = '{_quoted(name)}'")
+    known = client.search_model_versions(f"name = '{quoted(name)}'")
     numbers = [int(each.version) for each in known if each.tags.get(RUN_KEY) == key]
     return str(min(numbers)) if numbers else None
 
@@ -243,7 +252,7 @@ class ChampionChangedError(EvaluationError):
 
 
 def _require_champion(client: Any, name: str, decision: Decision, own: str | None) -> None:
-    now = _aliases(client, name).get(CHAMPION)
+    now = aliases_of(client, name).get(CHAMPION)
     if now not in (decision.champion, own):
         before = f"version {decision.champion}" if decision.champion else "none"
         raise ChampionChangedError(
@@ -251,33 +260,35 @@ def _require_champion(client: Any, name: str, decision: Decision, own: str | Non
         )
 
 
-def _aliases_held(home: Home, name: str) -> Any:
+def aliases_held(home: Home, name: str) -> Any:
+    """Hold the lock under which versions of a model are made, promoted and taken back."""
     return locked(home.locks, f"aliases/{home.tracking_uri}/{name}")
 
 
-def _aliases(client: Any, name: str) -> dict[str, str]:
+def aliases_of(client: Any, name: str) -> dict[str, str]:
+    """Return the version of each alias of a model."""
     return {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
 
 
 def promote_version(home: Home, client: Any, name: str, version: str, over: str | None) -> None:
     """Make a version the champion where ``over`` is it still, with which it was compared, or nobody is."""
-    with _aliases_held(home, name):
-        if _aliases(client, name).get(CHAMPION) in (None, over, version):
+    with aliases_held(home, name):
+        if aliases_of(client, name).get(CHAMPION) in (None, over, version):
             _promote(client, name, version)
 
 
 def _promote(client: Any, name: str, version: str) -> None:
     """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
-    aliases = _aliases(client, name)
+    aliases = aliases_of(client, name)
     before = aliases.get(CHAMPION)
     if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
         client.set_model_version_tag(name, version, REPLACES, before)
     replaced = client.get_model_version(name, version).tags.get(REPLACES)
-    there = {str(each.version) for each in client.search_model_versions(f"name = '{_quoted(name)}'")} - {version}
-    _put(client, name, version, replaced if replaced in there else None, aliases)
+    there = {str(each.version) for each in client.search_model_versions(f"name = '{quoted(name)}'")} - {version}
+    put_aliases(client, name, version, replaced if replaced in there else None, aliases)
 
 
-def _put(client: Any, name: str, version: str, previous: str | None, aliases: dict[str, str]) -> None:
+def put_aliases(client: Any, name: str, version: str, previous: str | None, aliases: dict[str, str]) -> None:
     """Let the champion be ``version`` and the previous one ``previous``; what named either of them before does not."""
     for alias, now in aliases.items():
         if alias in (CHALLENGER, PREVIOUS) and now in (version, previous) and (alias, now) != (PREVIOUS, previous):
@@ -289,75 +300,11 @@ def _put(client: Any, name: str, version: str, previous: str | None, aliases: di
         client.delete_registered_model_alias(name, PREVIOUS)
 
 
-@step(run_name=lambda name, **_: f"roll back {name}", retries=0)
-def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
-    """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
-
-    Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and, of the last 20, at
-    the model (``evenfold.rollbacks``). A second rollback goes back one champion more. Raises SplitError where there is
-    no such model or version, and without a reason.
-    """
-    if not reason.strip():
-        raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
-    home = Home.here()
-    tracker = Tracker(home, "")
-    client = tracker.client
-    registered = client.search_model_versions(f"name = '{_quoted(name)}'")
-    versions = [str(number) for number in sorted(int(version.version) for version in registered)]
-    if not versions:
-        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
-    with _aliases_held(home, name):
-        aliases = _aliases(client, name)
-        champion = aliases.get(CHAMPION)
-        chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)
-        before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
-        done = RolledBack(
-            name=name, champion=chosen, withdrawn=champion, reason=reason.strip(),
-            by=Settings.here().user or getpass.getuser(), at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )  # fmt: skip
-        _remember(client, done)
-        _put(client, name, chosen, before if before in versions and before != chosen else None, aliases)
-    return done
-
-
-def _quoted(name: str) -> str:
-    if "'" in name or not name.isprintable():
-        raise SplitError(f"there is no model {shown(ascii(name))} in the registry; no name there holds such a letter.")
+def quoted(name: str) -> str:
+    """Return a name as a filter of MLflow quotes it."""
+    if "'" in name:
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry; no name there holds a quote.")
     return name
-
-
-def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) -> str:
-    tags = client.get_model_version(name, champion).tags if champion is not None else {}
-    before = tags.get(REPLACES) or _aliases(client, name).get(PREVIOUS)
-    if before not in versions:
-        others = [version for version in versions if version != champion]
-        where = f"before version {champion} " if champion else ""
-        which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
-        advice = f"name {which} (--to)" if others else "it has one version"
-        raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
-    return str(before)
-
-
-def _known(name: str, to: str, champion: str | None, versions: list[str]) -> str:
-    if to not in versions:
-        raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
-    if to == champion:
-        raise SplitError(f"version {to} of {name} is the champion already.")
-    return to
-
-
-def _remember(client: Any, done: RolledBack) -> None:
-    fields = done.model_dump(mode="json")
-    if done.withdrawn is not None:
-        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(fields)[:MOST_CHARACTERS])
-    try:
-        known = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
-    except (ValueError, RecursionError):
-        known = []
-    log = [*(known if isinstance(known, list) else []), fields][-MOST_REMEMBERED:]
-    while len(json.dumps(log)) > MOST_CHARACTERS and len(log) > 1:
-        log = log[1:]
-    client.set_registered_model_tag(done.name, ROLLBACKS, json.dumps(log))
 
 
 def _new_version(

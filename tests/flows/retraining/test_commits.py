@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from evenfold.flows import GateError, retraining
+from evenfold.flows.cli import app
 from evenfold.manifests import verify
-from evenfold.tasks import Home
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home, withdraw
 from evenfold.tasks.arrivals import Judgement, judge_month
 from evenfold.tasks.record.models import committing, registry as recorded
 from small import GOOD, champion, registry, retrain
 from tables import rows
+from typer.testing import CliRunner
 
 pytestmark = pytest.mark.usefixtures("first")
 
@@ -110,3 +115,37 @@ def test_a_first_month_that_a_gate_refuses_leaves_no_split(home: Home) -> None:
         retrain("other", rows(120).assign(told=lambda table: 2 * table["y"]), GOOD)
     assert not (home.splits / "other").exists()
     assert retrain("other", rows(100), GOOD).split.version == "1.0"
+
+
+def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> None:
+    """The former champion serves, what grew from the month goes with it, and the right month joins from before."""
+    wrong = rows(150).assign(y=lambda table: table["y"].where(table["id"] < 120, -table["y"]))
+    for month in (wrong, pd.concat([wrong, rows(170).tail(20)])):
+        retrain("monthly", month, GOOD, gates=False)
+    assert (champion(home, "monthly"), registry(home).get_registered_model("monthly").aliases["previous"]) == ("3", "2")
+    with pytest.raises(GateError, match="another y than before"):
+        retrain("monthly", rows(150), GOOD)
+    done = CliRunner().invoke(app, ["withdraw", "monthly@1.1", "--reason", "turned round"])
+    assert done.exit_code == 0, done.output
+    assert "monthly: 1.1, 1.2 withdrawn by" in done.output
+    assert "new rows join monthly@1.0 from now on" in done.output
+    assert "monthly: version 1 is the champion again, version 3 was withdrawn." in done.output
+    assert registry(home).get_registered_model("monthly").aliases == {"champion": "1"}
+    told = [json.loads(registry(home).get_model_version("monthly", each).tags["evenfold.withdrawn"]) for each in "23"]
+    assert {each["reason"] for each in told} == {"turned round"}
+    with pytest.raises(SplitError, match=r"let in as monthly 1\.1 and withdrawn by .* \(turned round\)"):
+        retrain("monthly", wrong, GOOD, gates=False)
+    assert champion(home, "monthly") == "1"
+    outcome = retrain("monthly", rows(150), GOOD)
+    assert (outcome.split.version, outcome.growth.added, champion(home, "monthly")) == ("1.1", 30, "4")
+    with pytest.raises(SplitError, match=r"there is no split 'monthly@1\.7'; monthly has 1\.0, 1\.1\."):
+        withdraw.fn("monthly@1.7", reason="none")
+
+
+def test_the_first_month_is_withdrawn_with_the_only_champion(home: Home) -> None:
+    """Nothing is left that the right first table has to fight."""
+    done = withdraw.fn("monthly@1.0", reason="of another customer")
+    assert (done.left, done.models[0].champion) == (None, None)
+    assert registry(home).get_registered_model("monthly").aliases == {}
+    outcome = retrain("monthly", rows(90), GOOD)
+    assert (outcome.split.version, champion(home, "monthly")) == ("1.0", "2")

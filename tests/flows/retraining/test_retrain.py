@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from evenfold.estimates import ModelError, ModelSpec
 from evenfold.estimates.promotion import Difference, compare_draws, compare_predictions, decide
 from evenfold.flows import GateError, Retraining, retraining
+from evenfold.flows.commands.console import consoles
+from evenfold.flows.commands.scores import show_retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.models import registry as recorded
@@ -102,9 +105,10 @@ def test_new_rows_refit_the_same_recipe(home: Home) -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
+def test_a_worse_candidate_does_not_become_champion(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """On the same rows nothing is registered; on newer rows the champion's recipe is refitted instead.
 
+    Terminal, page and MLflow say what serves, its own score, and how far the other is from it, by one sign and level.
     The run that stands for such a retraining is the evaluation of the champion, which is what is served.
     """
 
@@ -124,6 +128,15 @@ def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
     assert "Ridge" in tags["evenfold.model"]
     assert champion(home, "monthly") == "2"
     assert len(set(stands_for(grown))) == 1
+    show_retraining(consoles()[0], grown)
+    told = [" ".join(words.split()) for words in (capsys.readouterr().out, grown.report, grown.page().lead)]
+    for words in told:
+        assert grown.compared in words
+        assert grown.compared.startswith("R2 of DummyRegressor, the candidate, minus that of Ridge, the champion, is -")
+        assert f"{grown.decision.level:.1%} interval [-" in words
+    assert grown.estimates[0].value == pytest.approx(json.loads(tags["evenfold.scores"])[0]["value"])
+    assert "score Ridge R2 0.6" in told[0]
+    assert registry(home).get_run(grown.run_id).data.tags["mlflow.note.content"] == grown.report
 
 
 def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> None:

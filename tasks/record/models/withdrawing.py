@@ -1,0 +1,183 @@
+"""Taking back: a champion, or a generation of a split that was let in, together with what was promoted on it."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import shutil
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evenfold.manifests import StoredManifest
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import shown
+from evenfold.tasks.arrivals import snapshot_of
+from evenfold.tasks.outcomes import RolledBack, SplitRef, Withdrawn
+from evenfold.tasks.record.entries import split_key
+from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.references import splits_of
+from evenfold.tasks.results.store import results_of
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.settings import Settings
+from evenfold.tasks.steps.step import step
+
+from .committing import settle_commits
+from .registry import CHAMPION, PREVIOUS, aliases_held, aliases_of, put_aliases, quoted
+from .signatures import REPLACES, WITHDRAWN
+
+ROLLBACKS = "evenfold.rollbacks"  # at the model: who put a champion back, and why
+MOST_REMEMBERED = 20
+MOST_CHARACTERS = 4500
+RECORD = "evenfold.record"  # at the run of a split: what it records
+
+
+@step(run_name=lambda reference, **_: f"withdraw {reference}", retries=0)
+def withdraw(reference: str, *, reason: str) -> Withdrawn:
+    """Take back a generation such as ``visits@1.3`` and what grew from it: new rows join the one before from now on.
+
+    Where a model that was trained on one of them is champion, the one before it that was not is champion again, or
+    none. Who did it, when and why stands at the versions (``evenfold.withdrawn``) and, as for a rollback, at the model.
+    The generations lie aside (``.withdrawn-1.3``), and a second try goes on with what a first one left. Raises
+    SplitError where there is no such generation, and without a reason.
+    """
+    if not reason.strip():
+        raise SplitError("a withdrawal needs a reason, which is kept in the registry; pass reason (--reason).")
+    home, (name, _, version) = Home.here(), reference.partition("@")
+    settle_commits(home, name)
+    results_of(home).fetch_splits(name)
+    known = dict(splits_of(home, name))
+    major, _, minor = version.partition(".")
+    if version not in known:
+        raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(known)) or 'no version'}.")
+    line = {each: int(each.partition(".")[2]) for each in known if each.partition(".")[0] == major}
+    gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
+    by, at = Settings.here().user or getpass.getuser(), datetime.now(UTC).isoformat(timespec="seconds")
+    models = _models_withdrawn(home, [SplitRef.of(StoredManifest(known[each]), known[each], "") for each in gone],
+                               {"reason": reason.strip(), "by": by, "at": at})  # fmt: skip
+    with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
+        for each in gone:  # the newest first: what is left is a line
+            snapshot_of(StoredManifest(known[each]).split_id).unlink(missing_ok=True)
+            results_of(home).take_back(known[each])
+            _lay_aside(known[each])
+    left = max((each for each in line if each not in gone), key=line.__getitem__, default=None)
+    return Withdrawn(name=name, versions=gone[::-1], left=left, models=models, reason=reason.strip(), by=by, at=at)
+
+
+def _lay_aside(folder: Path) -> None:
+    place = folder.with_name(f".withdrawn-{folder.name}")
+    shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
+    folder.rename(place)
+
+
+def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str]) -> list[RolledBack]:
+    """Let no version that was trained on one of these splits be champion, and mark the splits' own records."""
+    if not home.is_recorded:
+        return []
+    tracker, found = Tracker(home, splits[0].name), {}
+    client: Any = tracker.client
+    for split in splits:
+        spec, split_id = f"{split.name}@{split.version}", split.split_id
+        for each in client.search_model_versions(f"tags.`evenfold.spec` = '{spec}'"):
+            if each.tags.get("evenfold.split_id") == split_id:
+                found.setdefault(each.name, []).append(str(each.version))
+        with suppress(Exception):  # of a record that was never made: load finds none then either
+            client.set_tag(tracker.find(split_key(split)), RECORD, "withdrawn split")
+    done = []
+    for name, versions in found.items():
+        with aliases_held(home, name):
+            done.append(step_down(client, name, set(versions), about))
+    return [each for each in done if each is not None]
+
+
+@step(run_name=lambda name, **_: f"roll back {name}", retries=0)
+def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
+    """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
+
+    Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and, of the last 20, at
+    the model (``evenfold.rollbacks``). A second rollback goes back one champion more. Raises SplitError where there is
+    no such model or version, and without a reason.
+    """
+    if not reason.strip():
+        raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
+    home = Home.here()
+    tracker = Tracker(home, "")
+    client = tracker.client
+    registered = client.search_model_versions(f"name = '{quoted(name)}'")
+    versions = [str(number) for number in sorted(int(version.version) for version in registered)]
+    if not versions:
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
+    with aliases_held(home, name):
+        aliases = aliases_of(client, name)
+        champion = aliases.get(CHAMPION)
+        chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)
+        before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
+        done = RolledBack(
+            name=name, champion=chosen, withdrawn=champion, reason=reason.strip(),
+            by=Settings.here().user or getpass.getuser(), at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )  # fmt: skip
+        _remember(client, done)
+        put_aliases(client, name, chosen, before if before in versions and before != chosen else None, aliases)
+    return done
+
+
+def step_down(client: Any, name: str, versions: set[str], about: dict[str, str]) -> RolledBack | None:
+    """Let none of these versions have an alias, nor serve again: the last champion that is none of them does, if any.
+
+    ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
+    """
+    aliases = aliases_of(client, name)
+    there = {str(each.version): each.tags for each in client.search_model_versions(f"name = '{quoted(name)}'")}
+    chosen = aliases.get(CHAMPION)
+    while chosen in versions:
+        chosen = there.get(chosen, {}).get(REPLACES)
+    before = there.get(str(chosen), {}).get(REPLACES)
+    done = RolledBack(name=name, champion=chosen if chosen in there else None, withdrawn=None, **about)
+    for version in sorted(versions & set(there), key=int):
+        withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()[:MOST_CHARACTERS]
+        client.set_model_version_tag(name, version, WITHDRAWN, withdrawn)
+    if aliases.get(CHAMPION) in versions:
+        done = done.model_copy(update={"withdrawn": aliases[CHAMPION]})
+        _remember(client, done)
+        if done.champion is not None:
+            put_aliases(client, name, done.champion, before if before in set(there) - versions else None, aliases)
+    for alias, version in aliases_of(client, name).items():
+        if version in versions:
+            client.delete_registered_model_alias(name, alias)
+    return done if done.withdrawn else None
+
+
+def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) -> str:
+    tags = client.get_model_version(name, champion).tags if champion is not None else {}
+    before = tags.get(REPLACES) or aliases_of(client, name).get(PREVIOUS)
+    if before not in versions:
+        others = [version for version in versions if version != champion]
+        where = f"before version {champion} " if champion else ""
+        which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
+        advice = f"name {which} (--to)" if others else "it has one version"
+        raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
+    return str(before)
+
+
+def _known(name: str, to: str, champion: str | None, versions: list[str]) -> str:
+    if to not in versions:
+        raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
+    if to == champion:
+        raise SplitError(f"version {to} of {name} is the champion already.")
+    return to
+
+
+def _remember(client: Any, done: RolledBack) -> None:
+    fields = done.model_dump(mode="json")
+    if done.withdrawn is not None:
+        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(fields)[:MOST_CHARACTERS])
+    try:
+        known = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
+    except (ValueError, RecursionError):
+        known = []
+    log = [*(known if isinstance(known, list) else []), fields][-MOST_REMEMBERED:]
+    while len(json.dumps(log)) > MOST_CHARACTERS and len(log) > 1:
+        log = log[1:]
+    client.set_registered_model_tag(done.name, ROLLBACKS, json.dumps(log))
