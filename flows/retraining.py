@@ -109,7 +109,9 @@ def run_retraining(
     staged = home.splits / spec.name / owned(STAGED)
     settle_commits(home, spec.name)
     try:
-        champion = champion_of(registered_name or spec.name)
+        champion = None
+        with suppress(SplitError, UntrustedNameError):  # which the run that records this retraining says
+            champion = champion_of(registered_name or spec.name)
         growth, arrival = _grown(data, spec, recipe, merged, on_refused, gates, str(staged), champion)
         split = growth.split.asked(spec)
         problem = work_of(split, recipe).problem

@@ -137,6 +137,7 @@ SHORT = {
     "strategies": "Show what stratifying does to the estimate's variance.",
     "deploy": "Make a deployment of a specification, or update it.",
     "doctor": "Look at servers, stores, versions and clocks; what to fix.",
+    "withdraw": "Take back a month that was let in, with what was promoted.",
     "rollback": "Make an earlier version the champion again, and say why.",
     "trust": "Sign a version of a model that another home made.",
     "up": "Keep Prefect's server up, so that commands start none.",

@@ -14,7 +14,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -106,7 +106,7 @@ class Bucket:
 
     def take_back(self, folder: Path) -> None:
         """Remove a version of a split; what other machines have fetched of it they keep."""
-        with self._reached():
+        with self._reached(), suppress(FileNotFoundError):
             self.store.rm_file(f"{self.place}/splits/{folder.parent.name}/{folder.name}.zip")
 
     def _require_create_only(self) -> None:

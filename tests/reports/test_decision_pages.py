@@ -170,7 +170,8 @@ def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     )
     words = Page(page.html()).words
     first = "orders version 3 is the champion" if promote else "orders stays as it is"
-    assert page.lead == f"{first}: {why}."
+    apart = "R2 of the candidate minus that of the champion is 0.0100 (higher is better), [-0.0200, 0.0400]."
+    assert page.lead == f"{first}: {why}. {apart}"
     assert [tile.value for tile in page.tiles[:2]] == ["promoted" if promote else "not promoted", "+0.01"]
     assert decision.rule in words
     assert "500 rows joined." in words

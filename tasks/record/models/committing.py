@@ -25,6 +25,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 
 from .registry import promote_version, version_of_run
+from .signatures import is_signed_version
 
 INTENT = "commit.json"
 
@@ -83,6 +84,8 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
         )
     client = Tracker(home, "").client
     version = version_of_run(client, intent["name"], intent["run_id"])
+    if version is not None and not is_signed_version(client.get_model_version(intent["name"], version)):
+        version = None  # killed before it was signed: the same month signs it, and nobody loads it as it is
     if version is None and place.name.startswith(".committing-"):
         place.rename(aside) if aside else shutil.rmtree(place)
         return False

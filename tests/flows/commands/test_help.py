@@ -147,8 +147,8 @@ def test_a_command_that_is_none_is_answered_with_the_nearest() -> None:
 QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend", "diff")
 AFTER = ("export", "import", "load", "clean", "up")
 SLOW = ("evaluate", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
-# A registry, a server, and rows that came later: test_rollback.py, test_registry.py, test_deploy.py, test_later.py.
-ELSEWHERE = ("rollback", "deploy", "predict", "score", "trust")
+# A registry, a server, and rows that came later: test_rollback.py, test_registry.py, test_commits.py and so on.
+ELSEWHERE = ("rollback", "withdraw", "deploy", "predict", "score", "trust")
 
 
 def test_every_example_is_in_one_of_the_lists() -> None:
