@@ -27,6 +27,10 @@ def lying(home: Home) -> set[Path]:
     return {path for folder in (home.splits, home.shared / "snapshots") for path in folder.rglob("*")}
 
 
+def aliases(home: Home) -> dict[str, str]:
+    return {alias: str(version) for alias, version in registry(home).get_registered_model("monthly").aliases.items()}
+
+
 class Killed(BaseException):
     """What nothing here handles, as nothing handles a kill."""
 
@@ -122,7 +126,7 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
     wrong = rows(150).assign(y=lambda table: table["y"].where(table["id"] < 120, -table["y"]))
     for month in (wrong, pd.concat([wrong, rows(170).tail(20)])):
         retrain("monthly", month, GOOD, gates=False)
-    assert (champion(home, "monthly"), registry(home).get_registered_model("monthly").aliases["previous"]) == ("3", "2")
+    assert aliases(home) == {"champion": "3", "previous": "2"}
     with pytest.raises(GateError, match="another y than before"):
         retrain("monthly", rows(150), GOOD)
     done = CliRunner().invoke(app, ["withdraw", "monthly@1.1", "--reason", "turned round"])
@@ -130,7 +134,7 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
     assert "monthly: 1.1, 1.2 withdrawn by" in done.output
     assert "new rows join monthly@1.0 from now on" in done.output
     assert "monthly: version 1 is the champion again, version 3 was withdrawn." in done.output
-    assert registry(home).get_registered_model("monthly").aliases == {"champion": "1"}
+    assert aliases(home) == {"champion": "1"}
     told = [json.loads(registry(home).get_model_version("monthly", each).tags["evenfold.withdrawn"]) for each in "23"]
     assert {each["reason"] for each in told} == {"turned round"}
     with pytest.raises(SplitError, match=r"let in as monthly 1\.1 and withdrawn by .* \(turned round\)"):
@@ -146,6 +150,6 @@ def test_the_first_month_is_withdrawn_with_the_only_champion(home: Home) -> None
     """Nothing is left that the right first table has to fight."""
     done = withdraw.fn("monthly@1.0", reason="of another customer")
     assert (done.left, done.models[0].champion) == (None, None)
-    assert registry(home).get_registered_model("monthly").aliases == {}
+    assert aliases(home) == {}
     outcome = retrain("monthly", rows(90), GOOD)
     assert (outcome.split.version, champion(home, "monthly")) == ("1.0", "2")
