@@ -25,7 +25,7 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.arrivals import check_table, judge_month, keep_snapshot, newest, stage_extension, stage_split
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Registered, SplitRef, StoredScore
+from evenfold.tasks.outcomes import Champion, FinalModel, Growth, SplitRef, StoredScore
 from evenfold.tasks.parameters import LogModels, Merged, OnRefused, OnUnclear
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.record.evaluations import balance_of
@@ -57,8 +57,6 @@ from evenfold.tasks.work import work_of
 from .evaluation import evaluated, stop_where_failed, with_metric
 from .outcomes import Evaluation, GateError
 from .splitting import Split, recorded, say_extended
-
-MOST_DECISIONS = 5  # while others change the champion
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def _taken_up(course: Course, refresh: bool) -> Retraining:
 
 def _retrained(course: Course, opened: Opened) -> Retraining:
     audited = _audited(course)
-    for _ in range(MOST_DECISIONS):
+    for _ in range(5):  # while others change the champion
         try:
             return _decided(course, opened, audited)
         except ChampionChangedError as error:
@@ -153,6 +151,8 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     champion = run(read_champion, course.split, course.name)
     told = _judged(course, champion)
+    if moved := moved_code(champion) if champion else []:
+        told = [*told, f"{listed(moved)} changed since version {champion.version}."]
     candidate = _evaluated(course, course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     decision, now = opened.decision, None if champion is None else champion.version
@@ -165,9 +165,14 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         else StoredScore(why="there is no champion yet")
     )
     winner = candidate if decision.winner == "candidate" else _evaluated_champion(course, champion, candidate)
+    loser = candidate.model if decision.winner == "champion" else champion and champion.model
     new = _new_model(course, decision, champion, winner)
     with committing(course.split, course.name, opened.run_id, decision):
-        registered = None if new is None else _registered(course, decision, new, opened.run_id)
+        registered = None if new is None else run(
+            register_model, course.split, new.recipe, new.final, run_id=opened.run_id, name=course.name,
+            promote=decision.promote, evaluation_run_id=new.evaluation.run_id, estimates=new.evaluation.estimates,
+            decision=decision,
+        )  # fmt: skip
     keep_snapshot(course.split)  # of what was learnt from: a table that was refused is nothing to compare with
     say_extended(course.growth)
     if registered is not None and registered.champion:
@@ -185,9 +190,9 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         run_id=opened.run_id,
         report="",
         checked=None if new is None else new.checked,
-        estimates=winner.estimates,
-        model=winner.model,
-        loser=_loser(decision, champion, candidate),
+        estimates=winner.estimates if winner else [],
+        model=winner.model if winner else champion and champion.model,
+        loser=loser if decision.difference is not None else None,
     )
     outcome = outcome.model_copy(update={"report": retrain_report(outcome)})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
@@ -318,7 +323,13 @@ def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str
     try:
         difference = compared(course.split, course.candidate, measured, course.metric, code)
     except EvaluationError as reason:
-        raise _undecided(champion, f"{changed}, and {reason}; retrain on them by that code first") from None
+        why = f"{changed}, the champion, and {reason}"
+        if course.gates:
+            raise GateError(
+                f"{why}, so there is no comparison: retrain on them by that code first, or, to let the candidate take "
+                "its place without a comparison, say gates=False (--no-gates)."
+            ) from None
+        return without_champion(course.metric, why)
     looks, pair = run(read_looks, course.split, course.name), digest_json([_pair(course, measured), code])
     error = to_spend(looks, date.today())
     # Not refitted where it wins: that would be the code of now.
@@ -352,22 +363,20 @@ class _NewModel(NamedTuple):
     checked: Audit
 
 
-def _evaluated_champion(course: Course, champion: Champion | None, candidate: Evaluation) -> Evaluation:
-    """Return the evaluation of the champion's recipe, which is the candidate's where they are one."""
+def _evaluated_champion(course: Course, champion: Champion | None, candidate: Evaluation) -> Evaluation | None:
+    """Return the evaluation of the champion's recipe, the candidate's if they are one; None where its code is gone."""
+    if champion is not None and moved_code(champion):
+        return None
     if champion is None or champion.model is None or champion.model.canonical() == course.candidate.canonical():
         return candidate
     return _evaluated(course, with_metric(champion.model, course.metric))
 
 
-def _loser(decision: Decision, champion: Champion | None, candidate: Evaluation) -> ModelSpec | None:
-    if decision.difference is None or champion is None:
-        return None
-    return champion.model if decision.winner == "candidate" else candidate.model
-
-
-def _new_model(course: Course, decision: Decision, champion: Champion | None, winner: Evaluation) -> _NewModel | None:
+def _new_model(
+    course: Course, decision: Decision, champion: Champion | None, winner: Evaluation | None
+) -> _NewModel | None:
     """Return the model that is to be registered, None where there is none; GateError where it may not be promoted."""
-    if decision.winner == "champion" and not decision.promote:
+    if winner is None or (decision.winner == "champion" and not decision.promote):
         return None  # the same recipe on the same rows would be the same model
     recipe = course.candidate
     if decision.winner == "champion" and champion is not None and champion.model is not None:
@@ -380,10 +389,3 @@ def _new_model(course: Course, decision: Decision, champion: Champion | None, wi
     )  # fmt: skip
     _stop(checked, course.gates, f"the new model of {course.name} does not take the champion's place")
     return _NewModel(recipe, final, winner, checked)
-
-
-def _registered(course: Course, decision: Decision, new: _NewModel, run_id: str) -> Registered:
-    return run(
-        register_model, course.split, new.recipe, new.final, run_id=run_id, name=course.name, promote=decision.promote,
-        evaluation_run_id=new.evaluation.run_id, estimates=new.evaluation.estimates, decision=decision,
-    )  # fmt: skip
