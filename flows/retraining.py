@@ -151,7 +151,7 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     champion = run(read_champion, course.split, course.name)
     told = _judged(course, champion)
-    if moved := moved_code(champion) if champion else []:
+    if champion is not None and (moved := moved_code(champion)):
         told = [*told, f"{listed(moved)} changed since version {champion.version}."]
     candidate = _evaluated(course, course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
@@ -165,7 +165,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         else StoredScore(why="there is no champion yet")
     )
     winner = candidate if decision.winner == "candidate" else _evaluated_champion(course, champion, candidate)
-    loser = candidate.model if decision.winner == "champion" else champion and champion.model
+    loser = candidate.model if decision.winner == "champion" else champion.model if champion else None
     new = _new_model(course, decision, champion, winner)
     with committing(course.split, course.name, opened.run_id, decision):
         registered = None if new is None else run(
@@ -191,7 +191,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         report="",
         checked=None if new is None else new.checked,
         estimates=winner.estimates if winner else [],
-        model=winner.model if winner else champion and champion.model,
+        model=winner.model if winner else champion.model if champion else None,
         loser=loser if decision.difference is not None else None,
     )
     outcome = outcome.model_copy(update={"report": retrain_report(outcome)})

@@ -207,17 +207,18 @@ def difference_words(decision: Decision, serves: str = "", loser: str = "") -> s
     apart = f"{metric_of(decision.metric).title} of {candidate} minus that of {champion}"
     if decision.low is None or decision.high is None:
         return f"{apart} is {written(decision.difference)} (higher is better). {decision.words}".strip()
-    return f"{apart} is {written(decision.difference)} (higher is better), {_between(decision)}."
+    return f"{apart} is {written(decision.difference)} (higher is better), {_between(decision, decision.low, decision.high)}."
 
 
-def _between(decision: Decision) -> str:
+def _between(decision: Decision, low: float, high: float) -> str:
     level = "" if decision.level is None else f"{decision.level:.1%} interval "
-    return f"{level}[{written(decision.low)}, {written(decision.high)}]"
+    return f"{level}[{written(low)}, {written(high)}]"
 
 
 def _difference_tile(decision: Decision, difference: float) -> Tile:
     about = f"{metric_of(decision.metric).title}, candidate - champion"
-    about += "" if decision.low is None else f", {_between(decision)}"
+    if decision.low is not None and decision.high is not None:
+        about += f", {_between(decision, decision.low, decision.high)}"
     return Tile(f"{difference:+.3g}", about, "" if decision.p is None else f"p = {decision.p:.2g}")
 
 

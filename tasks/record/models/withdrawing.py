@@ -76,7 +76,8 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
     """Let no version that was trained on one of these splits be champion, and mark the splits' own records."""
     if not home.is_recorded:
         return []
-    tracker, found = Tracker(home, splits[0].name), {}
+    tracker = Tracker(home, splits[0].name)
+    found: dict[str, list[str]] = {}
     client: Any = tracker.client
     for split in splits:
         spec, split_id = f"{split.name}@{split.version}", split.split_id
