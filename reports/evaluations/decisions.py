@@ -172,7 +172,7 @@ def retraining_page(
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"
     recipe = f"the {decision.winner}'s recipe{f', {serves}' if serves else ''}"
-    tiles = [Tile("promoted" if decision.promote else "not promoted", recipe), *score_tiles(estimates)[:1]]
+    tiles = [Tile("promoted" if decision.promote else "not promoted", recipe)]
     if decision.difference is not None:
         tiles.append(_difference_tile(decision, decision.difference))
     overfit, joined = optimism(estimates), [Paragraph(words[:1].upper() + words[1:]) for words in growth]
@@ -180,7 +180,7 @@ def retraining_page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
         verdict=verdict_of(None, audit),
         lead=lead.strip(),
-        tiles=[*tiles, *score_tiles(estimates)[1:]][:4],
+        tiles=[*tiles, *score_tiles(estimates)][:4],
         findings=[*remarks_of(audit), *warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])],
         sections=[Section("split", "What joined the split", joined)] if joined else [],
         details=[
@@ -207,7 +207,8 @@ def difference_words(decision: Decision, serves: str = "", loser: str = "") -> s
     apart = f"{metric_of(decision.metric).title} of {candidate} minus that of {champion}"
     if decision.low is None or decision.high is None:
         return f"{apart} is {written(decision.difference)} (higher is better). {decision.words}".strip()
-    return f"{apart} is {written(decision.difference)} (higher is better), {_between(decision, decision.low, decision.high)}."
+    between = _between(decision, decision.low, decision.high)
+    return f"{apart} is {written(decision.difference)} (higher is better), {between}."
 
 
 def _between(decision: Decision, low: float, high: float) -> str:

@@ -150,18 +150,6 @@ def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> Non
     assert "90.0% interval" in outcome.report
 
 
-@pytest.mark.usefixtures("first")
-def test_a_champion_of_another_split_is_compared_by_its_recipe() -> None:
-    """Another line needs a word; then its recipe is evaluated on the new folds, and its stored model is not scored."""
-    other = {"spec": {"params": {"n_splits": 4}}}
-    with pytest.raises(SplitError, match=r"the champion, stands on monthly@1\.0, which has other rules .*new_major"):
-        retrain("monthly", rows(120), BAD, **other)
-    outcome = retrain("monthly", rows(120), BAD, **other, on_refused="new_major")
-    assert outcome.split.version == "2.0"
-    assert outcome.decision.winner == "champion"
-    assert "another split (monthly@1.0)" in outcome.stored_champion.why
-
-
 BROKEN = {
     "cut short": (lambda frame: frame.tail(60), "80 of 120 known rows"),
     "shuffled": (lambda frame: frame.assign(y=frame["y"].sample(frac=1, random_state=2).to_numpy()), "another y"),
