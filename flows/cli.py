@@ -127,7 +127,7 @@ def main() -> None:
         if refusal is None:
             from .unattended import outage_of
 
-            _stop(str(outage_of(error)), EVALUATION_FAILED)
+            error, refusal = outage_of(error), EVALUATION_FAILED
         _stop(str(error), refusal)
     sys.exit(code if isinstance(code, int) else OK)
 

@@ -14,7 +14,7 @@ retrain = published(check_evaluation)(definitions.retrain)
 
 
 @retrain.on_failure
-def _failed(_: Any, flow_run: Any, state: Any) -> None:
+def _failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
     """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
     data, spec, name = (flow_run.parameters.get(asked) for asked in ("data", "spec", "name"))
     try:

@@ -72,6 +72,7 @@ def trust(looked_at: Untrusted) -> None:
 def _evaluated(tracker: Tracker, run_id: str) -> dict[str, Any] | None:
     """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
     try:
+        recipe: dict[str, Any]
         recipe, signed = read_signed(tracker, run_id)
     except Exception:  # gone, or none of ours
         return None
