@@ -22,14 +22,15 @@ from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
 from evenfold.manifests.store.write import STAGED, owned
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.tasks.arrivals import check_table, judge_month, keep_snapshot, newest, stage_extension, stage_split
+from evenfold.tasks.arrivals import check_table, keep_snapshot, newest, stage_extension, stage_split
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Growth, SplitRef, StoredScore
+from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef, StoredScore
 from evenfold.tasks.parameters import LogModels, Merged, OnRefused, OnUnclear
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.committing import committing, settle_commits
+from evenfold.tasks.record.models.judging import judge_month
 from evenfold.tasks.record.models.promoting import check_model
 from evenfold.tasks.record.models.registry import (
     ChampionChangedError,
@@ -150,9 +151,10 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
 
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     champion = run(read_champion, course.split, course.name)
-    told = _judged(course, champion)
+    judged = _judged(course, champion, opened.run_id)
     if champion is not None and (moved := moved_code(champion)):
-        told = [*told, f"{listed(moved)} changed since version {champion.version}."]
+        words = f"{listed(moved)} changed since version {champion.version}."
+        judged = judged.model_copy(update={"sentences": [*judged.sentences, words]})
     candidate = _evaluated(course, course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     decision, now = opened.decision, None if champion is None else champion.version
@@ -180,7 +182,8 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         happened("champion.promoted", course.split.name, words, model=registered.name, version=registered.version)
     outcome = Retraining(
         split=course.split,
-        growth=course.growth.model_copy(update={"notes": [*course.growth.notes, *told]}),
+        growth=course.growth,
+        judged=judged,
         audit=audited,
         champion=champion,
         evaluation_run_id=candidate.run_id,
@@ -252,10 +255,10 @@ def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merge
     return arrival
 
 
-def _judged(course: Course, champion: Champion | None) -> list[str]:
-    """Return what is to be said of the rows that joined; raises GateError where they may not be learnt from."""
+def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
+    """Return what the champion says of the rows that joined; raises GateError where they may not be learnt from."""
     split = course.split
-    judged = run(judge_month, split, champion, metric=course.metric, arrival=course.arrival)
+    judged = run(judge_month, split, champion, arrival=course.arrival, run_id=run_id)
     unclear = judged.verdict == "unclear"
     if course.gates and (judged.verdict == "refused" or (unclear and course.on_unclear == "stop")):
         unless = " (on_unclear='commit', --on-unclear commit, lets them in)" if unclear else ""
@@ -263,7 +266,9 @@ def _judged(course: Course, champion: Champion | None) -> list[str]:
         words += f"{' '.join(judged.sentences)} If it is right, say gates=False (--no-gates)."
         happened("audit.failed", split.name, words)
         raise GateError(words)
-    return judged.sentences
+    if unclear:
+        tell([f"Warning: {sentence}" for sentence in judged.sentences])
+    return judged
 
 
 def _stop(found: Audit, gates: bool, what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from evenfold.estimates import ModelSpec
 from evenfold.manifests import (
@@ -27,7 +27,7 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.splitters import SplitError
 
-from .outcomes import Champion, Growth, Outcome, SplitRef
+from .outcomes import Champion, Growth, SplitRef
 from .parameters import Data, Memory, Merged, OfSplit, OnRefused
 from .references import manifest_folder
 from .results.store import results_of
@@ -81,23 +81,6 @@ def _has_rules(folder: Path, spec: SplitSpec) -> bool:
     known = StoredManifest(folder).prove()
     same = known.spec.decision(known.types) == spec.decision(known.types)
     return same and parts_of(known.spec.splitter()) == parts_of(spec.splitter())
-
-
-class Judgement(Outcome):
-    """Whether what joined a split may be learnt from, and why, in sentences; ``unclear`` where nothing can tell."""
-
-    verdict: Literal["sound", "unclear", "refused"] = "sound"
-    sentences: list[str] = []
-
-
-@step(run_name=lambda split, **_: f"judge what joined {split.name}")
-def judge_month(split: SplitRef, champion: Champion | None, *, metric: str, arrival: Audit | None = None) -> Judgement:
-    """Say whether the rows that joined ``split``, which is not committed yet, may be learnt from.
-
-    ``champion``: the one that serves, which never saw them; None where there is none. ``arrival``: what
-    ``check_table`` found in the table, within its limits or with the gates off; None of a first one.
-    """
-    return Judgement()
 
 
 def snapshot_of(split_id: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
@@ -297,6 +297,18 @@ class StoredScore(Outcome):
     score: float | None = None
     rows: int = 0
     why: str = ""
+
+
+class Judged(Outcome):
+    """Whether what joined a split may be learnt from, and why, in sentences; ``unclear`` where nothing can tell.
+
+    ``series``: the slope and the error of each generation's new rows under the champion of its day, with the ends of
+    what a good one has, by name and generation; see ``evenfold.estimates.intervals.months``.
+    """
+
+    verdict: Literal["sound", "unclear", "refused"] = "sound"
+    sentences: list[str] = []
+    series: dict[str, dict[int, float]] = {}
 
 
 class Registered(Outcome):

@@ -11,7 +11,7 @@ from evenfold.manifests import Audit
 from evenfold.reports.markdown import estimate_table, plain
 from evenfold.splitters.display import Displayed
 
-from .outcomes import Champion, Growth, Outcome, Registered, SplitRef, StoredScore
+from .outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef, StoredScore
 
 if TYPE_CHECKING:
     from evenfold.reports import Page
@@ -35,6 +35,7 @@ class Retraining(Displayed, Outcome):
     run_id: str
     report: str
     checked: Audit | None = None
+    judged: Judged = Judged()
     reused: bool = False
     estimates: list[Estimate] = []
     model: ModelSpec | None = None
@@ -81,6 +82,7 @@ class Retraining(Displayed, Outcome):
             version=self.registered.version if self.registered else "",
             growth=[joined, *rows.notes],
             stored=newer,
+            months=self.judged.series,
             split=f"{self.split.name} {self.split.version}",
             serves=self._titles[0],
             loser=self._titles[1],
@@ -108,6 +110,7 @@ def retrain_report(outcome: Retraining) -> str:
         f"**{plain(_headline(outcome))}** {plain(decision.why.capitalize())}.",
         plain(outcome.compared),
         f"## The split\n\n{_growth(outcome.growth)} `split_id {split.split_id}`",
+        f"## The new rows, judged\n\n{' '.join(outcome.judged.sentences)}" if outcome.judged.sentences else "",
         f"## The audit\n\n{_audit(outcome.audit)}",
         f"## What serves\n\n{_serves(outcome)}{estimate_table(outcome.estimates)}",
         f"## The stored champion\n\n{_stored_champion(outcome)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evenfold.estimates.comparison import Comparison
 from evenfold.estimates.metrics.registry import metric_of
@@ -27,7 +27,7 @@ from evenfold.reports.page import (
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
 from .page import estimates_table, score_tiles, warnings_of
-from .pictures import score_pictures
+from .pictures import month_pictures, score_pictures
 from .words import look_words, once, optimism, written
 
 SAME, UNTOLD = "no difference", "cannot be told"
@@ -161,6 +161,7 @@ def retraining_page(
     split: str = "",
     serves: str = "",
     loser: str = "",
+    months: Mapping[str, Mapping[int, float]] | None = None,
     origin: Origin | None = None,
 ) -> Page:
     """Return the page of a retraining: what serves and what that scores, what was decided and why, the split, the rule.
@@ -168,6 +169,7 @@ def retraining_page(
     ``version``: of the registry, of the new champion if it was promoted. ``serves``: what people call its recipe, which
     ``estimates`` are of; ``loser``: the other one's, where there was one. ``growth``: what joined the split, in
     sentences. ``stored``: what the stored champion scores on newer rows. ``split``: name and version of the split.
+    ``months``: the figures of the new rows, by name and generation.
     """
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"
@@ -182,7 +184,13 @@ def retraining_page(
         lead=lead.strip(),
         tiles=[*tiles, *score_tiles(estimates)][:4],
         findings=[*remarks_of(audit), *warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])],
-        sections=[Section("split", "What joined the split", joined)] if joined else [],
+        sections=[
+            *([Section("split", "What joined the split", joined)] if joined else []),
+            *(
+                Section(f"months-{i}", picture.title, [picture])
+                for i, picture in enumerate(month_pictures(months or {}))
+            ),
+        ],
         details=[
             *(
                 [Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])]

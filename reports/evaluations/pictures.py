@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from evenfold.estimates.metrics.registry import metric_of
@@ -23,6 +23,38 @@ def score_pictures(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -
         about = [estimate for estimate in estimates if estimate.metric == metric]
         drawn = any(estimate.method in METHODS for estimate in about)
         pictures[metric] = _histogram(metric, scores, about) if drawn else _strip(metric, scores, about)
+    return pictures
+
+
+MONTHS = {
+    "slope": (
+        "What came against what the champion predicted: the slope",
+        "slope (1 as promised, 0 unrelated, -1 turned)",
+    ),
+    "error": ("What came against what the champion promised: the error", "squared error, times the usual"),
+}
+
+
+def month_pictures(series: Mapping[str, Mapping[int, float]]) -> list[Picture]:
+    """Return a picture for each figure of the new rows of each generation, in the band of what a good one has."""
+    pictures = []
+    for name, (title, label) in MONTHS.items():
+        values, low, high = (dict(series.get(f"month/{name}{end}", {})) for end in ("", "_low", "_high"))
+        steps = sorted(values)
+        if not steps:
+            continue
+        ends = [end[step] for end in (low, high) for step in steps if step in end]
+        picture = Picture(
+            title, "generation of the split", label, (steps[0] - 0.6, steps[-1] + 0.6),
+            around([*values.values(), *ends]), x_ticks=[(step, str(step)) for step in steps],
+            caption="The bars are where a good month lies, by the rows before it; the dots are the months that came.",
+        )  # fmt: skip
+        for step in steps:
+            if step in low and step in high:
+                hint = f"{written(low[step])} to {written(high[step])}"
+                picture.bar(step - 0.35, step + 0.35, low[step], high[step], "band", hint)
+        picture.dots([(step, values[step], written(values[step])) for step in steps], 0, 5)
+        pictures.append(picture)
     return pictures
 
 

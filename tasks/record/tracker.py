@@ -31,7 +31,7 @@ from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
 
 from .artifacts import artifacts_of, placed
-from .entries import PARTIAL, UNCODED, Entry, Judged, Point, allowed, code_in, news
+from .entries import PARTIAL, UNCODED, Entry, Judged, Point, code_in, news
 from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of
 
 if TYPE_CHECKING:
@@ -223,12 +223,13 @@ class Tracker:
             self.client.delete_tag(run_id, tag)
         return run, True
 
-    def measured(self, run_id: str, values: Mapping[str, float]) -> None:
-        """Log the metrics that the run does not hold yet; what it holds already is not said twice."""
+    def measured(
+        self, run_id: str, values: Mapping[str, float], series: Mapping[str, Mapping[int, float]] | None = None
+    ) -> None:
+        """Log the metrics, and the ``series`` of several steps, that the run does not hold yet."""
         run = placed(self.client, self.client.get_run(run_id))
-        known = {(name, 0): value for name, value in run.data.metrics.items()}
-        points = {(allowed(name), 0): value for name, value in values.items()}
-        self._log(run_id, news(points, known, run.info.start_time))
+        entry = Entry("", "", {}, {}, values, series=dict(series or {}))
+        self._log(run_id, news(entry.points, self._held(run, entry), run.info.start_time))
 
     def _fill(self, run: Any, entry: Entry, known: bool) -> None:
         from mlflow.entities import Param, RunTag

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.estimates.months import blocks, interval, judge, month_of
+from evenfold.estimates.intervals.months import blocks, interval, judge, month_of
 
 from benchmarks.months import RESTLESS, STRENGTH, refused_in_a_year
 

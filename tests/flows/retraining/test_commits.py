@@ -14,8 +14,9 @@ from evenfold.flows.cli import app
 from evenfold.manifests import verify
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, withdraw
-from evenfold.tasks.arrivals import Judgement, judge_month
+from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models import committing, registry as recorded
+from evenfold.tasks.record.models.judging import judge_month
 from small import GOOD, champion, registry, retrain
 from tables import rows
 from typer.testing import CliRunner
@@ -100,10 +101,10 @@ def test_a_month_is_committed_when_it_was_judged_sound(
     """A refused one leaves nothing but its record, and the right one after it joins what was there before it."""
     before, wrong = lying(home), rows(150).assign(y=lambda table: table["y"].where(table["id"] < 120, -table["y"]))
     with monkeypatch.context() as patched:
-        judged = Judgement(verdict=verdict, sentences=["the new targets are turned round."])
+        judged = Judged(verdict=verdict, sentences=["the new targets are turned round."])
         patched.setattr(judge_month, "fn", lambda *_, **__: judged)
         if (how in ({}, {"gates": False}) and verdict != "refused") or "gates" in how:
-            assert "the new targets are turned round." in retrain("monthly", wrong, GOOD, **how).growth.notes
+            assert "the new targets are turned round." in retrain("monthly", wrong, GOOD, **how).judged.sentences
             assert champion(home, "monthly") == "2"
             return
         with pytest.raises(GateError, match=r"what joins monthly 1\.1 .*turned round.*--no-gates"):
