@@ -23,7 +23,6 @@ from evenfold.estimates import Comparison, EvaluationError, ModelSpec
 from evenfold.manifests import SplitSpec, explain
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters
-from evenfold.tasks.results.block import use_named_store
 from evenfold.tasks.runtime.files import asking, needed, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guarded
@@ -160,7 +159,6 @@ def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
     def body(*args: P.args, **kwargs: P.kwargs) -> R:
         token = _CHECKED.set(False)  # what this flow calls is checked anew
         try:
-            use_named_store()  # first: what is checked may lie there
             if token.old_value is not True:  # _called has not checked this very call
                 given = inspect.signature(fn).bind(*args, **kwargs).arguments
                 check(**given)

@@ -1,11 +1,9 @@
-"""One command makes a deployment of a specification and a model, and updates it; a block says where results lie."""
+"""One command makes a deployment of a specification and a model, and updates it; its pool names its passwords."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,10 @@ from evenfold.flows import cli
 from evenfold.flows.commands.deploying import KINDS, deployed, template
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.results.block import EvenfoldStore, use_named_store
 from prefect import get_client
+from prefect.blocks.system import Secret
 from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.workers.process import ProcessJobConfiguration, ProcessWorker
 from typer.testing import CliRunner
 
 SPEC = "name: trial\ncolumns: {key: id, target: y}\nstrategy: KFold\nparams: {n_splits: 3}\n"
@@ -131,37 +130,12 @@ def test_each_variable_is_one_that_the_pools_worker_knows(kind: str, package: st
     assert set(given) <= set(known["variables"]["properties"])
 
 
-def test_a_block_says_where_results_lie(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kept on the server with its secrets, and used by whoever names it; what it leaves open stays as it was."""
-    for name in ("EVENFOLD_RESULTS", "AWS_SECRET_ACCESS_KEY", "MLFLOW_TRACKING_USERNAME"):
-        monkeypatch.setenv(name, "before")
-    block = EvenfoldStore(results="s3://models/evenfold", access_key_id="us", secret_access_key="geheim")
-    assert "geheim" not in repr(block)
-    block.save("models", overwrite=True)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "before")
-    use_named_store()
-    assert os.environ["EVENFOLD_RESULTS"] == "before"
-    monkeypatch.setenv("EVENFOLD_STORE", "models")
-    use_named_store()
-    assert os.environ["EVENFOLD_RESULTS"] == "s3://models/evenfold"
-    assert os.environ["AWS_SECRET_ACCESS_KEY"] == "geheim"
-    assert os.environ["MLFLOW_TRACKING_USERNAME"] == "before"
-
-
-def test_prefect_knows_the_block_by_itself(tmp_path: Path) -> None:
-    """In a project that imports nothing of ours: by the entry point, and without the rest of the package."""
-    script = (
-        "import sys\n"
-        "from prefect.plugins import load_prefect_collections\n"
-        "load_prefect_collections()\n"
-        "from prefect.utilities.dispatch import lookup_type\n"
-        "from prefect.blocks.core import Block\n"
-        "print(lookup_type(Block, 'evenfold-store').__name__)\n"
-        "print(sorted({name for name in sys.modules if name.startswith('evenfold.')}))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    known, loaded = done.stdout.splitlines()[-2:]
-    assert known == "EvenfoldStore"
-    assert "'evenfold.tasks.results.block'" in loaded
-    assert not [room for room in ("manifests", "estimates", "reports", "flows") if f"evenfold.{room}" in loaded]
+def test_a_pool_names_the_passwords_of_its_runs(prefect_home: Home) -> None:
+    """As secret blocks of Prefect's, which a worker looks up for each run, beside what the deployment takes along."""
+    Secret(value="geheim").save("mlflow-password", overwrite=True)
+    pool = ProcessWorker.get_default_base_job_template()
+    named = {"MLFLOW_TRACKING_PASSWORD": "{{ prefect.blocks.secret.mlflow-password }}"}
+    pool["variables"]["properties"]["env"]["default"] = named
+    along = template("process", {"MLFLOW_TRACKING_URI": "http://mlflow:5000"}, Path.cwd(), None)
+    given = asyncio.run(ProcessJobConfiguration.from_template_and_values(pool, along)).env
+    assert given == {"MLFLOW_TRACKING_URI": "http://mlflow:5000", "MLFLOW_TRACKING_PASSWORD": "geheim"}
