@@ -56,6 +56,7 @@ class _Later:
     answers: Responses
     name: str
     content: str
+    untold: list[str]
 
 
 def read_besides(run_id: str, training_data: str | None = None) -> list[str | Path]:
@@ -66,15 +67,18 @@ def read_besides(run_id: str, training_data: str | None = None) -> list[str | Pa
     return [*([split.data] if split.data else []), *StoredManifest(Path(split.uri)).files]
 
 
-def predict_later(run_id: str, data: Any, training_data: str | None = None) -> pd.DataFrame:
+def predict_later(
+    run_id: str, data: Any, training_data: str | None = None, *, known_rows: bool = False
+) -> pd.DataFrame:
     """Return what the recorded model ``run_id`` predicts of the rows of ``data``, each with its key.
 
     The run is an evaluation, or a tuning, whose choice is meant. Its recipe is fitted once on every training row of its
     split. ``training_data``: where the table lies now that it was trained on. Columns: the key of the split where
     ``data`` has it, prediction, and a probability of each class.
-    Raises SplitError for a run that names no recipe, and ModelError where a feature is missing or of another kind.
+    Raises SplitError for a run that names no recipe, and for rows of the split itself unless ``known_rows`` lets them
+    in, of which the model may know the answers; and ModelError where a feature is missing or of another kind.
     """
-    later = _fitted(run_id, data, training_data)
+    later = _fitted(run_id, data, training_data, None if known_rows else MEANT)
     names = [name for name in later.work.manifest.spec.columns.key if name in later.table]
     columns = {"prediction": later.answers.say("predict")}
     columns |= confidence(later.work.problem, later.answers) if later.work.problem.classes else {}
@@ -92,8 +96,7 @@ def score_later(
     ``predict_later`` raises, EvaluationError where no metric is defined, and SplitError where rows of ``data`` are rows
     of the split: those that it was trained on say nothing, and locked ones are looked at by ``evaluate`` with a reason.
     """
-    later = _fitted(run_id, data, training_data)
-    untold = _require_new(later.table, later.work.manifest, later.name)
+    later = _fitted(run_id, data, training_data, "pass later rows alone")
     problem = _problem(later, metrics)
     predictions = predictions_of(problem, np.arange(problem.n), later.answers, name=later.name)
     on_test, undefined = _scores(later, problem)
@@ -116,7 +119,7 @@ def score_later(
         estimates=estimates,
         promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=[*([other] if moved else []), *untold, *undefined, *([few] if problem.n < FEW else [])],
+        notes=[*([other] if moved else []), *later.untold, *undefined, *([few] if problem.n < FEW else [])],
     )
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
@@ -129,6 +132,7 @@ def score_later(
 
 
 FEW = 30
+MEANT = "if they are meant, say known_rows=True (--known-rows)"
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:
@@ -166,7 +170,8 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
     return on_test, [f"{sentence}." for sentence in undefined]
 
 
-def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
+def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | None) -> _Later:
+    """Return the model and the later rows; SplitError that ends in ``remedy`` for known ones, unless that is None."""
     home = prepared_home()
     home.require_record()
     given = from_anywhere(data_reference(data, home))
@@ -174,13 +179,15 @@ def _fitted(run_id: str, data: Any, training_data: str | None) -> _Later:
     work = work_of(recipe.split, recipe.model)
     types = dict(work.manifest.spec.types)
     table = read_table(given, types=types).replace_schema_metadata(None).to_pandas()
+    name = Path(given).name
+    untold = _require_new(table, work.manifest, name, remedy) if remedy else []
     X = _features(table, work.problem.features, work.problem.X)
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", [None])
     model, _ = load_final(final)
     content = sha256(Path(given)) if Path(given).is_file() else digest_json(stamp(given))
-    return _Later(recipe, work, table, Responses(model, X), Path(given).name, content)
+    return _Later(recipe, work, table, Responses(model, X), name, content, untold)
 
 
 # What a column may hold later, by what it held in training; dates were made numbers there.
@@ -203,7 +210,7 @@ def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame)
     return X
 
 
-def _require_new(table: pd.DataFrame, manifest: Manifest, name: str) -> list[str]:
+def _require_new(table: pd.DataFrame, manifest: Manifest, name: str, remedy: str) -> list[str]:
     """Raise SplitError where rows of the file are rows of the split; return what to say where nobody can tell."""
     split, whether = f"{manifest.name} {manifest.version}", "whether the model was trained on"
     if manifest.keys is None:
@@ -217,7 +224,7 @@ def _require_new(table: pd.DataFrame, manifest: Manifest, name: str) -> list[str
     if known.any():
         raise SplitError(
             f"{int(known.sum()):,} of {known.size:,} rows of {name} are rows of {split}, which the model may "
-            "have been trained on; leave them out, or pass later rows alone."
+            f"have been trained on; leave them out, or {remedy}."
         )
     return []
 

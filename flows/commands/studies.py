@@ -50,6 +50,9 @@ TrainingData = Annotated[
     Field(description="Where the table lies now that the model was trained on."),
     Flag(takes="PATH", panel="Data"),
 ]
+KnownRows = Annotated[
+    bool, Field(description="Predict rows of the split as well, which may be training rows."), Flag(panel="Data")
+]
 Predictions = Annotated[Path, Field(description="Parquet or CSV file to write."), Flag(names=("-o", "--output"))]
 NSeeds = Annotated[int, Field(description="Partitions of each way.")]
 
@@ -107,11 +110,12 @@ def compare(
 
 def predict(
     run: RecordedRun, data: Data, output: Predictions = Path("predictions.parquet"), training_data: TrainingData = None,
-    as_json: bool = False,
+    known_rows: KnownRows = False, as_json: bool = False,
 ) -> None:  # fmt: skip
     """Predict later rows with the model of a recorded evaluation, or with what a tuning chose.
 
     The recipe is fitted once on every training row of its split; the targets of FILE are not read.
+    Rows of the split itself are refused unless --known-rows lets them in: the model was trained on them.
 
     Example: evenfold predict RUN next_year.parquet -o predictions.parquet
     """
@@ -127,7 +131,7 @@ def predict(
     if output.exists():
         require_place(output, read=read_besides(run, training_data))
     with busy(f"predicting by run {run}"):
-        predictions = predict_later(run, data, training_data)
+        predictions = predict_later(run, data, training_data, known_rows=known_rows)
         write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
     if as_json:
         out.print_json(

@@ -160,8 +160,12 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
 def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -> None:
     now, later = students()
     made = of_students(home)
-    with pytest.raises(SplitError, match=r"5 of 65 rows of .* are rows of students 1.0, which the model may have been"):
-        score_later(made.run_id, pd.concat([later, now.tail(5)], ignore_index=True))
+    mixed = pd.concat([later, now.tail(5)], ignore_index=True)
+    for ask, option in ((score_later, "later rows alone.$"), (predict_later, r"known_rows=True \(--known-rows\)\.$")):
+        refused = rf"5 of 65 rows of .* are rows of students 1.0, which the model may have been .*{option}"
+        with pytest.raises(SplitError, match=refused):
+            ask(made.run_id, mixed)
+    assert len(predict_later(made.run_id, mixed, known_rows=True)) == 65
     with pytest.raises(ModelError, match="feature 'a' holds text now, and number where the model was trained"):
         predict_later(made.run_id, later.assign(a="tall"))
     with pytest.raises(ModelError, match="target 'passed' holds 'maybe', a class that the model was never shown"):
@@ -276,14 +280,16 @@ def test_a_key_of_which_later_rows_lack_a_column_does_not_tell_them_either() -> 
     spec = {"name": "visits", "columns": {"key": ["patient", "visit"]}, "strategy": "KFold", "params": {"n_splits": 2}}
     manifest = decide(spec, visits)
     later = visits.assign(visit=[3, 3, 3, 3], patient=range(4))
-    assert _require_new(later, manifest, "june.csv") == []
+    assert _require_new(later, manifest, "june.csv", "wait") == []
     with pytest.raises(SplitError, match=r"^1 of 4 rows of june.csv are rows of visits 1\.0"):
-        _require_new(later.assign(patient=[1, 2, 3, 4], visit=[2, 3, 3, 3]), manifest, "june.csv")
+        _require_new(later.assign(patient=[1, 2, 3, 4], visit=[2, 3, 3, 3]), manifest, "june.csv", "wait")
     told = "the key of visits 1.0: whether the model was trained on its rows cannot be told."
-    assert _require_new(later.drop(columns="visit"), manifest, "june.csv") == [
+    assert _require_new(later.drop(columns="visit"), manifest, "june.csv", "wait") == [
         f"june.csv has no column 'visit', part of {told}"
     ]
-    assert _require_new(later[["y"]], manifest, "june.csv") == [f"june.csv has no column 'patient' and 'visit', {told}"]
+    assert _require_new(later[["y"]], manifest, "june.csv", "wait") == [
+        f"june.csv has no column 'patient' and 'visit', {told}"
+    ]
 
 
 def test_a_metric_that_is_asked_of_later_rows_is_of_the_class_that_the_recipe_calls_positive(home: Home) -> None:
