@@ -86,6 +86,8 @@ def choose_features(
             left_out[name] = LEFT_OUT["empty"]
         elif kind in LEFT_OUT:
             left_out[name] = LEFT_OUT[kind]
+        elif pd.api.types.is_unsigned_integer_dtype(table[name]) and table[name].max() >= 2**63:
+            left_out[name] = f"whole numbers of 2^63 and more; to use it, keep it as text (types: {{{name}: text}})"
         else:
             kinds[name] = kind
     reasons = left_out | {name: why for name, why in text(kinds).items() if why}

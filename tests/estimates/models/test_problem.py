@@ -36,7 +36,7 @@ def problem(model: ModelSpec | None = None, target: str = "delay", table: pd.Dat
 
 def test_features_are_every_column_of_few_values_or_numbers_without_a_role() -> None:
     """Text that repeats among them; the rest is named, with the reason."""
-    table = TABLE.assign(tail=[f"N{i // 5}" for i in range(N)])
+    table = TABLE.assign(tail=[f"N{i // 5}" for i in range(N)], hash=np.arange(N, dtype=np.uint64) + np.uint64(2**63))
     seen = problem(table=table, roles=["id"], groups="level")
     assert seen.features == ("late", "seats", "open", "carrier", "origin", "flat")
     assert seen.encoded == ("late", "carrier", "origin")
@@ -46,6 +46,7 @@ def test_features_are_every_column_of_few_values_or_numbers_without_a_role() -> 
         "tail": "text of 8 values in 40 rows, fewer than 10 rows a value; list it in features to have it encoded",
         "nothing": "empty in every row",
         "lists": "objects that are neither numbers, text nor dates",
+        "hash": "whole numbers of 2^63 and more; to use it, keep it as text (types: {hash: text})",
     }
     assert seen.columns_read == ("carrier", "delay", "flat", "late", "level", "open", "origin", "seats")
 
