@@ -13,11 +13,6 @@ from .anywhere.verbs import (
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .engines.deciding import StreamedPlan as StreamedPlan
 from .engines.stored import StoredManifest as StoredManifest, write_streamed as write_streamed
-from .exchange.declarations import (
-    Declaration as Declaration,
-    declaration_of as declaration_of,
-    spec_from_declaration as spec_from_declaration,
-)
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
 from .exchange.export import Exported as Exported, join_rows as join_rows
 from .exchange.load_folds import (

@@ -10,10 +10,8 @@ import pandas as pd
 import pytest
 from evenfold.manifests import (
     decide,
-    declaration_of,
     export,
     read_split_spec,
-    spec_from_declaration,
 )
 from evenfold.splitters import SplitError
 from tables import split, visits
@@ -21,81 +19,6 @@ from tables import split, visits
 GROUPED = {"columns": {"key": "id", "group": "clinic", "stratify": "y"}, "strategy": "BalancedGroupKFold"}
 TIMED = {"columns": {"key": "id", "time": "day", "target": "y"}, "strategy": "ForwardChaining"}
 STRATIFIED = {"columns": {"key": "id", "target": "y"}, "strategy": "StratifiedKFold"}
-
-
-@pytest.mark.parametrize("spec", [GROUPED, TIMED, STRATIFIED], ids=lambda spec: spec["strategy"])
-def test_declarations_come_back_as_the_same_split(spec: dict[str, Any]) -> None:
-    """Columns are kept; the folds are the same because the strategy's defaults are."""
-    declared = declaration_of(spec)
-    assert "folds are decided anew there" in declared.lost[0]
-    back = spec_from_declaration(declared.structure(), "id", target=spec["columns"].get("target"))
-    assert decide(back, visits()).split_id == decide(spec, visits()).split_id
-
-
-@pytest.mark.parametrize("spec", [GROUPED, TIMED, STRATIFIED], ids=lambda spec: spec["strategy"])
-def test_autogluon_takes_the_structure(spec: dict[str, Any]) -> None:
-    """With the real package: ValidationStructure is made of it, and its folds respect what it says."""
-    package = pytest.importorskip(
-        "autogluon.common.utils.validation_structure", reason="autogluon.common is not installed"
-    )
-    frame, structure = visits(), declaration_of(spec).structure()
-    made = package.ValidationStructure.from_input(structure)
-    folds, _, _ = made.custom_splits(frame, frame["y"], num_folds=3, num_repeats=1)
-    for train, test in folds:
-        if made.group_on:
-            assert not set(frame["clinic"].iloc[train]) & set(frame["clinic"].iloc[test])
-        if made.time_on:
-            assert frame["day"].iloc[train].max() < frame["day"].iloc[test].min()
-
-
-def test_data_foundrys_task_is_a_declaration() -> None:
-    """Its fields beyond the split are passed over; its time is always forward."""
-    task = {
-        "target_column_name": "y",
-        "problem_type": "binary_classification",
-        "objective_metric_name": "roc_auc",
-        "stratify_on": None,
-        "group_on": "clinic",
-        "group_labels": "per_sample",
-        "group_time_on": "day",
-        "type_adapter_id": "predictive-ml-task-mold-v1",
-    }
-    spec = spec_from_declaration(task, "id")
-    assert (spec.strategy, spec.columns.group, spec.columns.target) == ("BalancedGroupKFold", "clinic", "y")
-    timed = spec_from_declaration(task | {"group_on": None, "group_time_on": None, "time_on": "day"}, "id")
-    assert (timed.strategy, timed.columns.time) == ("ForwardChaining", "day")
-
-
-def test_several_declared_group_columns_stay_together() -> None:
-    """Rows that share a clinic or a device are one group; a list of one is its column."""
-    several = spec_from_declaration({"group_on": ["clinic", "device"]}, "id", target="y")
-    assert (several.strategy, several.columns.grouped) == ("BalancedGroupKFold", ["clinic", "device"])
-    assert spec_from_declaration({"group_on": ["clinic"]}, "id").columns.group == "clinic"
-
-
-@pytest.mark.parametrize(
-    ("declared", "message"),
-    [
-        ({"stratify_on": ["a", "b"]}, r"stratify_on names 2 columns \(a and b\); join them into one"),
-        ({"time_on": "day"}, "trains on rows after those that are tested"),
-        ({"group_time_on": "visit"}, "group_time_on orders whole groups in time"),
-        ({"groupon": "a"}, "groupon: no such field"),
-    ],
-)
-def test_declarations_without_a_counterpart_are_refused(declared: dict[str, Any], message: str) -> None:
-    """In one sentence with what would work."""
-    with pytest.raises(SplitError, match=message):
-        spec_from_declaration(declared, "id")
-
-
-def test_a_group_and_a_time_together_cannot_be_declared() -> None:
-    """Neither AutoGluon nor data-foundry takes both; the folds themselves can go."""
-    with pytest.raises(SplitError, match=r"both a group \(clinic\) and a time \(day\) are named"):
-        declaration_of({"columns": {"key": "id", "group": "clinic", "time": "day"}, "strategy": "ForwardChaining"})
-    with pytest.raises(SplitError, match="declares nothing"):
-        declaration_of({"columns": {"key": "id"}, "strategy": "KFold"})
-    lost = declaration_of(STRATIFIED | {"holdout": 0.2}).lost
-    assert any("locked holdout of 0.2" in sentence for sentence in lost)
 
 
 @pytest.mark.parametrize("spec", [GROUPED, TIMED | {"columns": {**TIMED["columns"], "group": "clinic"}}])
