@@ -22,7 +22,6 @@ from .exchange.load_folds import (
 )
 from .exchange.parts import import_parts as import_parts, part_frames as part_frames
 from .exchange.positions import import_positions as import_positions
-from .exchange.samples import import_croissant as import_croissant, read_split_spec as read_split_spec
 from .exchange.schemas import json_schemas as json_schemas
 from .exchange.streamed import as_cv as as_cv, export as export, write_join as write_join
 from .exchange.warehouse import warehouse_sql as warehouse_sql

@@ -17,11 +17,11 @@ from evenfold.manifests.tables.keys import key_values
 from evenfold.manifests.tables.read import read_table, write_whole
 from evenfold.splitters import SplitError
 
+from .croissant import for_croissant
 from .forms import Dialect, Format
 from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
 from .parts import with_words
 from .positions import for_data_foundry, for_openml, for_torch
-from .samples import for_croissant, for_split_graph
 from .warehouse import normalizes, warehouse_sql
 
 
@@ -62,7 +62,6 @@ def export(
     - ``vertex``, ``databricks``, ``bigquery``: .csv or .parquet with a column ``split`` of their three words, of a
       split into parts; ``import_parts`` reads it again.
     - ``croissant``: .json, Croissant 1.1 with a record a row: key and split (of parts) or fold.
-    - ``splitgraph``: .json, splitGraph's split_spec of the data's rows: what belongs together, in which order.
     - ``sql``: .sql in a ``dialect``, which gives each row of ``table`` its fold where the rows lie: see
       ``warehouse_sql`` for what a rule or a table of groups can say.
 
@@ -179,7 +178,6 @@ WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
     "databricks": ((".csv", ".parquet"), _worded("databricks")),
     "bigquery": ((".csv", ".parquet"), _worded("bigquery")),
     "croissant": ((".json",), for_croissant),
-    "splitgraph": ((".json",), for_split_graph),
 }
 
 

@@ -19,7 +19,6 @@ Format = Literal[
     "databricks",
     "bigquery",
     "croissant",
-    "splitgraph",
     "sql",
 ]
 Dialect = Literal["duckdb", "spark", "bigquery", "snowflake", "postgres"]

@@ -241,7 +241,7 @@ def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
             manifest,
             "weka",
             "folds.arff",
-            "no export to 'weka'; choose sklearn, h2o, spark, .*, splitgraph and sql",
+            "no export to 'weka'; choose sklearn, h2o, spark, .*, croissant and sql",
         ),
         (manifest, "spark", "folds.csv", "folds.csv cannot be an export to spark; name it with .parquet"),
         (draws, "h2o", "folds.csv", "h2o takes one fold a row, and split 1.0 holds draws; use a split into folds"),
