@@ -61,9 +61,8 @@ bench: $(VENV)/.installed
 
 # Round trips with the packages themselves, for which the tests else are skipped.
 partners: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt mlcroissant datasets skrub skore
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt mlcroissant skrub skore
 	$(BIN)/pip install --quiet --quiet --no-deps catboost
-	$(BIN)/pip install --quiet --quiet --no-deps data-foundry autogluon.common
 	$(BIN)/pip install --quiet --quiet --no-deps prefect-docker docker prefect-kubernetes kubernetes kubernetes_asyncio \
 		kopf tenacity iso8601 exceptiongroup
 	$(BIN)/python -m pytest tests/manifests/exchange/test_exchange.py tests/flows/deployable/test_deploy.py \

@@ -20,7 +20,7 @@ from .exchange.load_folds import (
     import_groups as import_groups,
     import_nnunet as import_nnunet,
 )
-from .exchange.parts import import_parts as import_parts, part_frames as part_frames
+from .exchange.parts import import_parts as import_parts
 from .exchange.positions import import_positions as import_positions
 from .exchange.schemas import json_schemas as json_schemas
 from .exchange.streamed import as_cv as as_cv, export as export, write_join as write_join

@@ -124,7 +124,7 @@ SHORT = {
     "diff": "Say which rows moved, joined or left between two manifests.",
     "list": "List splits, evaluations and models, with short ids.",
     "show": "Show a manifest: asked, identity, how many rows are where.",
-    "export": "Write the folds as H2O, Spark, OpenML and others read them.",
+    "export": "Write the folds as H2O, Spark, PyTorch and others read them.",
     "import": "Make a manifest of folds that were decided elsewhere.",
     "join": "Write the rows that one fold trains on or tests.",
     "load": "Find a split in MLflow and download its manifest.",

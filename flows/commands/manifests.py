@@ -262,7 +262,7 @@ def import_(
     split_column: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that says train, validation or test.")
     ] = None,
-    positions: Annotated[Path | None, typer.Option(help="JSON or OpenML's ARFF of splits as positions.")] = None,
+    positions: Annotated[Path | None, typer.Option(help="JSON of splits as lists of positions.")] = None,
     nnunet: Annotated[Path | None, typer.Option(help="splits_final.json, whose keys are those of the column.")] = None,
     groups: Annotated[Path | None, typer.Option(help="Table of group and fold, as export --to groups writes.")] = None,
     group: Annotated[

@@ -21,7 +21,7 @@ from .croissant import for_croissant
 from .forms import Dialect, Format
 from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
 from .parts import with_words
-from .positions import for_data_foundry, for_openml, for_torch
+from .positions import for_torch
 from .warehouse import normalizes, warehouse_sql
 
 
@@ -57,8 +57,8 @@ def export(
     - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes.
     - ``groups``: .parquet or .csv of the groups and their folds, and no rows: a split that may leave the building.
       ``import_groups`` gives each row its group's fold again.
-    - ``data-foundry`` (.json, {repeat: {fold: (train, test)}}, TabArena's too), ``openml`` (.arff) and ``torch``
-      (.json, a list of index lists): positions in ``data``, which are needed; ``import_positions`` reads them again.
+    - ``torch``: .json, a list of index lists: positions in ``data``, which are needed; ``import_positions`` reads
+      them again.
     - ``vertex``, ``databricks``, ``bigquery``: .csv or .parquet with a column ``split`` of their three words, of a
       split into parts; ``import_parts`` reads it again.
     - ``croissant``: .json, Croissant 1.1 with a record a row: key and split (of parts) or fold.
@@ -171,8 +171,6 @@ WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
     "csv": ((".csv",), _for_csv),
     "groups": ((".parquet", ".csv"), _for_groups),
     "autogluon": ((".csv", ".parquet"), _tabled("autogluon")),
-    "data-foundry": ((".json",), for_data_foundry),
-    "openml": ((".arff",), for_openml),
     "torch": ((".json",), for_torch),
     "vertex": ((".csv", ".parquet"), _worded("vertex")),
     "databricks": ((".csv", ".parquet"), _worded("databricks")),

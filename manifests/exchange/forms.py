@@ -12,8 +12,6 @@ Format = Literal[
     "csv",
     "groups",
     "autogluon",
-    "data-foundry",
-    "openml",
     "torch",
     "vertex",
     "databricks",

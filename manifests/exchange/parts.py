@@ -1,12 +1,10 @@
-"""One split into training, validation and test as a column of three words, or as three frames; both ways."""
+"""One split into training, validation and test as a column of three words, both ways."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest
@@ -77,28 +75,17 @@ def _codes(labels: Labels) -> dict[str, int]:
     return {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
 
 
-def part_frames(manifest: Manifest, frame: Any) -> dict[str, Any]:
-    """Return {"train": ..., "validation": ..., "test": ...}: frames of the kind of ``frame``, in key order.
-
-    What Hugging Face's ``DatasetDict`` is made of; a part without rows is left out. The test part is handed out too:
-    look at it once. Raises SplitError where the manifest holds more than one split.
-    """
-    parts, positions = parts_of(manifest, "a dictionary of parts"), manifest.positions(frame)
-    rows = nw.from_native(frame, eager_only=True)
-    return {part: rows[positions[parts == part]].to_native() for part in PARTS if (parts == part).any()}
-
-
 def import_parts(
     data: Any, key: str | list[str] | None, column: str = COLUMN, *, name: str = "imported", target: str | None = None
 ) -> Manifest:
     """Return a manifest of a column that says training, validation or test, in whichever of the known words.
 
-    ``data`` is a file or a frame with the column, or frames by the name of their part, as in a ``DatasetDict``. Known
-    are Vertex AI's, Databricks' and BigQuery's words, ``valid``, ``val`` and ``dev``, in any case. Validation is tested
-    and test is locked; where there is but one of them, it is tested. Rows without a word are in no part. Raises
-    SplitError for any other word, and for parts that share a value of the key.
+    ``data`` is a file or a frame with the column. Known are Vertex AI's, Databricks' and BigQuery's words, ``valid``,
+    ``val`` and ``dev``, in any case. Validation is tested and test is locked; where there is but one of them, it is
+    tested. Rows without a word are in no part. Raises SplitError for any other word, and for parts that share a value
+    of the key.
     """
-    table = _stacked(data, column) if isinstance(data, Mapping) else read_table(data)
+    table = read_table(data)
     if column not in table.column_names:
         raise SplitError(f"the data have no column {column!r}; they have {listed(table.column_names)}.")
     words = table.column(column).to_pylist()
@@ -130,12 +117,3 @@ def _require_apart(table: pa.Table, key: list[str], parts: list[str | None]) -> 
             f"{'; '.join(counts)}: what is learnt in one part is known in the other. Leave these rows out of one, or "
             f"split anew with group {key[0]!r}; where {', '.join(key)} is no key, name one."
         )
-
-
-def _stacked(frames: Mapping[str, Any], column: str) -> pa.Table:
-    """Return frames below each other, with the name of each in a column."""
-    tables = {part: read_table(frame) for part, frame in frames.items()}
-    if any(column in table.column_names for table in tables.values()):
-        raise SplitError(f"the frames have a column {column!r} already; rename it, or name another (column).")
-    named = [table.append_column(column, pa.array([part] * table.num_rows)) for part, table in tables.items()]
-    return pa.concat_tables(named, promote_options="permissive")

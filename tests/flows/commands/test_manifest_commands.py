@@ -191,9 +191,9 @@ def test_nothing_that_a_command_reads_is_written_over(source: str, output: str, 
 
 def test_positions_and_words_come_in_by_flag(place: Place) -> None:
     """A file of positions, and a column that says train and test, are the splits that they were."""
-    out = ("export", "trial/1.0", "--to", "openml", "--data", "data.parquet", "-o", "splits.arff")
+    out = ("export", "trial/1.0", "--to", "torch", "--data", "data.parquet", "-o", "splits.json")
     assert place.run(*out).exit_code == 0
-    back = ("import", "data.parquet", "--positions", "splits.arff", "--key", "id", "-o", "here")
+    back = ("import", "data.parquet", "--positions", "splits.json", "--key", "id", "-o", "here")
     assert place.json(*back)["split_id"] == place.manifest.split_id
     frame = pd.read_parquet(place.folder / "data.parquet")
     words = np.where(np.arange(len(frame)) % 4 == 0, "TEST", "TRAIN")
