@@ -14,13 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, fold_column, fold_columns
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, fold_columns
 from evenfold.manifests.plan import Plan
-from evenfold.manifests.tables.addresses import is_address
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed, verb
-from evenfold.manifests.tables.csv_files import as_written
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.manifests.tables.read import column_names, read_table
+from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Pair, SplitError
 from evenfold.splitters.deployed import reason_of
 from numpy.typing import NDArray
@@ -34,24 +32,12 @@ def import_folds(
     """Return a manifest of the folds in a column of ``data`` (a file or a frame): the strategy is ``Predefined``.
 
     The column holds whole numbers: 0..k-1 for the fold that tests a row, -1 never tested, -2 locked, -3 excluded.
-    ``target`` is remembered for balance and audit. What ``export`` wrote to csv comes back as it was, keys such as NA,
-    02 and an empty text too, while no byte of it is changed. Raises SplitError for anything else, a missing fold or
-    key, and a key that is not unique.
+    ``target`` is remembered for balance and audit. A CSV has no types: where keys such as 02 or NA are text, give
+    ``read_table(file, types={"id": "text"})``, or Parquet. Raises SplitError for anything else, a missing fold or key,
+    and a key that is not unique.
     """
     columns = {"key": key, "fold": fold_column, "target": target}
-    written = _exported(data, [key] if isinstance(key, str) else key)
-    spec = {"name": name, "columns": columns, "strategy": "Predefined"}
-    return Plan(spec, data if written is None else written).decide()
-
-
-def _exported(data: Any, key: list[str]) -> pa.Table | None:
-    """Return what ``export`` wrote to csv, as it was; None for anything else, also for what cannot be read at all."""
-    with suppress(pa.ArrowException, OSError, TypeError, ValueError):  # reading it as any table says what is wrong
-        if Path(data).suffix == ".csv" and not is_address(data):
-            names = column_names(data)
-            if names == [*key, *map(fold_column, range(len(names) - len(key)))]:
-                return as_written(Path(data), names)
-    return None
+    return Plan({"name": name, "columns": columns, "strategy": "Predefined"}, data).decide()
 
 
 def import_groups(

@@ -17,7 +17,7 @@ import pyarrow.csv
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 
-from .canonical import ARROW_TYPES, amount, canonical_table
+from .canonical import ARROW_TYPES, amount
 
 SEPARATORS = (",", ";", "\t", "|")
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -31,8 +31,6 @@ RAGGED = re.compile(r"Expected (\d+) columns, got (\d+): ?(.*)", re.DOTALL)  # w
 WHOLE = r"^[+-]?\d+$"
 LINE_BREAK = re.compile(r"[\r\n]")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
-FIELD = re.compile(rb'(?:"(?:[^"]|"")*"|[^",\n]*)[,\n]')  # of what we write
-WRITTEN_ROWS = 100_000  # at a time
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
@@ -146,50 +144,6 @@ def csv_names(file: Path) -> list[str]:
     options = _parse(dialect_of(file))
     with _lines_of(file) as stream:
         return list(pa.csv.open_csv(stream, parse_options=options).schema.names)
-
-
-def csv_bytes(parts: Iterable[pa.Table]) -> Iterator[bytes]:
-    """Yield a CSV file of tables with the same columns, piece by piece: texts in quotes, other values bare.
-
-    Names that need no quotes have none: writers that put every text in quotes put names in quotes too, and days, and
-    ``""`` for nothing, so that a file of ours is told by its first line.
-    """
-    for i, part in enumerate(parts):
-        if not i:
-            yield _first_line(part.column_names)
-        for batch in part.to_batches(max_chunksize=WRITTEN_ROWS):
-            sink = pa.BufferOutputStream()
-            pa.csv.write_csv(batch, sink, pa.csv.WriteOptions(include_header=False))
-            yield sink.getvalue().to_pybytes()
-
-
-def _first_line(names: Sequence[str]) -> bytes:
-    def bare(name: str) -> bool:
-        return name.isidentifier() and not name.startswith("ID")  # Excel takes a file that begins so for SYLK
-
-    return (",".join(name if bare(name) else f'"{name.replace(QUOTE, QUOTE * 2)}"' for name in names) + "\n").encode()
-
-
-def as_written(file: Path, names: Sequence[str]) -> pa.Table | None:
-    """Return the table that ``csv_bytes`` made ``file`` of, where it gives that file again to the byte; else None.
-
-    Text is text there whatever it looks like, ``""`` too, and nothing is missing. O(n): the table is written again.
-    Raises what Arrow does where the file cannot be read as such a table.
-    """
-    header = _first_line(names)
-    with _lines_of(file) as stream:
-        start = stream.read(SAMPLE_BYTES)
-    if not start.startswith(header):
-        return None
-    fields = islice(FIELD.finditer(start, len(header)), len(names))
-    texts = [name for name, field in zip(names, fields, strict=True) if field[0].startswith(b'"')]
-    convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), null_values=[])
-    with _lines_of(file) as stream:
-        read = pa.csv.read_csv(stream, parse_options=_parse(Dialect()), convert_options=convert)
-    table = canonical_table(read, names, {})
-    with _lines_of(file) as stream:
-        same = all(stream.read(len(part)) == part for part in csv_bytes([table])) and not stream.read(1)
-    return table if same else None
 
 
 def texts_of_long(

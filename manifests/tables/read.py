@@ -7,6 +7,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from narwhals.exceptions import NarwhalsError
 
 from .addresses import files_here, is_address, is_aside, opened
 from .canonical import INDEX, one_schema, require_columns
-from .csv_files import csv_bytes, csv_names, read_csv, texts_of_long
+from .csv_files import csv_names, read_csv, texts_of_long
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
     f"{ending}{packed}": "CSV" for ending in (".csv", ".tsv", ".txt") for packed in ("", ".gz")
@@ -365,20 +366,15 @@ def _write(file: Path, content: Any) -> None:
         file.write_text(content, encoding="utf-8")
     elif isinstance(content, np.ndarray):
         np.save(file, content, allow_pickle=False)
-    elif file.suffix == ".csv":
-        with file.open("wb") as stream:
-            stream.writelines(csv_bytes(content if isinstance(content, Iterator) else [content]))
-    elif isinstance(content, Iterator):
-        _write_stream(file, content)
     else:
-        pq.write_table(content.replace_schema_metadata(None), file, compression="zstd")
+        _write_tables(file, content if isinstance(content, Iterator) else iter([content]))
 
 
-def _write_stream(file: Path, parts: Iterator[pa.Table]) -> None:
+def _write_tables(file: Path, parts: Iterator[pa.Table]) -> None:
     with ExitStack() as stack:
         writer: Any = None
         for part in parts:
             if writer is None:
-                schema = part.schema.remove_metadata()
-                writer = stack.enter_context(pq.ParquetWriter(file, schema, compression="zstd"))
+                opened = pa.csv.CSVWriter if file.suffix == ".csv" else partial(pq.ParquetWriter, compression="zstd")
+                writer = stack.enter_context(opened(file, part.schema.remove_metadata()))
             writer.write_table(part.replace_schema_metadata(None))

@@ -11,12 +11,14 @@ import pandas as pd
 import pytest
 from evenfold.manifests import (
     Manifest,
+    decide,
     export,
     import_folds,
     import_groups,
     import_nnunet,
     import_parts,
     import_positions,
+    read_table,
 )
 from evenfold.splitters import SplitError
 from sklearn.linear_model import LogisticRegression
@@ -288,3 +290,22 @@ def test_croissant_needs_its_own_name_and_a_repeat_that_there_is(tmp_path: Path)
     with pytest.raises(SplitError, match="there is no repeat 7; choose 0 to 2"):
         export(split(visits(), strategy="Repeated", params=REPEATED), "croissant", tmp_path / "c.json", repeat=7)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_keys_that_a_csv_cannot_tell_come_back_where_their_type_is_declared(tmp_path: Path) -> None:
+    """02 and NA look like a number and like nothing."""
+    frame = pd.DataFrame({"id": ["NA", "02", "2", "a,b", 'q"x', "l\nm", " x", "2020-01-01"]})
+    manifest = decide({"columns": {"key": "id"}, "params": {"n_splits": 2}}, frame)
+    export(manifest, "csv", tmp_path / "folds.csv")
+    back = import_folds(read_table(tmp_path / "folds.csv", types={"id": "text"}), "id", "fold")
+    assert back.split_id == manifest.split_id
+
+
+def test_parts_that_share_values_of_the_key_are_told_as_what_they_are() -> None:
+    """A document in training and in validation is a leak, and no want of another key."""
+    frame = pd.DataFrame({"doc": [*range(20), 0, 1, 2, 3], "site": 1, "split": ["train"] * 12 + ["valid"] * 12})
+    with pytest.raises(SplitError, match=r"^4 values of doc are in train and in validation: what is learnt .* group"):
+        import_parts(frame, "doc")
+    frame.loc[23, "split"] = "test"
+    with pytest.raises(SplitError, match=r"^1 value of doc, site is in train and in test; 3 values of doc, site are"):
+        import_parts(frame, ["doc", "site"])

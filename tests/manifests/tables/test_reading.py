@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from evenfold.manifests import column_names, decide, read_table
-from evenfold.manifests.tables.csv_files import Dialect, as_written, csv_batches, csv_bytes, dialect_of
+from evenfold.manifests.tables.csv_files import Dialect, csv_batches, dialect_of
 from evenfold.manifests.tables.read import is_parquet, write_whole
 from evenfold.splitters import KFold, SplitError
 
@@ -333,18 +333,6 @@ def test_what_csv_cannot_hold_is_said_and_leaves_nothing(tmp_path: Path) -> None
     with pytest.raises(SplitError, match=r"o\.csv cannot be written .*list.*nothing was changed"):
         write_whole(tmp_path / "o.csv", pa.table({"x": [[1]]}))
     assert not list(tmp_path.iterdir())
-
-
-def test_a_csv_of_ours_is_told_by_every_byte_and_is_no_sylk_file(tmp_path: Path) -> None:
-    """A quote in the first text is part of it, and a line more makes it somebody else's; Excel refuses a first ID."""
-    table = pa.table({"ID": [1, 2], "text": pa.array(['a",b",c', ""], pa.large_string()), "n": [3, 4]})
-    content = b"".join(csv_bytes([table]))
-    assert content.startswith(b'"ID",text,n\n')
-    path = tmp_path / "ours.csv"
-    path.write_bytes(content)
-    assert as_written(path, table.column_names).to_pydict() == table.to_pydict()
-    path.write_bytes(content + b"\n")
-    assert as_written(path, table.column_names) is None
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
