@@ -198,11 +198,10 @@ class Line:
         self.manifest = manifest or decide(spec, known)
         self.snapshot = Snapshot.of(self.manifest, known)
         self.classes = sorted(set(known["late"])) if target == "late" else []
-        test = [self.manifest.positions(known)]
+        row_of = self.manifest.positions(known)
         p = np.zeros((len(known), max(len(self.classes), 1)))
-        row_of = np.argsort(test[0])
         for i in range(3):
-            train, tested = (row_of[side] for side in self.manifest.pair(i))
+            train, tested = (row_of[side][row_of[side] >= 0] for side in self.manifest.pair(i))
             p[tested] = self._said(self._fitted(known.iloc[train]), known.iloc[tested])
         self.champion, self.p = self._fitted(known), p
 
