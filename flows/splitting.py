@@ -65,7 +65,7 @@ def run_extension(
             extend_manifest, str(folder), data, batch=batch, merged=merged, max_missing=max_missing, memory=memory
         )
         report = measure(growth.split.stored(), memory=memory) if batch else balance_of(growth.split, memory)
-    run_id = recorded(Split(growth.split, False, report), memory)
+    run_id = recorded(Split(growth.split, growth.split.reused, report), memory)
     say_extended(growth)
     if not batch:  # a batch lacks the rows that were there before
         keep_small_snapshot(growth.split, memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from functools import lru_cache
 from pathlib import Path
@@ -250,7 +251,7 @@ def _joined(
 ) -> Growth:
     home = Home.here()
     with asking(data, home) as named, locked(home.locks, f"name/{folder.parent.name}"):
-        path = from_anywhere(named)
+        path, there = from_anywhere(named), os.listdir(folder.parent)
         grown = _extended(folder, path, batch, merged, max_missing, memory, staged)
         written = grown.manifest.folder
         if staged is None and not results_of(home).offer_split(written):
@@ -259,7 +260,7 @@ def _joined(
                 f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
             )
     return Growth(
-        split=_named(grown.manifest, path, staged),
+        split=_named(grown.manifest, path, staged, grown.manifest.folder.name in there),
         parent_split_id=grown.manifest.parent_split_id,
         notes=list(grown.notes),
         **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},

@@ -228,8 +228,7 @@ def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
 
 def show_extension(console: Words, outcome: ExtendOutcome) -> None:
     """Print what an extension came to: rows that joined and left, and that none moved."""
-    moves = (outcome.added, outcome.deleted, outcome.returned, outcome.quarantined, outcome.moved)
-    show_balance(console, outcome.balance, outcome.split, cached=not any(moves))
+    show_balance(console, outcome.balance, outcome.split, outcome.split.reused)
     console.print(
         f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
         f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"

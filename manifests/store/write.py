@@ -34,7 +34,7 @@ def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = N
     The folder is written aside and renamed, so a reader never sees half of it. Files of older generations are those
     of the version before, unchanged. A folder with the same decision is left as it is; a version that holds another
     decision, as after two extensions at once, and a disk that is full are SplitErrors that leave nothing behind. The
-    same folds by another plan, as of another target, or grown by a batch and not by the whole table, are another one.
+    same folds by another plan, as of another target, are another one.
     """
     final = Path(root) / manifest.name / manifest.version
     return appear(final, lambda aside: _write_files(manifest, aside, final.parent), staged)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from evenfold.flows.cli import app
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 
@@ -49,6 +52,24 @@ def test_a_batch_is_compared_too(home: Home) -> None:
     notes = flows.extend(told.split.uri, whole, engine="plain").notes
     (note,) = (note for note in notes if "another y" in note)
     assert note.startswith("1 of 120 known rows (0.8%) has another y than before (row 11 of the data)")
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_the_whole_table_and_the_batch_alone_make_one_version(
+    batch_first: bool, home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second was refused as "another decision", of the same split_id; it is the version that is there."""
+    made = flows.split(rows(100), key="id", target="y", strategy="KFold", name=f"once{batch_first}", engine="plain")
+    ways = [(rows(120), False), (rows(120).tail(20), True)]
+    first, second = (
+        flows.extend(made.split.uri, table, batch=batch, engine="plain")
+        for table, batch in (reversed(ways) if batch_first else ways)
+    )
+    assert (first.split.reused, second.split.reused) == (False, True)
+    assert second.split.model_copy(update={"reused": False, "data": first.split.data}) == first.split
+    rows(120).to_csv(tmp_path / "whole.csv", index=False)
+    app(["extend", made.split.uri, str(tmp_path / "whole.csv"), "--engine", "plain"], standalone_mode=False)
+    assert ", decided before" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("target", [None, np.nan, "late", True])
