@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import to_numpy
 from numpy.typing import NDArray
 
 from .plan import is_numeric_target
 
+if TYPE_CHECKING:
+    from .manifest import Manifest
+
 MOST_LEVELS = 20
 PARTS = 4  # of a number
 MISSING, OTHERS = "missing", "others"
+LEAST_SPARE = 30  # rows, or groups, beyond one a fold: fewer may be dealt like another column by chance
+
+
+def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -> list[str]:
+    """Return the columns that give the fold of each row, as files for other tools do: 0 to k-1 or 1 to k, in any order.
+
+    ``codes``: of the rows of ``table``, a column for each repeat. There are none where folds are by design what a
+    column says (times, places, folds decided elsewhere, a group each), and where chance could have done it.
+    """
+    needs, dealt = (
+        manifest.splitter.needs,
+        manifest.n if manifest.group_table is None else manifest.group_table.num_rows,
+    )
+    by_design = needs.time or needs.fixed or needs.coordinates or manifest.kind != "labels"
+    if by_design or dealt < manifest.n_splits // codes.shape[1] + LEAST_SPARE:
+        return []
+    return [name for name in table.column_names if any(_are_folds(table.column(name), each) for each in codes.T)]
+
+
+def _are_folds(column: pa.ChunkedArray, codes: NDArray[Any]) -> bool:
+    kind, (folds, of_row) = column.type, np.unique(codes, return_inverse=True)
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if not numeric or column.null_count or pc.count_distinct(column.slice(0, 1_000)).as_py() > folds.size:
+        return False
+    levels, places = np.unique(to_numpy(column), return_inverse=True)
+    plain = any(
+        np.array_equal(levels, numbers) for numbers in (folds, np.arange(folds.size), 1 + np.arange(folds.size))
+    )
+    return plain and np.unique(places * folds.size + of_row).size == folds.size > 1
 
 
 def levels_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -33,7 +34,7 @@ from evenfold.manifests import (
     require_columns,
     require_room,
 )
-from evenfold.manifests.attributes import levels_of
+from evenfold.manifests.attributes import columns_of_folds, levels_of
 from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.keys import names_beside
 from evenfold.manifests.tables.maturity import waiting_rows
@@ -154,7 +155,8 @@ def _work(data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id:
     positions = manifest.positions(table)
     present = positions >= 0
     ordered = table.take(positions[present])
-    problem = _problem(ordered, manifest.spec, recipe)
+    folds = columns_of_folds(ordered, manifest, manifest.in_use.codes[present])
+    problem = _problem(ordered, manifest.spec, recipe, folds)
     read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
     # The problem holds the present rows alone, in the manifest's order.
     place = np.where(present, np.cumsum(present) - 1, -1)
@@ -199,14 +201,15 @@ def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> Problem:
     return problem
 
 
-def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec) -> Problem:
+def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec, folds: Sequence[str] = ()) -> Problem:
     columns = spec.columns
     if columns.target is None:
         raise SplitError("no target column is named, and a model predicts one; name it (columns.target, or --target).")
     require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
     kept = columns.kept_from_models(model.features)
-    return Problem.of(frame, model, columns.target, kept, groups=kept_together(table, spec), times=columns.time)
+    together = kept_together(table, spec)
+    return Problem.of(frame, model, columns.target, kept, groups=together, times=columns.time, folds=folds)
 
 
 def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:

@@ -19,6 +19,7 @@ from pandas.api.types import is_numeric_dtype
 from sklearn.base import is_classifier, is_regressor
 
 from .columns import (
+    Kind,
     choose_features,
     feature_table,
     kind_of,
@@ -225,12 +226,14 @@ class Problem:
         groups: str | Sequence[Any] | NDArray[Any] | None = None,
         times: str | None = None,
         known: tuple[Any, ...] | None = None,
+        folds: Collection[str] = (),
     ) -> Problem:
         """Return the checked problem of predicting ``target``.
 
         ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name or one
         value per row; rows of a group count as one in intervals. ``times``: the column of times, where there is one.
         ``model.weights`` names the column of weights.
+        ``folds``: columns that give the fold of each row, which are features only where they are listed.
         ``known``: the classes that a model knows already, none of numbers; rows to score may then have one value.
         Raises ModelError for a missing column, a target with missing values or one value, metrics and estimators
         that do not fit the target, and where no feature is left. O(rows x columns).
@@ -240,8 +243,8 @@ class Problem:
             require_columns(table, [name], role)
         if len(table) == 0:
             raise ModelError("the data holds 0 rows; at least 2 are needed.")
-        text = partial(text_for, model, table)
-        kinds, left_out = choose_features(table, model.features, model.exclude, taken, text)
+        no_features = partial(_no_features, model, table, folds)
+        kinds, left_out = choose_features(table, model.features, model.exclude, taken, no_features)
         column = target_column(table, target)
         require_target(column)
         task = task_of(model, column)
@@ -286,6 +289,13 @@ class Problem:
         (named,) = of_positive((ALIASES.get(name.lower(), name),), self.classes, self.model.positive)
         check_metrics((named,), self.task, self.classes)
         return named
+
+
+def _no_features(
+    model: ModelSpec, table: pd.DataFrame, folds: Collection[str], kinds: dict[str, Kind]
+) -> dict[str, str]:
+    why = "the fold of each row, as an export writes it; list it in features to use it"
+    return text_for(model, table, kinds) | {name: why for name in folds if name in kinds}
 
 
 def _named(column: Any) -> list[str]:

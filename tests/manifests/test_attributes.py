@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from evenfold.manifests import audit, decide, measure
-from evenfold.manifests.attributes import MISSING, OTHERS, levels_of
+from evenfold.manifests.attributes import MISSING, OTHERS, columns_of_folds, levels_of
 from evenfold.reports import report_html
 
 N = 400
@@ -108,3 +108,26 @@ def test_classes_called_missing_or_others_keep_a_name_of_their_own() -> None:
     _, names = levels_of(pa.chunked_array([pa.array(np.arange(40.0) + 1e7)]))
     edges = [f"1.00000{digit}e+07" for digit in (1, 2, 3)]
     assert names == [f"below {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)), f"{edges[2]} up"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "n", "found"),
+    [
+        ("KFold", N, ["as_is", "from_1", "permuted"]),
+        ("BalancedGroupKFold", N, ["as_is", "from_1", "permuted"]),
+        ("KFold", 30, []),  # of so few rows a column may be dealt like that by chance
+        ("LeaveOneGroupOut", N, []),  # folds are sites, whatever else numbers them
+        ("ForwardChaining", N, []),
+    ],
+)
+def test_columns_that_hold_the_folds_are_known_by_what_they_hold(strategy: str, n: int, found: list[str]) -> None:
+    """Not by their names, and not where folds are what a column says by design."""
+    frame = pd.DataFrame({"id": range(n), "site": np.arange(n) % 4, "group": np.arange(n) % 80, "x": np.arange(n) % 7})
+    column = {"LeaveOneGroupOut": {"group": "site"}, "BalancedGroupKFold": {"group": "group"}}.get(strategy, {})
+    column |= {"time": "id"} if strategy == "ForwardChaining" else {}
+    manifest = decide({"strategy": strategy, "columns": {"key": "id", **column}}, frame)
+    folds = manifest.in_use.column()
+    all_but_one = np.where(np.arange(n) == 3, (folds + 1) % 4, folds)
+    written = {"as_is": folds, "from_1": folds + 1.0, "permuted": (folds + 2) % (folds.max() + 1), "one": all_but_one}
+    table = pa.Table.from_pandas(frame.assign(**written, tens=folds * 10, words=folds.astype(str)))
+    assert columns_of_folds(table, manifest, manifest.in_use.codes) == found

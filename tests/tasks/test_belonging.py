@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
-from evenfold.manifests import measure
+from evenfold.manifests import export, measure
 from evenfold.splitters import SplitError
 from evenfold.tasks import (
     FinalModel,
@@ -198,3 +198,14 @@ def test_parameters_that_are_no_mapping_are_refused_in_a_sentence(path: str) -> 
         SplitError, match=r"the specification does not fit: params: input should be a valid dictionary\."
     ):
         folds_of(path, params=[1])
+
+
+def test_the_fold_column_of_an_exported_file_is_no_feature(path: str, tmp_path: Path) -> None:
+    """It was one, in silence; who lists it has it."""
+    made = split(path, key="id", target="y", strategy="KFold", n_splits=3)
+    export(made.manifest(), "h2o", tmp_path / "folds.parquet", path)
+    again = split(str(tmp_path / "folds.parquet"), key="id", target="y", strategy="KFold", n_splits=3)
+    problem = work_of(again).problem
+    assert "fold" not in (*problem.features, *problem.columns_read)
+    assert problem.left_out["fold"].startswith("the fold of each row")
+    assert work_of(again, RIDGE | {"features": ["a", "fold"]}).problem.features == ("a", "fold")

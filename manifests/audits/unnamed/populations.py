@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
+from evenfold.manifests.attributes import columns_of_folds
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
 from evenfold.manifests.joined import JoinedLabels
 from evenfold.manifests.tables.canonical import listed, verb
@@ -50,10 +52,13 @@ def other_populations(sample: Sample) -> Outcome:
     separations = {fold: _separation(sample, codes == fold, columns) for fold in compared}
     apart = {fold: value for fold, (value, error) in separations.items() if _raises_alarm(value, error)}
     shown = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
+    values = pa.table({column.name: column.values for column in columns})
+    written = listed(map(repr, columns_of_folds(values, joined.manifest, codes[:, None])))
+    cure = "split again at random, or say what sets them apart (a site, a period) and split by that"
     message = (
         f"{shown} {verb(len(apart), 'is', 'are')} from another population: a small model tells "
-        f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; split again at random, or say what "
-        "sets them apart (a site, a period) and split by that."
+        f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; "
+        f"{f'leave out {written}, which holds the fold of each row' if written else cure}."
     )
     return Found(len(apart), message, {"auc": {str(fold): value for fold, (value, _) in separations.items()}})
 

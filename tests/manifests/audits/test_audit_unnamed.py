@@ -170,9 +170,10 @@ def test_a_fold_from_another_population_is_named() -> None:
     frame, _ = plain()
     manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
     shifted = frame.copy()
-    rows = manifest.positions(frame)[manifest.pair(2)[1]]
-    shifted.loc[rows, "d"] += 1.3
+    shifted.loc[manifest.positions(frame)[manifest.pair(2)[1]], "d"] += 1.3
     assert alarms(asked(manifest, shifted, "other_populations"))["other_populations"].startswith("fold 2 (AUC ")
+    frame["part"] = manifest.in_use.column()[np.argsort(manifest.positions(frame))] + 1
+    assert "; leave out 'part', which holds the fold of each row" in told(frame, "other_populations")
 
 
 def test_models_stop_where_no_fold_can_be_apart_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
