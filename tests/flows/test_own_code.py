@@ -77,5 +77,7 @@ def test_retraining_weighs_changed_code_against_the_scores_of_the_code_before(sh
     with pytest.raises(GateError, match=r"shop.features changed since version 1, the champion, and no scores"):
         retrain("shop", more, MODEL, spec=spec)
     assert champion(home, "shop") == "1"
-    assert retrain("shop", more, MODEL, spec=spec, gates=False).decision.promote
+    blind = retrain("shop", more, MODEL, spec=spec, gates=False)
+    assert (blind.decision.promote, blind.judged.verdict) == (True, "unclear")
+    assert "cannot judge the new rows: shop.features changed since it was fitted" in blind.judged.sentences[0]
     assert champion(home, "shop") == "2"
