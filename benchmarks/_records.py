@@ -26,7 +26,7 @@ import json, sys, time
 import numpy as np, pandas as pd, sqlalchemy
 from evenfold.tasks import Home, prepare_environment
 prepare_environment(Home.here())
-from evenfold.flows.evaluation import recipe_of
+from evenfold.flows.requests import recipe_of
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.record.evaluations import record_evaluation, record_split
 from evenfold.tasks.scores import aggregate

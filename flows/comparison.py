@@ -29,13 +29,25 @@ from evenfold.tasks.record.reading import (
     version_in,
 )
 from evenfold.tasks.record.studies import record_comparison
-from evenfold.tasks.runtime.home import prepared_home
+from evenfold.tasks.runtime.home import Home, prepared_home
 from evenfold.tasks.steps.running import running
 from evenfold.tasks.work import Work, further_pairs, work_of
 
 from .fits import Fits, fit_more
+from .requests import Request
 
 MOST_REPEATS, MOST_SECONDS = 10, 60.0
+
+
+def check_comparison(request: Request) -> str:
+    """Raise SplitError where nothing is recorded; return which runs are compared."""
+    Home.here().require_record()
+    return f"{request.run_a} {request.run_b}"
+
+
+def run_comparison(request: Request) -> list[Comparison]:
+    """Compare; see ``compare_runs``."""
+    return compare_runs(**request.parameters)
 
 
 def compare_runs(

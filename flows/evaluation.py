@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec, Problem
 from evenfold.estimates.ledger import level_of_look
@@ -17,9 +15,9 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final, fit_holdout
 from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
-from evenfold.tasks.parameters import Folder
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
+from evenfold.tasks.requests import FoldFields
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unaggregated
@@ -28,35 +26,25 @@ from evenfold.tasks.steps.running import run
 from evenfold.tasks.steps.telling import happened, tell
 from evenfold.tasks.work import Work, check_model, work_of
 
-from . import definitions
 from .fits import fit_more, fit_splits
 from .outcomes import Evaluation, GateError
-from .splitting import Split, recorded, require_alone, specified, split_given, split_of
+from .requests import Request
+from .splitting import Split, recorded, require_alone, split_asked
 
 
-def recipe_of(model: Any, **fields: Any) -> ModelSpec:
-    """Return the model with the fields put over it that are given: all but None, also what is empty."""
-    base = ModelSpec.of(model)
-    given = {name: value for name, value in fields.items() if value is not None}
-    if "params" in given:
-        given["params"] = {**base.params, **given["params"]}
-    return ModelSpec.of(base.model_dump(exclude_unset=True) | given) if given else base
-
-
-def check_evaluation(**asked: Any) -> str:
+def check_evaluation(request: Request) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
-    data, looks = asked["data"], asked.get("on") == "holdout"
-    check_look(**asked)
+    data, asked = request.data, request.parameters
+    looks = asked.get("on") == "holdout"
+    if "on" in asked:
+        check_look(request)
     if asked.get("manifest"):
-        require_alone(asked)
+        require_alone(request)
     given = read_manifest(asked["manifest"]) if asked.get("manifest") else None
-    spec = given.spec if given else specified(asked)
+    spec = given.spec if given else request.specification
     if not given:
         check_columns(data, spec)
-    fields = {name: asked.get(name) for name in MODEL_FIELDS}
-    recipe = recipe_of(asked.get("model"), params=asked.get("model_params"), **fields)
-    problem = check_model(data, spec, recipe)
-    recipe, _ = judged_by(problem, asked.get("metric"))
+    judged_by(check_model(data, spec, request.recipe), asked.get("metric"))
     if given and looks:
         given.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
     if not given:
@@ -67,29 +55,24 @@ def check_evaluation(**asked: Any) -> str:
     return spec.name
 
 
-def check_look(*, on: str = "folds", reason: str = "", **asked: object) -> None:
+def check_look(request: Request) -> None:
     """Raise SplitError where a look at the locked part has no reason, or what only folds take, and the reverse."""
-    if on != "holdout":
-        if reason.strip():
+    if request.on != "holdout":
+        if request.reason.strip():
             raise SplitError(
                 "a reason is given, and only a look at the holdout takes one; leave it out, or look: on='holdout' "
                 "(--on holdout)."
             )
         return
-    if not reason.strip():
+    if not request.reason.strip():
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
-    defaults = inspect.signature(definitions.evaluate).parameters
-    unused = [name for name in FOLDS_ALONE if asked.get(name, defaults[name].default) != defaults[name].default]
+    unused = request.given(FoldFields)
     if unused:
         them = verb(len(unused), "it", "them")
         raise SplitError(
             f"{listed(unused)} {verb(len(unused), 'is', 'are')} for the folds, and a look at the holdout does nothing "
             f"with {them}; leave {them} out, or evaluate the folds: on='folds' (--on folds)."
         )
-
-
-FOLDS_ALONE = ("apparent", "run_label", "log_models", "allow_partial")
-MODEL_FIELDS = ("metrics", "features", "exclude", "task", "positive", "impute")
 
 
 def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
@@ -108,25 +91,13 @@ def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
     return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
-def run_evaluation(
-    data: str,
-    spec: Any,
-    recipe: ModelSpec,
-    *,
-    manifest: Folder | None,
-    on: str,
-    reason: str,
-    interval: Any,
-    level: float,
-    time_limit: float | None,
-    **more: Any,
-) -> Evaluation:
+def run_evaluation(request: Request) -> Evaluation:
     """Split, evaluate on the folds or the locked part, and record."""
-    split = split_given(manifest, data) if manifest else split_of(data, spec)
+    split = split_asked(request)
     split_run_id = recorded(split)
-    if on == "holdout":
-        return look_at_holdout(split, split_run_id, recipe, reason, time_limit, interval, level)
-    outcome = evaluated(split, split_run_id, recipe, interval=interval, level=level, time_limit=time_limit, **more)
+    if request.on == "holdout":
+        return look_at_holdout(split, split_run_id, request.recipe, request)
+    outcome = evaluated(split, split_run_id, request.recipe, request)
     made = outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
     require_level_gap(split.ref, made.levels, made.model.metrics[0], f"the evaluation, run {made.run_id[:8]},")
     return made
@@ -153,29 +124,17 @@ def stop_where_failed(found: Audit, what: str, where: str = "in the specificatio
     raise GateError(words)
 
 
-def evaluated(
-    split: Split,
-    split_run_id: str,
-    recipe: ModelSpec,
-    *,
-    interval: Any = "auto",
-    level: float = 0.95,
-    apparent: str = "full",
-    run_label: str = "",
-    time_limit: float | None = None,
-    log_models: str = "none",
-    allow_partial: bool = False,
-) -> Evaluation:
+def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Request) -> Evaluation:
     """Fit every split, aggregate and record; raises EvaluationError where folds are missing."""
-    started = time.monotonic()
+    started, log_models, limit = time.monotonic(), request.log_models, request.time_limit
     _check_models(split.ref, log_models)
-    fits = fit_splits(split.ref, recipe, apparent=apparent, time_limit=time_limit)
-    fit_more(fits, interval, time_limit)
-    outcome = fits.evaluated(allow_partial, interval=interval, level=level)
+    fits = fit_splits(split.ref, recipe, apparent=getattr(request, "apparent", "full"), time_limit=limit)
+    fit_more(fits, request.interval, limit)
+    outcome = fits.evaluated(request.allow_partial, interval=request.interval, level=request.level)
     models = {} if fits.errors else _models(split.ref, recipe, log_models)
     with saying("recording the evaluation"):
         record = run(
-            record_evaluation, split.ref, outcome, split_run_id=split_run_id, run_label=run_label,
+            record_evaluation, split.ref, outcome, split_run_id=split_run_id, run_label=request.run_label,
             n_cached=fits.n_cached, models=models,
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
@@ -231,26 +190,18 @@ def _models(split: SplitRef, recipe: ModelSpec, log_models: str) -> dict[str, Fi
     return models
 
 
-def look_at_holdout(
-    split: Split,
-    split_run_id: str,
-    model: ModelSpec,
-    reason: str,
-    time_limit: float | None,
-    interval: Any = "auto",
-    level: float = 0.95,
-) -> Evaluation:
+def look_at_holdout(split: Split, split_run_id: str, model: ModelSpec, request: Request) -> Evaluation:
     """Record the look, train on every row that is not locked, score the locked ones, and record what was seen.
 
     Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``.
     """
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
-    look = _announced(split, work, reason)
-    result = run(fit_holdout, split.ref, model, time_limit=time_limit)
+    look = _announced(split, work, request.reason)
+    result = run(fit_holdout, split.ref, model, time_limit=request.time_limit)
     left = None if look.budget is None else look.budget - look.look
-    adjusted = level_of_look(look.look, level, look.sharing)
-    estimates = run(aggregate_look, split.ref, result, interval=interval, level=adjusted)
+    adjusted = level_of_look(look.look, request.level, look.sharing)
+    estimates = run(aggregate_look, split.ref, result, interval=request.interval, level=adjusted)
     run(record_look_scores, split.ref, look, result, estimates)
     outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})
     made = _evaluation(split, outcome, split_run_id, look.run_id, started, n_fits=1)

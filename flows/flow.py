@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 import prefect
 import prefect.settings
 from evenfold.estimates import Comparison, EvaluationError, ModelSpec
-from evenfold.manifests import SplitSpec, explain
-from evenfold.splitters import EvenfoldError, SplitError
+from evenfold.manifests import SplitSpec
+from evenfold.splitters import EvenfoldError
 from evenfold.tasks import parameters
+from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.files import asking, needed, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
 from evenfold.tasks.runtime.orphans import guarded
@@ -32,6 +33,7 @@ from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
+from evenfold.tasks.steps.running import running
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.settings import (
@@ -43,17 +45,16 @@ from prefect.settings import (
 )
 from prefect.states import Failed
 from prefect.types.entrypoint import EntrypointType
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from . import outcomes
+from .requests import Request
 from .unattended import has_tries_left, left_to_another, refuse_unknown, run_under_way, through_outages
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
-Check = Callable[..., str]
+Check = Callable[[Request], str]
 _NAMES = {
     **vars(parameters),
     **vars(outcomes),
@@ -61,7 +62,7 @@ _NAMES = {
     "ModelSpec": ModelSpec,
     "Comparison": Comparison,
 }
-_CHECKED: ContextVar[bool] = ContextVar("evenfold_checked", default=False)
+_CHECKED: ContextVar[Request | None] = ContextVar("evenfold_checked", default=None)
 BEGIN_SECONDS = 1.0
 
 
@@ -92,83 +93,78 @@ class _Begun:
 _BEGUN: ContextVar[_Begun | None] = ContextVar("evenfold_begun", default=None)
 
 
-def published(check: Check) -> Callable[[Callable[P, R]], Flow[P, R]]:
-    """Return what makes a function a flow of the room.
+def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> Flow[P, R]:
+    """Return the flow of a declaration, which does ``run`` with what it is asked.
 
-    ``check`` takes the function's parameters, raises for bad input, and returns what the run is about.
+    ``check`` raises for bad input, and returns what the run is about.
     """
 
-    def checked(**given: Any) -> str:
+    def checked(request: Request) -> str:
         require_team_key(Home.here())
-        return check(**given)
+        return check(request)
 
-    def decorate(fn: Callable[P, R]) -> Flow[P, R]:
-        # Types of other rooms are named in the signature, and looked up here.
-        hints = get_type_hints(fn, _NAMES | fn.__globals__, include_extras=True)
-        signature = inspect.signature(fn)
-        typed = [p.replace(annotation=hints[name]) for name, p in signature.parameters.items()]
-        body = _guarded(fn, checked)
-        body.__signature__ = signature.replace(parameters=typed, return_annotation=hints["return"])  # type: ignore[attr-defined]
-        body.__annotations__ = hints
-        body.__doc__ = _described(fn, hints)
-        body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
-        named = _run_name(fn.__name__, check)
-        flow = Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[refuse_unknown])
-        flow.check, flow.asked = checked, _asked(fn.__name__, typed)
-        return flow
+    declared, names = signature_of(fn), _NAMES | fn.__globals__
+    holder = type("_", (), {"__annotations__": {p.name: p.annotation for p in declared.parameters.values()}})
+    hints = get_type_hints(holder, names, include_extras=True)  # types of other rooms are looked up here
+    hints["return"] = get_type_hints(fn, names, include_extras=True)["return"]
+    signature = declared.replace(
+        parameters=[p.replace(annotation=hints[p.name]) for p in declared.parameters.values()],
+        return_annotation=hints["return"],
+    )
+    asked = Request.to(fn.__name__, signature)
+    body = _guarded(fn, asked, checked, run)
+    body.__signature__ = signature  # type: ignore[attr-defined]
+    body.__annotations__ = hints
+    body.__doc__ = _described(fn, declared)
+    body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
+    named = _run_name(fn.__name__, asked, check)
+    flow = Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[refuse_unknown])
+    flow.check, flow.asked = checked, asked
+    return flow
 
-    return decorate
 
-
-def _described(fn: Callable[..., Any], hints: Mapping[str, Any]) -> str:
+def _described(fn: Callable[..., Any], signature: inspect.Signature) -> str:
     """Return a docstring that lists the parameters with their descriptions, from which Prefect makes its form."""
-    lines = []
-    for name in inspect.signature(fn).parameters:
-        text = next(part.description for part in reversed(hints[name].__metadata__) if isinstance(part, FieldInfo))
-        lines.append(f"    {name}: {text}")
+    lines = [f"    {p.name}: {parameters.Flag.of(p.annotation).words}" for p in signature.parameters.values()]
     return "\n".join([inspect.getdoc(fn) or "", "", "Args:", *lines])
 
 
-def _asked(name: str, parameters: list[inspect.Parameter]) -> type[BaseModel]:
-    """Return the model that checks what a flow is asked."""
-    fields: Any = {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters}
-    return create_model(name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True), **fields)
-
-
-def _run_name(name: str, check: Check) -> Callable[[], str]:
+def _run_name(name: str, asked: type[Request], check: Check) -> Callable[[], str]:
     def run_name() -> str:
         context, begun = FlowRunContext.get(), _BEGUN.get()
         if begun is not None and context is not None and context.flow_run is not None:
             begun.is_run(context.flow_run.id)
             halt_where_stopping()
         try:
-            return f"{name} {check(**((context.parameters if context else None) or {}))}"
+            request = _CHECKED.get() or asked.read((context.parameters if context else None) or {})
+            return f"{name} {check(request)}"
         except Exception:  # a name is no reason to fail; the flow itself says what is wrong
             return name
 
     return run_name
 
 
-def _guarded(fn: Callable[P, R], check: Check) -> Callable[P, R]:
-    """Return ``fn`` such that bad input is refused first.
+def _guarded(fn: Callable[P, R], asked: type[Request], check: Check, run: Callable[[Request], R]) -> Callable[P, R]:
+    """Return what refuses bad input first, and does ``run`` then.
 
     A mistake makes the flow run Failed with its sentence; where a user asked for retries, after these.
     """
 
     @wraps(fn)
     def body(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = _CHECKED.set(False)  # what this flow calls is checked anew
+        token = _CHECKED.set(None)  # what this flow calls is checked anew
+        request = token.old_value
         try:
-            if token.old_value is not True:  # _called has not checked this very call
-                given = inspect.signature(fn).bind(*args, **kwargs).arguments
-                check(**given)
+            if not isinstance(request, asked):  # _called has not checked this very call
+                request = asked.read(inspect.signature(fn).bind(*args, **kwargs).arguments)
+                check(request)
             home = Home.here()
             home.make()
             left = left_to_another()
             if left is not None:
                 return cast(R, left)
-            with guarded(), room(home), _marked():
-                return _noted(through_outages(partial(fn, *args, **kwargs)))
+            with guarded(), room(home), _marked(), running(request.engine, getattr(request, "refresh", False)):
+                return _noted(through_outages(partial(run, request)))
         except EvenfoldError as error:
             if FlowRunContext.get() is None or has_tries_left():
                 raise
@@ -217,7 +213,7 @@ class Flow(prefect.Flow[P, R]):
     """A flow of evenfold's: a ``prefect.Flow``, whose task runner is the one that the settings ask for."""
 
     check: Check
-    asked: type[BaseModel]
+    asked: type[Request]
 
     @property
     def task_runner(self) -> Any:
@@ -267,18 +263,19 @@ class Flow(prefect.Flow[P, R]):
         home = Home.here()
         # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
         with asking(given["data"], home, accepted=False) if "data" in given else contextlib.nullcontext() as path:
-            parameters = self.read(given if path is None else given | {"data": path})
+            request = self.asked.read(given if path is None else given | {"data": path})
+            parameters = request.parameters
             if FlowRunContext.get() is not None or return_state:  # as any flow
                 as_any: Any = super().__call__
                 answer = as_any(return_state=return_state, wait_for=wait_for, **parameters)
                 if not isinstance(answer, State) or answer.is_completed():
                     needed(given.get("data"))
                 return answer
-            self.check(**parameters)
+            self.check(request)
             needed(given.get("data"))
-        token = _CHECKED.set(True)
+        token = _CHECKED.set(request)
         try:
-            if parameters.get("engine") == "plain":
+            if request.engine == "plain":
                 plainly: Any = self.fn
                 return plainly(**parameters)
             return self._started(home, parameters)
@@ -289,7 +286,7 @@ class Flow(prefect.Flow[P, R]):
         __call__ = _called
 
     def _named(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-        """Return values by their names; TypeError as Python's, save for names unknown, which ``read`` refuses."""
+        """Return values by their names; TypeError as Python's, save for names unknown, which are refused later."""
         signature = inspect.signature(self.fn)
         unnamed = [name for name, each in signature.parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
         if len(args) > len(unnamed):
@@ -302,18 +299,6 @@ class Flow(prefect.Flow[P, R]):
             return signature.bind_partial(*args, **known).arguments | kwargs
         except TypeError as error:
             raise TypeError(f"{self.fn.__name__}: {error}") from None
-
-    def read(self, given: Mapping[str, object]) -> dict[str, object]:
-        """Return every parameter as the flow takes it, of those given; raises SplitError or ModelError for bad ones."""
-        try:
-            asked = self.asked(**given)
-        except ValidationError as error:
-            for problem in error.errors():
-                cause = problem.get("ctx", {}).get("error")
-                if isinstance(cause, EvenfoldError):
-                    raise cause from None
-            raise SplitError(explain(error, "the request", self.asked)) from None
-        return {name: getattr(asked, name) for name in self.asked.model_fields}
 
     def _started(self, home: Home, parameters: Mapping[str, object]) -> Any:
         home.make()

@@ -18,7 +18,7 @@ from evenfold.estimates.promotion import (
     to_spend,
     without_champion,
 )
-from evenfold.manifests import Audit, SplitSpec, digest_json, read_header
+from evenfold.manifests import Audit, digest_json, read_header
 from evenfold.manifests.store.write import STAGED, owned
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
@@ -26,7 +26,6 @@ from evenfold.tasks.arrivals import check_table, keep_snapshot, newest, stage_ex
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef, StoredScore
-from evenfold.tasks.parameters import LogModels, Merged, OnRefused, OnUnclear
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.committing import committing, settle_commits
@@ -50,13 +49,14 @@ from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
-from evenfold.tasks.splits import plan_of, specification as specification
+from evenfold.tasks.splits import name_of, plan_of, specification
 from evenfold.tasks.steps.running import finished, run
-from evenfold.tasks.steps.telling import happened, publish, tell
+from evenfold.tasks.steps.telling import happened, publish, tell, tell_of
 from evenfold.tasks.work import work_of
 
-from .evaluation import evaluated, stop_where_failed, with_metric
+from .evaluation import check_evaluation as check_evaluation, evaluated, stop_where_failed, with_metric
 from .outcomes import Evaluation, GateError
+from .requests import Request
 from .splitting import Split, recorded, say_extended
 
 
@@ -70,14 +70,7 @@ class Course:
     candidate: ModelSpec
     name: str
     metric: str
-    gates: bool
-    on_unclear: OnUnclear
-    interval: Any
-    level: float
-    run_label: str
-    time_limit: float | None
-    log_models: LogModels
-    allow_partial: bool
+    request: Request
 
     @cached_property
     def recorded(self) -> tuple[Split, str]:
@@ -86,51 +79,38 @@ class Course:
         return split, recorded(split)
 
 
-def run_retraining(
-    data: str,
-    spec: SplitSpec,
-    recipe: ModelSpec,
-    *,
-    registered_name: str | None,
-    metric: str | None,
-    merged: Merged,
-    on_refused: OnRefused,
-    gates: bool,
-    refresh: bool,
-    **more: Any,
-) -> Retraining:
+def run_retraining(request: Request) -> Retraining:
     """Retrain; the same request for the same data, recipe and label is retrained once.
 
     What joins the split stays aside until its data were found sound and a model was registered: where a gate or the
     judgement refuses them, nothing is left but the record.
     """
-    home = Home.here()
+    home, spec, recipe = Home.here(), request.specification, request.recipe
     staged = home.splits / spec.name / owned(STAGED)
     settle_commits(home, spec.name)
     try:
         champion = None
         with suppress(SplitError, UntrustedNameError):  # which the run that records this retraining says
-            champion = champion_of(registered_name or spec.name)
-        growth, arrival = _grown(data, spec, recipe, merged, on_refused, gates, str(staged), champion)
+            champion = champion_of(request.registered_name or spec.name)
+        growth, arrival = _grown(request, str(staged), champion)
         split = growth.split.asked(spec)
         problem = work_of(split, recipe).problem
-        judged_by = problem.model.metrics[0] if metric is None else problem.metric(metric)
-        name = registered_name or split.name
-        course = Course(split, growth, arrival, problem.model, name, judged_by, gates, **more)
-        return _taken_up(course, refresh)
+        judged_by = problem.model.metrics[0] if request.metric is None else problem.metric(request.metric)
+        name = request.registered_name or split.name
+        return _taken_up(Course(split, growth, arrival, problem.model, name, judged_by, request))
     finally:
         shutil.rmtree(staged, ignore_errors=True)
         with suppress(OSError):  # other versions lie there
             staged.parent.rmdir()
 
 
-def _taken_up(course: Course, refresh: bool) -> Retraining:
-    split = course.split
+def _taken_up(course: Course) -> Retraining:
+    split, asked = course.split, course.request
     opened = run(
-        open_retraining, split, course.candidate, course.name, course.metric, course.run_label,
-        interval=course.interval, level=course.level, log_models=course.log_models, allow_partial=course.allow_partial,
+        open_retraining, split, course.candidate, course.name, course.metric, asked.run_label,
+        interval=asked.interval, level=asked.level, log_models=asked.log_models, allow_partial=asked.allow_partial,
     )  # fmt: skip
-    if opened.outcome and not refresh:
+    if opened.outcome and not asked.refresh:
         return opened.outcome.model_copy(update={"reused": True})
     try:
         return _retrained(course, opened)
@@ -207,27 +187,19 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     return outcome
 
 
-def _grown(
-    data: str,
-    spec: SplitSpec,
-    recipe: ModelSpec,
-    merged: Merged,
-    on_refused: OnRefused,
-    gates: bool,
-    staged: str,
-    champion: Champion | None,
-) -> tuple[Growth, Audit | None]:
+def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Growth, Audit | None]:
     """Return the champion's split, extended by the new rows, or a first one; and what was looked at.
 
     Raises GateError where the data do not look like the next table, before anything is written.
     """
+    data, spec, merged, on_refused = request.data, request.specification, request.merged, request.on_refused
     with saying("splitting"):
         path = from_anywhere(data)
         plan = plan_of(spec, path)
         known = newest(Home.here(), plan.spec, champion, on_refused)
         arrival, notes = None, []
         if known is not None:
-            arrival = _looked_at(known, path, spec, recipe, merged, gates)
+            arrival = _looked_at(known, path, request)
             if arrival is not None:
                 notes += [*(each.message for each in arrival.findings), *filter(None, arrival.passed.values())]
             grown = finished(stage_extension, str(known), data, merged=merged, staged=staged)
@@ -246,12 +218,13 @@ def _grown(
         return Growth(split=first, added=first.n_rows, notes=notes), arrival
 
 
-def _looked_at(known: Path, data: str, spec: SplitSpec, recipe: ModelSpec, merged: Merged, gates: bool) -> Audit | None:
+def _looked_at(known: Path, data: str, request: Request) -> Audit | None:
     """Return what is to be said of the data as the next table; raises GateError where they do not look like it."""
+    spec = request.specification
     if not spec.columns.key:
         return None  # which rows are known cannot be told; extending says so
-    arrival = run(check_table, str(known), data, recipe=recipe, merged=merged, gates=spec.gates)
-    _stop(arrival, gates, f"the data do not look like the next table of {arrival.name} {arrival.version}")
+    arrival = run(check_table, str(known), data, recipe=request.recipe, merged=request.merged, gates=spec.gates)
+    _stop(arrival, request.gates, f"the data do not look like the next table of {arrival.name} {arrival.version}")
     return arrival
 
 
@@ -260,7 +233,7 @@ def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
     split = course.split
     judged = run(judge_month, split, champion, arrival=course.arrival, run_id=run_id)
     unclear = judged.verdict == "unclear"
-    if course.gates and (judged.verdict == "refused" or (unclear and course.on_unclear == "stop")):
+    if course.request.gates and (judged.verdict == "refused" or (unclear and course.request.on_unclear == "stop")):
         unless = " (on_unclear='commit', --on-unclear commit, lets them in)" if unclear else ""
         words = f"what joins {split.name} {split.version} {'cannot be judged' if unclear else 'is refused'}{unless}: "
         words += f"{' '.join(judged.sentences)} If it is right, say gates=False (--no-gates)."
@@ -282,7 +255,7 @@ def _audited(course: Course) -> Audit:
     split = course.split
     with saying("auditing"):
         audit = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
-    if audit.failed and course.gates:
+    if audit.failed and course.request.gates:
         sentences = " ".join(finding.message for finding in audit.findings if finding.gate == "failed")
         words = f"the audit of {split.name} {split.version} failed: {sentences}"
         happened("audit.failed", split.name, words)
@@ -292,10 +265,7 @@ def _audited(course: Course) -> Audit:
 
 def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
     """Return the evaluation of a recipe on the retraining's folds; what did not change comes from the cache."""
-    return evaluated(
-        *course.recorded, model, interval=course.interval, level=course.level, run_label=course.run_label,
-        time_limit=course.time_limit, log_models=course.log_models, allow_partial=course.allow_partial,
-    )  # fmt: skip
+    return evaluated(*course.recorded, model, course.request)
 
 
 def _decide(course: Course, champion: Champion | None) -> Decision:
@@ -329,7 +299,7 @@ def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str
         difference = compared(course.split, course.candidate, measured, course.metric, code)
     except EvaluationError as reason:
         why = f"{changed}, the champion, and {reason}"
-        if course.gates:
+        if course.request.gates:
             raise GateError(
                 f"{why}, so there is no comparison: retrain on them by that code first, or, to let the candidate take "
                 "its place without a comparison, say gates=False (--no-gates)."
@@ -392,5 +362,15 @@ def _new_model(
         check_model, course.split, winner.model, final, champion, metric=course.metric,
         estimates=winner.estimates, levels=winner.levels,
     )  # fmt: skip
-    _stop(checked, course.gates, f"the new model of {course.name} does not take the champion's place")
+    _stop(checked, course.request.gates, f"the new model of {course.name} does not take the champion's place")
     return _NewModel(recipe, final, winner, checked)
+
+
+def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
+    """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
+    data, spec, name = (flow_run.parameters.get(asked) for asked in ("data", "spec", "name"))
+    try:
+        name = specification(data, spec, name=name).name
+    except Exception:  # that may be why it failed
+        name = name or name_of(data)
+    tell_of("retrain.failed", name, str(state.message), flow_run=str(flow_run.id))

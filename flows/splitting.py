@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure, stays_on_disk
 from evenfold.manifests.tables.canonical import verb
@@ -16,9 +13,10 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
-from evenfold.tasks.parameters import DataEngine, Folder, Memory, Merged
+from evenfold.tasks.parameters import DataEngine, Folder, Memory
 from evenfold.tasks.record.evaluations import balance_of, record_split
 from evenfold.tasks.references import manifest_folder
+from evenfold.tasks.requests import SpecFields
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.progress import saying
@@ -27,13 +25,13 @@ from evenfold.tasks.splits import (
     check_columns,
     clear_spilled,
     plan_of,
-    specification,
     split as decide,
 )
 from evenfold.tasks.steps.running import finished, run
 from evenfold.tasks.steps.telling import happened, mark, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome
+from .requests import Request
 
 
 @dataclass(frozen=True)
@@ -45,29 +43,29 @@ class Split:
     report: BalanceReport
 
 
-def run_split(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memory: Memory = None) -> SplitOutcome:
+def run_split(request: Request) -> SplitOutcome:
     """Split, measure and record."""
-    made = split_of(data, spec, data_engine, memory)
+    memory = request.memory
+    made = split_of(request.data, request.specification, request.data_engine, memory)
     run_id = recorded(made, memory)
     audit = run(audit_split, made.ref, memory=memory)
     keep_small_snapshot(made.ref, memory)
     return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=audit)
 
 
-def run_extension(
-    manifest: Folder, data: str, batch: bool, merged: Merged, max_missing: float, memory: Memory = None
-) -> ExtendOutcome:
+def run_extension(request: Request) -> ExtendOutcome:
     """Extend a manifest, measure it and record the new version."""
-    folder = manifest_folder(manifest)
+    folder, data, memory = manifest_folder(request.manifest), request.data, request.memory
     with saying("extending"):
         notes = notes_on(folder, from_anywhere(data), memory)
         growth = run(
-            extend_manifest, str(folder), data, batch=batch, merged=merged, max_missing=max_missing, memory=memory
-        )
-        report = measure(growth.split.stored(), memory=memory) if batch else balance_of(growth.split, memory)
+            extend_manifest, str(folder), data, batch=request.batch, merged=request.merged,
+            max_missing=request.max_missing, memory=memory,
+        )  # fmt: skip
+        report = measure(growth.split.stored(), memory=memory) if request.batch else balance_of(growth.split, memory)
     run_id = recorded(Split(growth.split, growth.split.reused, report), memory)
     say_extended(growth)
-    if not batch:  # a batch lacks the rows that were there before
+    if not request.batch:  # a batch lacks the rows that were there before
         keep_small_snapshot(growth.split, memory)
     growth = growth.model_copy(update={"notes": [*growth.notes, *notes]})
     tell(notes)
@@ -93,6 +91,12 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
         return Split(ref, made.cached or ref.reused, balance_of(ref, memory))
 
 
+def split_asked(request: Request) -> Split:
+    """Return the split of a request: of the manifest that it names, or decided now or before."""
+    manifest = request.manifest
+    return split_given(manifest, request.data) if manifest else split_of(request.data, request.specification)
+
+
 def split_given(manifest: Folder, data: str) -> Split:
     """Return the split that a manifest holds already."""
     folder = manifest_folder(manifest)
@@ -109,17 +113,9 @@ def recorded(split: Split, memory: Memory = None) -> str:
         return run(record_split, split.ref, split.report, memory=memory).run_id
 
 
-_SPEC_FIELDS = tuple(inspect.signature(specification).parameters)
-
-
-def specified(asked: Mapping[str, Any]) -> SplitSpec:
-    """Return the specification in what a flow is asked."""
-    return specification(**{name: value for name, value in asked.items() if name in _SPEC_FIELDS})
-
-
-def require_alone(asked: Mapping[str, object]) -> None:
+def require_alone(request: Request) -> None:
     """Raise SplitError where fields of a split are asked for beside a manifest, which is a split already."""
-    given = [name for name in _SPEC_FIELDS if name != "data" and (asked.get(name) or asked.get(name) == 0)]
+    given = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
     if given:
         raise SplitError(
             f"{listed(given)} {verb(len(given), 'is', 'are')} given beside a manifest, whose split is decided already; "
@@ -127,24 +123,20 @@ def require_alone(asked: Mapping[str, object]) -> None:
         )
 
 
-def check_split(**asked: Any) -> str:
+def check_split(request: Request) -> str:
     """Raise SplitError for bad input; return what the split is called."""
-    spec = specified(asked)
-    check_columns(asked["data"], spec)
-    how = {name: asked[name] for name in ("data_engine", "memory") if name in asked}
-    plan_of(spec, from_anywhere(asked["data"]), **how).check()
+    spec = request.specification
+    check_columns(request.data, spec)
+    plan_of(spec, from_anywhere(request.data), request.data_engine, request.memory).check()
     return spec.name
 
 
-def check_extension(
-    *, manifest: Any, data: Any, batch: bool = False, merged: Merged = "quarantine", max_missing: float,
-    memory: Memory = None, **_: Any,
-) -> str:  # fmt: skip
+def check_extension(request: Request) -> str:
     """Raise SplitError for bad input; return what the split is called. Out of core, the extension itself will say."""
-    place, known = from_anywhere(data), StoredManifest(Path(manifest)).prove()
-    if not stays_on_disk(known, place, Settings.memory_of(memory)):
-        extension_of(str(manifest), place, batch, merged, max_missing)
-    return Path(manifest).parent.name
+    place, folder = from_anywhere(request.data), Path(request.manifest)
+    if not stays_on_disk(StoredManifest(folder).prove(), place, Settings.memory_of(request.memory)):
+        extension_of(str(folder), place, request.batch, request.merged, request.max_missing)
+    return folder.parent.name
 
 
 def load_split(reference: str) -> Manifest:

@@ -22,7 +22,6 @@ from evenfold.estimates import (
 from evenfold.splitters import SplitError, Stream
 from evenfold.tasks.fits import fit_inner, require_inner
 from evenfold.tasks.outcomes import Evaluated, InnerResult, NestedChoice, SplitRef, Tried
-from evenfold.tasks.parameters import Folder
 from evenfold.tasks.record.looks import record_tuning
 from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
@@ -32,7 +31,8 @@ from evenfold.tasks.work import Work, work_of
 from .evaluation import check_evaluation, judged_by, look_at_holdout, require_level_gap
 from .fits import Fits, fit_more, fit_splits
 from .outcomes import Tuning
-from .splitting import recorded, split_given, split_of
+from .requests import Request
+from .splitting import recorded, split_asked
 
 CHOOSING = 11  # what the random stream is for
 
@@ -62,50 +62,32 @@ class Trial:
         return next(estimate for estimate in self.evaluated.estimates if estimate.metric == metric)
 
 
-def check_tuning(**asked: Any) -> str:
+def check_tuning(request: Request) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
-    configurations(asked["grid"], asked.get("n_random"), 0)
-    return check_evaluation(**asked)
+    configurations(request.grid, request.n_random, 0)
+    return check_evaluation(request)
 
 
-def run_tuning(
-    data: str,
-    spec: Any,
-    recipe: ModelSpec,
-    grid: Any,
-    *,
-    manifest: Folder | None,
-    n_random: int | None,
-    metric: str | None,
-    one_standard_error: bool,
-    nested: bool,
-    interval: Any,
-    level: float,
-    on: str,
-    reason: str,
-    time_limit: float | None,
-) -> Tuning:
+def run_tuning(request: Request) -> Tuning:
     """Fit every configuration on every fold, choose, correct the winner for having been chosen, and record."""
-    split = split_given(manifest, data) if manifest else split_of(data, spec)
+    split, interval, level = split_asked(request), request.interval, request.level
     split_run_id = recorded(split)
-    work = work_of(split.ref, recipe)
-    if nested:
+    work, simplest = work_of(split.ref, request.recipe), request.one_standard_error
+    if request.nested:
         _require_nestable(split.ref, work)
-    tried = configurations(grid, n_random, work.manifest.spec.seed)
-    recipe, metric = judged_by(work.problem, metric)
-    trials = _trials(split.ref, recipe, tried, time_limit, interval, level)
-    choice = _chosen(work, trials, metric, one_standard_error=one_standard_error, level=level)
-    inside = _nested(split.ref, trials, metric, one_standard_error, time_limit, interval, level) if nested else None
+    tried = configurations(request.grid, request.n_random, work.manifest.spec.seed)
+    recipe, metric = judged_by(work.problem, request.metric)
+    trials = _trials(split.ref, recipe, tried, request)
+    choice = _chosen(work, trials, metric, one_standard_error=simplest, level=level)
+    inside = _nested(split.ref, trials, metric, request) if request.nested else None
     results = [Tried(params=trial.params, estimates=trial.evaluated.estimates) for trial in trials]
     run_id = run(
-        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, results, choice, metric, one_standard_error,
-        inside, interval=interval, level=level,
+        record_tuning, split.ref, split_run_id, trials[0].evaluated.model, results, choice, metric, simplest, inside,
+        interval=interval, level=level,
     )  # fmt: skip
     winner = trials[choice.chosen]
     require_level_gap(split.ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
-    look = None
-    if on == "holdout":
-        look = look_at_holdout(split, split_run_id, winner.recipe, reason, time_limit, interval, level)
+    look = look_at_holdout(split, split_run_id, winner.recipe, request) if request.on == "holdout" else None
     made = _tuning(split.ref, metric, trials, choice)
     return made.model_copy(update={"run_id": run_id, "look": look, "nested": inside})
 
@@ -136,25 +118,18 @@ def _tuning(split: SplitRef, metric: str, trials: list[Trial], choice: Choice) -
     )
 
 
-def _nested(
-    split: SplitRef,
-    trials: list[Trial],
-    metric: str,
-    one_standard_error: bool,
-    time_limit: float | None,
-    interval: Any,
-    level: float,
-) -> NestedChoice:
+def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request) -> NestedChoice:
     """Choose anew for every split by what its training rows say, and score what was chosen on its test rows."""
     work = work_of(split, trials[0].recipe)
     if work.in_time_order:
         judged = _with_tested_past(split, work)
         inside = {i: [_of_past(work, i, trial) for trial in trials] for i in judged}
     else:
-        judged, inside = split.splits(), _inner_predictions(split, trials, time_limit)
-    chosen = [chosen_inside(metric, work.problem, inside[i], one_standard_error=one_standard_error) for i in judged]
+        judged, inside = split.splits(), _inner_predictions(split, trials, request.time_limit)
+    simplest = request.one_standard_error
+    chosen = [chosen_inside(metric, work.problem, inside[i], one_standard_error=simplest) for i in judged]
     results = [trials[winner].evaluated.folds[i] for i, winner in zip(judged, chosen, strict=True)]
-    estimates = run(aggregate_chosen, split, results, interval=interval, level=level)
+    estimates = run(aggregate_chosen, split, results, interval=request.interval, level=request.level)
     return NestedChoice(splits=judged, chosen=chosen, estimates=estimates)
 
 
@@ -208,17 +183,14 @@ def _require_nestable(split: SplitRef, work: Work) -> None:
         )
 
 
-def _trials(
-    split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], time_limit: float | None, interval: Any,
-    level: float,
-) -> list[Trial]:  # fmt: skip
+def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], request: Request) -> list[Trial]:
     """Return every configuration on every fold, with its intervals as they are asked for."""
-    trials = []
+    trials, limit, interval, level = [], request.time_limit, request.interval, request.level
     for number, params in enumerate(tried, start=1):
         model = recipe.model_copy(update={"params": {**recipe.params, **params}})
         with saying(f"configuration {number} of {len(tried)}"):
-            fits = fit_splits(split, model, time_limit=time_limit, quiet=True)
-            fit_more(fits, interval, time_limit)
+            fits = fit_splits(split, model, time_limit=limit, quiet=True)
+            fit_more(fits, interval, limit)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")
         trials.append(Trial(params, model, fits, fits.evaluated(interval=interval, level=level)))

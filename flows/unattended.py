@@ -62,7 +62,7 @@ def refuse_unknown(flow: Any, flow_run: Any, state: Any) -> None:
     if not flow_run.parameters.keys() - flow.asked.model_fields.keys():
         return
     try:
-        flow.read(flow_run.parameters)
+        flow.asked.read(flow_run.parameters)
     except EvenfoldError as error:
         state = Failed(message=str(error))
         with get_client(sync_client=True) as client:

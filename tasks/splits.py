@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakSet
 
 import pyarrow as pa
 from evenfold.manifests import (
+    Columns,
     Header,
     Manifest,
     Plan,
@@ -43,27 +44,8 @@ from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.catalogue import strategy_code
 
 from .outcomes import SplitRef
-from .parameters import (
-    BalanceOn,
-    Coordinates,
-    Data,
-    DataEngine,
-    Group,
-    GroupMode,
-    Holdout,
-    Key,
-    Memory,
-    MissingTarget,
-    Name,
-    NSplits,
-    Params,
-    Seed,
-    Spec,
-    Strategy,
-    Stratify,
-    Target,
-    Time,
-)
+from .parameters import Data, DataEngine, Memory, Spec
+from .requests import SpecFields, SplitFields, flat
 from .results.store import results_of
 from .runtime.files import asking, data_reference, from_anywhere, set_aside
 from .runtime.home import Home
@@ -74,45 +56,24 @@ from .steps.step import is_refreshing, step
 MOST_TRIES = 20
 
 
-def specification(
-    data: Any,
-    spec: Any = None,
-    *,
-    target: str | None = None,
-    group: Any = None,
-    group_mode: str | None = None,
-    key: Any = None,
-    stratify: Any = None,
-    balance_on: Any = None,
-    coordinates: Any = None,
-    time: str | None = None,
-    strategy: str | None = None,
-    n_splits: int | None = None,
-    params: Any = None,
-    seed: int | None = None,
-    name: str | None = None,
-    holdout: float | None = None,
-    missing_target: str | None = None,
-) -> SplitSpec:
+def specification(data: Any, spec: Any = None, **fields: Unpack[SpecFields]) -> SplitSpec:
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
+    given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+    if not given and isinstance(spec, SplitSpec) and spec.name:
+        return spec
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
-    columns = {"target": target, "group": group, "key": key, "stratify": stratify, "time": time}
-    columns |= {"balance_on": balance_on, "coordinates": coordinates}
-    fields: dict[str, object] = {
-        "strategy": strategy,
-        "group_mode": group_mode,
-        "missing_target": missing_target,
-        "seed": seed,
-        "name": name or base.get("name") or name_of(data),
-    }
-    fields["holdout"] = None if holdout is None else {**(base.get("holdout") or {}), "fraction": holdout}
-    merged = base | {field: value for field, value in fields.items() if value is not None}
-    counted = {} if n_splits is None else {"n_splits": n_splits}
-    named = {} if params is None else params  # what is no mapping is refused with the rest of the specification
-    merged["params"] = {**base.get("params", {}), **named, **counted} if isinstance(named, Mapping) else named
+    columns = {role: given.pop(role) for role in Columns.model_fields if role in given}
+    counted = {"n_splits": given.pop("n_splits")} if "n_splits" in given else {}
+    params = given.pop("params", {})
+    if "holdout" in given:
+        given["holdout"] = {**(base.get("holdout") or {}), "fraction": given["holdout"]}
+    merged = base | given | {"name": given.get("name") or base.get("name") or name_of(data)}
+    # What is no mapping is refused with the rest of the specification.
+    merged["params"] = {**base.get("params", {}), **params, **counted} if isinstance(params, Mapping) else params
     # One group that is given takes the place of several that the specification names.
-    before = {role: value for role, value in base.get("columns", {}).items() if role != "entities" or not group}
-    merged["columns"] = before | {role: value for role, value in columns.items() if value}
+    before = base.get("columns", {}).items()
+    merged["columns"] = {role: value for role, value in before if role != "entities" or not columns.get("group")}
+    merged["columns"] |= {role: value for role, value in columns.items() if value}
     return read_spec(merged)
 
 
@@ -152,28 +113,8 @@ def _tags(data: Any, spec: Any = None, **columns: Any) -> list[str]:
 
 
 @step(key_of=_key, run_name=_title, run_tags=_tags)
-def split(
-    data: Data,
-    spec: Spec = None,
-    *,
-    target: Target = None,
-    group: Group = None,
-    group_mode: GroupMode = None,
-    key: Key = None,
-    stratify: Stratify = None,
-    balance_on: BalanceOn = None,
-    coordinates: Coordinates = None,
-    time: Time = None,
-    strategy: Strategy = None,
-    n_splits: NSplits = None,
-    params: Params = None,
-    seed: Seed = None,
-    name: Name = None,
-    holdout: Holdout = None,
-    missing_target: MissingTarget = None,
-    data_engine: DataEngine = "auto",
-    memory: Memory = None,
-) -> SplitRef:
+@flat
+def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> SplitRef:
     """Decide the split of ``data``, write its manifest below the home, and return what names it.
 
     The same rows and the same rules are decided once: their cache key is made of the columns that the strategy reads,
@@ -183,15 +124,12 @@ def split(
     A table that takes more than ``memory`` is sorted out of core by DuckDB, or by ``data_engine``: the manifest is the
     same.
     """
-    plan = _planned(
-        data, spec, target=target, group=group, group_mode=group_mode, key=key, stratify=stratify,
-        balance_on=balance_on, time=time, strategy=strategy, n_splits=n_splits, params=params, seed=seed, name=name,
-        holdout=holdout, missing_target=missing_target, coordinates=coordinates, data_engine=data_engine, memory=memory,
-    )  # fmt: skip
+    plan = _planned(data, spec, **fields)
     home = Home.here()
     path = from_anywhere(data_reference(data, home))
     if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
-        plan = planned(plan.spec, path, engine=data_engine, memory=memory, to=home.splits)
+        engine, memory = fields.get("data_engine", "auto"), fields.get("memory")
+        plan = planned(plan.spec, path, engine=engine, memory=memory, to=home.splits)
     home.make()
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from evenfold.tasks.parameters import Flag
-from pydantic.fields import FieldInfo
+from evenfold.tasks.requests import signature_of
 from typer.core import TyperCommand, TyperGroup
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -22,20 +22,17 @@ def command_of(function: Callable[..., Any], act: Callable[..., None] | None = N
     """Return the command that calls ``function``, whose flags are its parameters, and ``--json``.
 
     ``act`` is called instead with what was given, ``as_json`` among it. A parameter that was not given keeps the
-    function's default. Types, descriptions and names of flags come from ``evenfold.tasks.parameters``.
+    function's default. Types, descriptions and names of flags come from ``evenfold.tasks.requests``.
     """
-    names = function.__globals__
-    described = {
-        p.name: (names[p.annotation], p) for p in inspect.signature(function).parameters.values() if p.name != "as_json"
-    }
-    parameters = [_parameter(name, alias, p) for name, (alias, p) in described.items() if not _flag(alias).hidden]
+    takes = {name: p for name, p in signature_of(function).parameters.items() if name != "as_json"}
+    flags = {name: Flag.of(p.annotation) for name, p in takes.items()}
+    parameters = [_parameter(p, flags[name]) for name, p in takes.items() if not flags[name].hidden]
     parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
 
     def command(**values: Any) -> None:
         given = {name: value for name, value in values.items() if value is not None and value != []}
-        for name in given.keys() & described.keys():
-            flag = _flag(described[name][0])
-            if flag.example:
+        for name, flag in flags.items():
+            if flag.example and name in given:
                 given[name] = values_of(flag.names[0], given[name], f"NAME=JSON, such as {flag.example}")
         (act or function)(**given)
 
@@ -52,15 +49,10 @@ def _short(text: str) -> str:
     return "\n\n".join([parts[0], *(part for part in parts[1:] if part.startswith("Example:"))])
 
 
-def _flag(alias: Any) -> Flag:
-    return next((part for part in get_args(alias)[1:] if isinstance(part, Flag)), Flag())
-
-
-def _parameter(name: str, alias: Any, parameter: inspect.Parameter) -> inspect.Parameter:
-    flag, (kind, *parts) = _flag(alias), get_args(alias)
-    text = next((part.description for part in parts if isinstance(part, FieldInfo)), None)
+def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
+    name, text = parameter.name, flag.words
     required = parameter.default is parameter.empty
-    shown: Any = _as_typed(kind, flag)
+    shown: Any = _as_typed(get_args(parameter.annotation)[0], flag)
     if flag.argument:
         shown = Annotated[shown, typer.Argument(metavar=flag.argument, help=text)]
     else:

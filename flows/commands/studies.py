@@ -28,33 +28,20 @@ from evenfold.tasks.parameters import (
     Seed,
     Target,
 )
-from pydantic import Field
 
 from .busy import busy
 from .flags import Grouped, command_of
 
-PictureOrPage = Annotated[
-    Path, Field(description="Where it goes: a page, or a picture (.svg)."), Flag(names=("-o", "--output"))
-]
-ComparisonPage = Annotated[
-    Path | None, Field(description="Write a page about it to this file."), Flag(names=("-o", "--output"), takes="PATH")
-]
-Counts = Annotated[str, Field(description="Numbers of folds: 5..100, 5:100:5, or 5,10,20."), Flag(names=("--k",))]
+PictureOrPage = Annotated[Path, Flag("Where it goes: a page, or a picture (.svg).", names=("-o", "--output"))]
+ComparisonPage = Annotated[Path | None, Flag("Write a page about it to this file.", "PATH", names=("-o", "--output"))]
+Counts = Annotated[str, Flag("Numbers of folds: 5..100, 5:100:5, or 5,10,20.", names=("--k",))]
 RecordedRun = Annotated[
-    str,
-    Field(description="MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion."),
-    Flag(argument="RUN"),
+    str, Flag("MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion.", argument="RUN")
 ]
-TrainingData = Annotated[
-    str | None,
-    Field(description="Where the table lies now that the model was trained on."),
-    Flag(takes="PATH", panel="Data"),
-]
-KnownRows = Annotated[
-    bool, Field(description="Predict rows of the split as well, which may be training rows."), Flag(panel="Data")
-]
-Predictions = Annotated[Path, Field(description="Parquet or CSV file to write."), Flag(names=("-o", "--output"))]
-NSeeds = Annotated[int, Field(description="Partitions of each way.")]
+TrainingData = Annotated[str | None, Flag("Where the table lies now that the model was trained on.", "PATH", "Data")]
+KnownRows = Annotated[bool, Flag("Predict rows of the split as well, which may be training rows.", panel="Data")]
+Predictions = Annotated[Path, Flag("Parquet or CSV file to write.", names=("-o", "--output"))]
+NSeeds = Annotated[int, Flag("Partitions of each way.")]
 
 
 def register_studies(app: typer.Typer) -> None:
@@ -187,7 +174,7 @@ def folds(
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     from evenfold.estimates import fold_count_study
-    from evenfold.flows.evaluation import recipe_of
+    from evenfold.flows.requests import recipe_of
     from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
     from evenfold.tasks.runtime.limits import limited
@@ -228,7 +215,7 @@ def strategies(
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
-    from evenfold.flows.evaluation import recipe_of
+    from evenfold.flows.requests import recipe_of
     from evenfold.reports import strategies_html, strategy_pictures
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say

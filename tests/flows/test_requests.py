@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from evenfold.estimates import ModelError, ModelSpec
 from evenfold.flows import evaluate, split, tune
-from evenfold.flows.evaluation import recipe_of
+from evenfold.flows.requests import recipe_of
 from evenfold.manifests.fields import LockedPart
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home

@@ -139,13 +139,15 @@ AGAIN = """
 import json, sys
 from evenfold.flows import evaluate
 made = evaluate(sys.argv[1], key="id", target="y", strategy="KFold", engine="plain", model=json.loads(sys.argv[2]))
-flows = {name.rpartition(".")[2] for name in sys.modules if name.startswith("evenfold.flows.deployable.")}
+from evenfold.flows import deployable
+flows = set(deployable.PLACES) & set(vars(deployable))
 loaded = {"mlflow", "sqlalchemy", "fastapi"} & set(sys.modules)
 print(json.dumps([made.run_id, made.split_run_id, sorted(loaded | flows)]))
 
 import prefect
 spec, model = {"columns": {"key": "id"}, "seed": 3}, {"estimator": "sklearn.linear_model:Ridge"}
-asked = evaluate.read({"data": "rows.parquet", "spec": spec, "model": model, "exclude": ["x"], "n_splits": 3})
+request = evaluate.asked.read({"data": "rows.parquet", "spec": spec, "model": model, "exclude": ["x"], "n_splits": 3})
+asked = request.parameters
 sent = evaluate.serialize_parameters(asked)
 assert "fastapi" not in sys.modules
 assert sent == prefect.Flow.serialize_parameters(evaluate, asked)
@@ -168,7 +170,7 @@ def test_who_evaluates_the_same_again_waits_for_no_import_of_mlflow(home: Home, 
     first = evaluated(path)
     command = [sys.executable, "-c", AGAIN, str(path), json.dumps(RIDGE)]
     again = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-    assert json.loads(again) == [first.run_id, first.split_run_id, ["evaluating"]]
+    assert json.loads(again) == [first.run_id, first.split_run_id, ["evaluate"]]
 
 
 def test_a_command_does_not_look_for_garbage_in_the_end() -> None:

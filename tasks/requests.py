@@ -1,0 +1,284 @@
+"""What is asked of tasks and flows, in groups: each field once, with its type, default, description and flag.
+
+A function takes a group as ``**fields: Unpack[Group]``, which editors and mypy know; ``flat`` makes the same of it for
+who looks at signatures: Prefect's forms and validation, and the command line's flags.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_args, get_origin
+
+from pydantic import Field
+
+from .parameters import (
+    AllowPartial,
+    Apparent,
+    DataEngine,
+    Engine,
+    Exclude,
+    Features,
+    Flag,
+    Folder,
+    Grid,
+    Group,
+    Intervals,
+    Key,
+    Level,
+    LogModels,
+    Margin,
+    Memory,
+    Merged,
+    Metric,
+    Metrics,
+    NSplits,
+    OnRefused,
+    OnUnclear,
+    RegisteredName,
+    Repeats,
+    Seed,
+    SomeNames,
+    Target,
+    TimeLimit,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def flat(function: F) -> F:
+    """Give a function a signature with each field of its group as a parameter of its own, with its default."""
+    function.__signature__ = signature_of(function)  # type: ignore[attr-defined]
+    return function
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return a function's signature with each field of its group as a parameter of its own, with its default."""
+    signature, parameters = inspect.signature(function), []
+    names = inspect.unwrap(function).__globals__
+    for each in signature.parameters.values():
+        kind = eval(each.annotation, names) if isinstance(each.annotation, str) else each.annotation
+        if each.kind is each.VAR_KEYWORD:
+            (group,) = get_args(kind)
+            parameters += [_parameter(name, kind) for name, kind in group.__annotations__.items()]
+        else:
+            parameters.append(each.replace(annotation=kind))
+    return signature.replace(parameters=parameters)
+
+
+def _parameter(name: str, kind: Any) -> inspect.Parameter:
+    required = get_origin(kind) is Required
+    kind = get_args(kind)[0] if required else kind
+    default = inspect.Parameter.empty if required else Flag.of(kind).default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+class SpecFields(TypedDict, total=False):
+    """What is put over a specification."""
+
+    target: Target
+    group: Group
+    group_mode: Annotated[
+        Literal["merge", "cross"] | None,
+        Flag(
+            "Of several groups: keep what they join together, or leave out rows that cross.  [default: merge]",
+            panel="Data",
+        ),
+    ]
+    key: Key
+    stratify: Annotated[
+        SomeNames, Flag("Column to share out evenly, instead of the target; repeat for several.", "COLUMN", "Data")
+    ]
+    balance_on: Annotated[
+        SomeNames,
+        Flag(
+            "Column whose shares and scores are reported, and which no model learns from; repeat for several.",
+            "COLUMN",
+            "Data",
+        ),
+    ]
+    coordinates: Annotated[
+        SomeNames,
+        Flag("Column that says where a row lies, in a plane; give two: x, and y in the same unit.", "COLUMN", "Data"),
+    ]
+    time: Annotated[str | None, Flag("Column that says when a row happened.", "COLUMN", "Data")]
+    strategy: Annotated[
+        str | None,
+        Flag("A strategy, or module:Name of your own; chosen from the columns if left out.", "NAME", "Split"),
+    ]
+    n_splits: NSplits
+    params: Annotated[
+        Mapping[str, Any] | None,
+        Flag(
+            "A parameter of the strategy, as NAME=JSON; repeatable.",
+            "NAME=JSON",
+            "Split",
+            names=("--param",),
+            example='leftovers="end"',
+        ),
+    ]
+    seed: Seed
+    name: Annotated[str | None, Flag("What the split is called.  [default: the file's name]", "NAME", "Split")]
+    holdout: Annotated[float | None, Flag("Share of the rows to lock away as a test part.", "SHARE", "Split")]
+    missing_target: Annotated[
+        Literal["stop", "wait"] | None,
+        Flag(
+            "Rows without a target: stop, or let them wait outside of every split; extend lets them in once "
+            "they have one.  [default: stop]",
+            panel="Data",
+        ),
+    ]
+
+
+class SplitFields(SpecFields, total=False):
+    """A split, and where its rows are sorted."""
+
+    data_engine: DataEngine
+    memory: Memory
+
+
+class RecipeFields(TypedDict, total=False):
+    """What is put over a recipe."""
+
+    model_params: Annotated[
+        Mapping[str, Any] | None,
+        Flag(
+            "A parameter of the estimator, as NAME=JSON; repeatable.",
+            "NAME=JSON",
+            "Model",
+            names=("--model-param",),
+            example="alpha=1",
+        ),
+    ]
+    metrics: Metrics
+    features: Features
+    exclude: Exclude
+    task: Annotated[
+        Literal["classification", "regression"] | None,
+        Flag("What is predicted: classification (classes) or regression (numbers).", "TASK", "Model"),
+    ]
+    positive: Annotated[
+        str | None,
+        Flag("The class of two that recall, F1, sensitivity, specificity and thresholds are about.", "CLASS", "Model"),
+    ]
+    impute: Annotated[
+        Literal["mean", "median", "most_frequent"] | None,
+        Flag(
+            "Fill missing numbers with the median, mean or most_frequent of each fold's training rows.",
+            "METHOD",
+            "Model",
+        ),
+    ]
+
+
+class LookFields(TypedDict, total=False):
+    """Which rows are evaluated."""
+
+    manifest: Annotated[
+        Folder | None,
+        Flag(
+            "A split to evaluate on instead of splitting anew: its name, or the folder of its manifest.",
+            "SPLIT",
+            "Split",
+        ),
+    ]
+    on: Annotated[
+        Literal["folds", "holdout"],
+        Flag("The folds, or the locked part, which needs a reason.", panel="Model", default="folds"),
+    ]
+    reason: Annotated[str, Flag("Why the locked part is looked at; recorded.", "TEXT", "Model", default="")]
+
+
+class ScoreFields(TypedDict, total=False):
+    """How scores are made."""
+
+    interval: Intervals
+    level: Level
+    time_limit: TimeLimit
+
+
+class RecordFields(TypedDict, total=False):
+    """How the evaluation of folds is recorded."""
+
+    run_label: Annotated[str, Flag("Another label makes another MLflow run of the same.", "TEXT", "Output", default="")]
+    log_models: LogModels
+    allow_partial: AllowPartial
+
+
+class FoldFields(RecordFields, total=False):
+    """What the evaluation of folds takes, and a look at the locked part does not."""
+
+    apparent: Apparent
+
+
+class RunFields(TypedDict, total=False):
+    """How steps are run, and whether what is kept is made anew."""
+
+    engine: Engine
+    refresh: Annotated[bool, Flag("Compute again what the cache holds.", default=False)]
+
+
+class SplitRunFields(SplitFields, RunFields, total=False):
+    """What ``split`` takes."""
+
+
+class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, FoldFields, RunFields, total=False):
+    """What ``evaluate`` takes."""
+
+    importance: Annotated[
+        Literal["auto", "none"],
+        Flag(
+            "Measure what the model uses on test rows, where that costs little, or not.", panel="Model", default="auto"
+        ),
+    ]
+
+
+class TuneFields(SpecFields, RecipeFields, LookFields, ScoreFields, RunFields, total=False):
+    """What ``tune`` takes."""
+
+    grid: Required[Grid]
+    n_random: Annotated[int | None, Field(ge=1), Flag("Try so many of the combinations, at random.", "N", "Model")]
+    metric: Metric
+    one_standard_error: Annotated[
+        bool, Flag("Take the first that is as good as the best.", panel="Model", default=False)
+    ]
+    nested: Annotated[
+        bool,
+        Flag(
+            "Choose anew inside the training rows of every fold as well: the score of choosing.",
+            panel="Model",
+            default=False,
+        ),
+    ]
+
+
+class ExtendFields(TypedDict, total=False):
+    """What ``extend`` takes."""
+
+    batch: Annotated[bool, Flag("The data hold new rows only, not the whole table.", panel="Data", default=False)]
+    merged: Merged
+    max_missing: Annotated[
+        float,
+        Field(ge=0, le=1),
+        Flag("Share of the known rows that may be missing; more is refused.", "SHARE", "Data", default=0.1),
+    ]
+    memory: Memory
+    engine: Engine
+
+
+class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFields, total=False):
+    """What ``retrain`` takes."""
+
+    registered_name: RegisteredName
+    metric: Metric
+    gates: Annotated[bool, Flag("Stop where a gate of the audit fails.", default=True)]
+    merged: Merged
+    on_refused: OnRefused
+    on_unclear: OnUnclear
+
+
+class CompareFields(TypedDict, total=False):
+    """What ``compare`` takes."""
+
+    level: Level
+    margin: Margin
+    repeats: Repeats
+    engine: Engine
