@@ -79,6 +79,9 @@ class SplitSpec(Strict):
     )
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
 
+    def __hash__(self) -> int:  # of parameters that cannot be hashed
+        return hash(self.model_dump_json())
+
     @model_validator(mode="before")
     @classmethod
     def _can_be_walked_through(cls, given: Any) -> Any:

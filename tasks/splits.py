@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -59,7 +58,7 @@ MOST_TRIES = 20
 def specification(data: Any, spec: Any = None, **fields: Unpack[SpecFields]) -> SplitSpec:
     """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
     given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
-    if not given and isinstance(spec, SplitSpec) and spec.name:
+    if not given and isinstance(spec, SplitSpec) and "name" in spec.model_fields_set:
         return spec
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {role: given.pop(role) for role in Columns.model_fields if role in given}
@@ -141,12 +140,12 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
 def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:
     """Return the resolved plan; the same file and specification are read once per process."""
     state = *stamp(data), strategy_code(spec.strategy, spec.params)
-    return _plan(spec.model_dump_json(), data, state, data_engine, Settings.memory_of(memory))
+    return _plan(spec, data, state, data_engine, Settings.memory_of(memory))
 
 
 @lru_cache(maxsize=2)
-def _plan(spec: str, data: str, _stamp: tuple[Any, ...], data_engine: DataEngine, memory: str | None) -> Plan:
-    plan = planned(json.loads(spec), data, engine=data_engine, memory=memory, to=Home.here().splits)
+def _plan(spec: SplitSpec, data: str, _stamp: tuple[Any, ...], data_engine: DataEngine, memory: str | None) -> Plan:
+    plan = planned(spec, data, engine=data_engine, memory=memory, to=Home.here().splits)
     if isinstance(plan, StreamedPlan):
         _SPILLED.add(plan)
     return plan

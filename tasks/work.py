@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -128,22 +127,23 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     data = table_of(split)
     asked = ModelSpec.of(model)
     place = data, (*stamp(data), *asked.code.items()), (split.uri, split.staged), split.split_id, split.plan_id
-    recipe = asked.model_dump_json()
-    given = _RECIPES.get((*place, recipe), recipe)
+    given = _RECIPES.get((*place, asked), asked)
     with _LOADING.held():  # folds that begin at once would each read the table, and hold it
         work = _work(*place, given)
-    _RECIPES[*place, work.problem.model.model_dump_json()] = given
+    _RECIPES[*place, work.problem.model] = given
     return work
 
 
 # A recipe that the data completed (its task, its metrics) is the same work as the one that was given.
-_RECIPES: dict[tuple[Any, ...], str] = {}
+_RECIPES: dict[tuple[Any, ...], ModelSpec] = {}
 _LOADING = Lock()
 
 
 @lru_cache(maxsize=2)
-def _work(data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id: str, plan_id: str, model: str) -> Work:
-    manifest, recipe = read_manifest(place_now(*places)), ModelSpec.of(json.loads(model))
+def _work(
+    data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id: str, plan_id: str, recipe: ModelSpec
+) -> Work:
+    manifest = read_manifest(place_now(*places))
     found = manifest.split_id, manifest.plan_id
     if found != (split_id, plan_id):
         was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), found))

@@ -223,6 +223,9 @@ class ModelSpec(BaseModel):
     eval_set: float | None = Field(default=None, gt=0, lt=1)
     importance: Literal["auto", "none"] = "auto"
 
+    def __hash__(self) -> int:  # of parameters that cannot be hashed
+        return hash(self.model_dump_json())
+
     @model_validator(mode="before")
     @classmethod
     def _can_be_walked_through(cls, given: Any) -> Any:

@@ -82,7 +82,7 @@ class StoredManifest:
         """The number of rows."""
         return int(self.header["n_rows"])
 
-    @property
+    @cached_property
     def spec(self) -> SplitSpec:
         """What was asked."""
         return self.asked or read_spec(self.header["spec"], stored=True)

@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     @classmethod
     def here(cls) -> Settings:
         """Return the settings of this process; raises SplitError that names the first which does not fit."""
-        names = [name for name in os.environ if name.upper().startswith("EVENFOLD_")]
+        names = [name for name in os.environ if name.upper().startswith("EVENFOLD_") and name != MARK]
         return _read(tuple((name, os.environ.get(name)) for name in names))
 
 
