@@ -6,14 +6,16 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from evenfold.estimates import ModelSpec
 from evenfold.flows import Evaluation, evaluate
-from evenfold.manifests import measure
+from evenfold.manifests import SplitSpec, measure
 from evenfold.manifests.audits import judging
 from evenfold.manifests.audits.findings import CouldNotRun, Finding
 from evenfold.splitters import SplitError
@@ -24,6 +26,7 @@ from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.reading import read_split
 from evenfold.tasks.record.recorders import SEEN
+from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.steps.running import finished_here
 from mlflow.tracking import MlflowClient
 
@@ -156,7 +159,7 @@ assert sent["spec"]["seed"] == 3
 
 
 def evaluated(path: Path, **asked: Any) -> Evaluation:
-    return evaluate(str(path), key="id", target="y", strategy="KFold", engine="plain", **{"model": RIDGE} | asked)
+    return evaluate(str(path), key="id", target="y", strategy="KFold", **{"model": RIDGE, "engine": "plain"} | asked)
 
 
 def test_who_evaluates_the_same_again_waits_for_no_import_of_mlflow(home: Home, tmp_path: Path) -> None:
@@ -171,6 +174,26 @@ def test_who_evaluates_the_same_again_waits_for_no_import_of_mlflow(home: Home, 
     command = [sys.executable, "-c", AGAIN, str(path), json.dumps(RIDGE)]
     again = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
     assert json.loads(again) == [first.run_id, first.split_run_id, ["evaluate"]]
+
+
+@pytest.mark.parametrize("engine", ["plain", "prefect"])
+def test_one_evaluation_makes_its_specification_its_recipe_and_the_settings_once(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """They are read at the door and passed on; what a manifest holds is read besides, from its header."""
+    made: Counter[str] = Counter()
+
+    def counted(kind: Any, name: str, asked: Any = lambda _: True) -> None:
+        real = getattr(kind, name)
+        told = lambda *args, **how: (made.update([kind.__name__] * asked(how)), real(*args, **how))[1]  # noqa: E731
+        monkeypatch.setattr(kind, name, told)
+
+    counted(SplitSpec, "model_validate", lambda how: not how.get("context"))
+    counted(ModelSpec, "model_validate")
+    counted(Settings, "__init__")
+    rows().to_parquet(tmp_path / "rows.parquet")
+    evaluated(tmp_path / "rows.parquet", engine=engine)
+    assert made == {"SplitSpec": 1, "ModelSpec": 1, "Settings": 1}
 
 
 def test_a_command_does_not_look_for_garbage_in_the_end() -> None:
