@@ -270,9 +270,8 @@ class ModelSpec(BaseModel):
             return cls.read(given)
         if not isinstance(given, (str, Mapping, type(None))):
             raise ModelError(_named_instead(given))
-        fields = {"estimator": given} if isinstance(given, str) else dict(given or {})
         try:
-            return cls.model_validate(fields)
+            return cls.model_validate({"estimator": given} if isinstance(given, str) else dict(given or {}))
         except ValidationError as error:
             raise ModelError(_sentence(error)) from None
 
