@@ -123,9 +123,8 @@ def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
     known = work.keyed(pd.DataFrame({"row": np.arange(work.problem.n)})).to_pandas()[[*recorded.key, "row"]]
     frame = recorded.predictions.query("repeat == 0").drop(columns="row").merge(known, on=recorded.key)
     rows, born = frame["row"].to_numpy(), work.manifest.born
-    when = work.problem.times
-    if when is None:
-        when = np.zeros(work.problem.n) if born is None else born[np.flatnonzero(work.place >= 0)]
+    generations = np.zeros(work.problem.n) if born is None else born[np.flatnonzero(work.place >= 0)]
+    when: NDArray[Any] = generations if work.problem.times is None else work.problem.times
     units = _units(work, rows)
     return [
         _month(work, part["y"].to_numpy(), Responses(replay(part, work.problem.classes), part), units[places])

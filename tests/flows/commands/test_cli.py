@@ -259,22 +259,6 @@ def test_names_are_printed_as_they_are(
     assert "1 column left out: [red]date (why: page)" in told
 
 
-def test_help_fits_one_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Forty lines of a hundred characters; the two main commands have an example."""
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def shown(*arguments: str) -> str:
-        assert call(*arguments) == 0
-        return capsys.readouterr().out
-
-    whole = shown("--help")
-    assert len(whole.splitlines()) <= 40
-    assert max(map(len, whole.splitlines())) <= 100
-    for command in ("split", "evaluate"):
-        assert command in whole
-        assert f"Example: evenfold {command}" in " ".join(shown(command, "--help").split())
-
-
 def test_no_command_at_all_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
     """And what is no command is said."""
     assert call() in (0, 2)

@@ -52,8 +52,8 @@ def killed_before(module: Any, name: str, work: Callable[[], Any]) -> None:
 STEPS = {
     "staged": (retraining, "committing", False),
     "intended": (recorded, "_new_version", False),
-    "registered": (recorded, "promote_version", True),
-    "replacing": (recorded, "_put", True),
+    "registered": (committing, "promote_version", True),
+    "replacing": (recorded, "put_aliases", True),
     "promoted": (committing, "_finish", True),
     "renamed": (committing, "results_of", True),
     "offered": (retraining, "keep_snapshot", True),
