@@ -36,17 +36,19 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
     """Return a code per value and the values that the codes stand for.
 
     Codes follow first appearance, so renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a
-    SplitError that counts them. O(n) for integers of a small range and for text, O(n log n) for other numbers.
+    SplitError that counts them. O(n).
     """
     if isinstance(values, Coded):
         return values.codes, values.levels
     array = present(values, name)
-    if array.dtype.kind not in "biufmM":
+    if array.dtype.kind not in "biufmM" or array.dtype.itemsize > 8:
         return _encode_objects(array, name)
-    if array.dtype.kind in "biu" and _has_small_range(array):
-        return _encode_small_integers(array)
-    levels, first, codes = np.unique(array, return_index=True, return_inverse=True)
-    return _by_appearance(codes, first, levels)
+    from pandas import factorize
+
+    plain = array.astype(array.dtype.newbyteorder("="), copy=False)
+    # As whole numbers: pandas makes other units of times.
+    codes, levels = factorize(plain.view(np.int64) if plain.dtype.kind in "mM" else plain)
+    return codes, np.asarray(levels).view(plain.dtype).tolist()
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
@@ -133,33 +135,6 @@ def _encode_objects(array: NDArray[Any], name: str) -> tuple[IntArray, list[Any]
             f"{name} holds values that cannot be compared ({reason_of(error)}); pass numbers or text."
         ) from None
     return codes, list(seen)
-
-
-def _has_small_range(array: NDArray[Any]) -> bool:
-    if array.size == 0 or int(array.max()) > np.iinfo(np.int64).max:
-        return False
-    # In Python's integers, for the range of int64 values may itself be beyond int64.
-    return int(array.max()) - int(array.min()) <= 2 * array.size + 1024
-
-
-def _encode_small_integers(array: NDArray[Any]) -> tuple[IntArray, list[Any]]:
-    low = int(array.min())
-    offsets = array.astype(np.int64) - low
-    first = np.full(int(offsets.max()) + 1, array.size, dtype=np.int64)
-    # Assigned backwards, the last write of each value is its first appearance.
-    first[offsets[::-1]] = np.arange(array.size - 1, -1, -1)
-    present = np.flatnonzero(first < array.size)
-    rank = np.empty(first.size, dtype=np.int64)
-    in_order = present[np.argsort(first[present], kind="stable")]
-    rank[in_order] = np.arange(in_order.size)
-    return rank[offsets], (in_order + low).astype(array.dtype).tolist()
-
-
-def _by_appearance(codes: IntArray, first: IntArray, levels: NDArray[Any]) -> tuple[IntArray, list[Any]]:
-    in_order = np.argsort(first, kind="stable")
-    rank = np.empty(in_order.size, dtype=np.int64)
-    rank[in_order] = np.arange(in_order.size)
-    return rank[codes.reshape(-1)], levels[in_order].tolist()
 
 
 def plain_numbers(value: Any) -> Any:

@@ -269,10 +269,10 @@ def _numbers(feature: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def ranks_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the rank of each value, equal values at the middle of theirs."""
-    ranked = np.sort(values)
-    below, up_to = np.searchsorted(ranked, values, "left"), np.searchsorted(ranked, values, "right")
-    return (below + up_to).astype(np.float64) / 2.0
+    """Return the rank of each value, equal values at the middle of theirs; NaN where one is missing."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values, nan_policy="omit")) - 0.5
 
 
 def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

@@ -29,11 +29,9 @@ def components_of(entities: IntArray) -> IntArray:
 
 def by_appearance(codes: NDArray[np.integer]) -> IntArray:
     """Return codes from 0 on in the order in which they first appear."""
-    _, first, numbers = np.unique(codes, return_index=True, return_inverse=True)
-    rank = np.empty(first.size, dtype=np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(first.size)
-    appeared: IntArray = rank[numbers.reshape(-1)]
-    return appeared
+    from pandas import factorize
+
+    return factorize(codes)[0]
 
 
 MOST_TRIED = 8

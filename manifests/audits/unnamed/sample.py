@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.audits.features import in_floats
+from evenfold.manifests.audits.features import in_floats, ranks_of
 from evenfold.manifests.audits.findings import NotAsked
 from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.membership import NEVER_TESTED
@@ -250,9 +250,7 @@ def target_of(name: str, column: pa.ChunkedArray) -> Target:
         values = _floats(column)
         present = ~np.isnan(values)
         ranks = np.full(values.size, np.nan)
-        ranked = np.sort(values[present])
-        middle = np.searchsorted(ranked, values[present], "left") + np.searchsorted(ranked, values[present], "right")
-        ranks[present] = middle / (2.0 * max(ranked.size, 1))
+        ranks[present] = ranks_of(values[present]) / max(int(present.sum()), 1)
         return Target(name, ranks[:, None], present, True, values)
     encoded = column.combine_chunks().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
