@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import TYPE_NAMES, column_types, whole
 from evenfold.splitters.kernels.canonical import canonical_json as canonical_json, digest_json as digest_json
 from numpy.typing import NDArray
+
+from .strict import Algorithm
 
 
 def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
@@ -61,20 +63,6 @@ def content_of(table: pa.Table, waiting: pa.Table | None) -> str:
     """Return the fingerprint of a table, and where rows wait beside it, of the two together."""
     content = fingerprint(table)
     return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
-
-
-class _Strategy(TypedDict):
-    name: str
-    version: str | int
-
-
-class Algorithm(_Strategy, total=False):
-    """The strategy's name and version, those of other rules where they decided; a header adds if portable."""
-
-    locking: int
-    classes: int
-    growing: int
-    portable: bool
 
 
 def plan_id(decision: dict[str, Any], data: str, algorithm: Algorithm, parent_split_id: str | None = None) -> str:

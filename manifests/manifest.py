@@ -18,10 +18,11 @@ from evenfold.splitters import Pair, SplitError, Splitter
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 
-from .identity import Algorithm, digest_codes, digest_json, digest_keys, split_id
+from .identity import digest_codes, digest_json, digest_keys, split_id
 from .membership import EXCLUDED, Kind, Labels, Membership, require_fold
 from .spec import SplitSpec
 from .state import State
+from .strict import Algorithm
 
 
 class ManifestCV:

@@ -30,11 +30,12 @@ from evenfold.splitters.targets import CLASSES_VERSION, MOST_CLASSES_OF_NUMBERS,
 from numpy.typing import NDArray
 
 from .fields import Columns
-from .identity import Algorithm, content_of, plan_id
+from .identity import content_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import SplitSpec, read_spec, require_roles
 from .state import first_entity_table, first_group_table, first_state
+from .strict import Algorithm
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.manifests.identity import Algorithm, digest_table, split_id
+from evenfold.manifests.identity import digest_table, split_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import fold_columns
 from evenfold.manifests.spec import SplitSpec, read_spec
@@ -32,6 +32,7 @@ from evenfold.manifests.store.write import (
     owned,
     write_described,
 )
+from evenfold.manifests.strict import Algorithm
 from evenfold.manifests.tables.keys import key_names
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError, Splitter

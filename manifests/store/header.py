@@ -5,88 +5,100 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
+from evenfold.manifests.strict import WRITTEN, Algorithm
 from evenfold.splitters.deployed import require_readable
 from evenfold.splitters.errors import SplitError
-
-if TYPE_CHECKING:
-    from evenfold.manifests.identity import Algorithm
+from pydantic import Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 SCHEMA = "evenfold-manifest/1"
 ROWS, WAITING = "assignments-0000.parquet", "waiting.parquet"
-DIGEST = re.compile(r"[0-9a-f]{64}")
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}")
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256 in lower-case hexadecimal.")]
+Count = Annotated[int, Field(ge=0)]
 
 
+@with_config(WRITTEN)
 class ListedFile(TypedDict):
-    """A Parquet file that a header lists."""
+    """A Parquet file of the folder: its bytes are proved by ``sha256``, its rows by a digest per million."""
 
-    path: str
-    sha256: str
-    bytes: int
-    rows: int
-    blocks: list[str]
+    path: Annotated[str, Field(pattern=r"^[a-z]+(-\d{4})?\.parquet$")]
+    sha256: Digest
+    bytes: Count
+    rows: Count
+    blocks: list[Annotated[str, Field(pattern="^[0-9a-f]{16}$")]]
 
 
+@with_config(WRITTEN)
 class Part(TypedDict):
-    """A part that is no fold: its name, its code, and the share that it was to have, None where nothing says."""
+    """A named part: the code of its rows, and the share of all rows that was asked for."""
 
     name: str
     code: int
     share: float | None
 
 
-class Described(TypedDict):
-    """What ``manifest.json`` holds but for its files; ``exchange.schemas`` says what each field may be."""
+@with_config(WRITTEN)
+class Remembered(TypedDict):
+    """What the next extension starts from: shares of the codes, strata, and rows by repeat, code and stratum."""
 
-    schema: str
+    shares: NotRequired[list[tuple[int, float]]]
+    edges: NotRequired[list[float]]
+    classes: NotRequired[list[Any]]
+    counts: NotRequired[list[list[list[Count]]]]
+
+
+@with_config(WRITTEN)
+class Generation(TypedDict):
+    """How many rows joined with a generation."""
+
+    n: Count
+    rows: Count
+
+
+class Described(TypedDict):
+    """What ``manifest.json`` holds but for its files."""
+
+    schema: Literal["evenfold-manifest/1"]
     name: str
-    version: str
-    kind: str
+    version: Annotated[
+        str,
+        Field(pattern=f"^{VERSION.pattern}$", description="<major>.<minor>; the minor number is the generation."),
+    ]
+    kind: Literal["labels", "draws", "pairs"]
     spec: dict[str, Any]
     types: dict[str, str]
-    fingerprint: str
-    plan_id: str
-    split_id: str
-    parent_split_id: str | None
+    fingerprint: Digest
+    plan_id: Digest
+    split_id: Digest
+    parent_split_id: Digest | None
     algorithm: Algorithm
-    n_rows: int
-    n_splits: int
-    counts: dict[str, int]
+    n_rows: Count
+    n_splits: Count
+    counts: Annotated[
+        dict[Annotated[str, Field(pattern=r"^-?\d+$")], Count], Field(description="Rows in use of each code.")
+    ]
     parts: list[Part]
-    state: dict[str, Any] | None
-    generations: list[dict[str, int]]
-    versions: dict[str, str]
+    state: Remembered | None
+    generations: list[Generation]
+    versions: Annotated[dict[str, str], Field(description="Of the libraries that wrote it; no part of the identity.")]
 
 
+@with_config(WRITTEN)
 class Header(Described):
-    """What ``manifest.json`` holds."""
+    """``manifest.json``: what was asked, what was decided, and each file with its SHA-256.
+
+    It is the authority: a reader refuses another ``schema``, a file whose bytes differ, a Parquet file that is not
+    listed, and a folder whose recomputed ``split_id`` differs.
+    """
 
     files: list[ListedFile]
 
 
-def _of(*kinds: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
-
-
-def _like(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
-
-
-# What a reader takes for granted; the files are looked at with their bytes.
-FIELDS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("name", "kind"), _of(str)),
-    **dict.fromkeys(("spec", "types"), _of(dict)),
-    "algorithm": lambda value: isinstance(value, dict) and {"name", "version"} <= set(value),
-    **dict.fromkeys(("n_rows", "n_splits"), _of(int)),
-    **dict.fromkeys(("fingerprint", "plan_id", "split_id"), _like(DIGEST)),
-    "version": _like(VERSION),
-    "parent_split_id": lambda value: value is None or _like(DIGEST)(value),
-    "state": _of(dict, type(None)),
-}
+READER = TypeAdapter(Header)
 REMEDY = "restore it from its MLflow run."
 
 
@@ -95,7 +107,8 @@ def read_header(folder: str | Path) -> Header:
     path = Path(folder) / "manifest.json"
     require_readable([path])
     try:
-        header = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        header = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         raise SplitError(
             f"{folder} holds no manifest.json; pass the folder of a manifest, or to a command or flow the name of a "
@@ -106,9 +119,11 @@ def read_header(folder: str | Path) -> Header:
     schema = header.get("schema") if isinstance(header, dict) else None
     if not isinstance(header, dict) or schema != SCHEMA:
         raise SplitError(f"{folder} has schema {repr(schema)[:40]}; this version of evenfold reads {SCHEMA!r}.")
-    wrong = [name for name, fits in FIELDS.items() if not fits(header.get(name))]
-    if wrong:
-        raise SplitError(f"{path} is damaged (its {', '.join(wrong[:5])}); {REMEDY}")
+    try:
+        READER.validate_json(text)
+    except ValidationError as error:
+        wrong = list(dict.fromkeys(str(each["loc"][0]) for each in error.errors() if each["loc"]))
+        raise SplitError(f"{path} is damaged (its {', '.join(wrong[:5])}); {REMEDY}") from None
     return cast(Header, header)
 
 
@@ -130,26 +145,13 @@ def _waiting(header: Header) -> list[Any]:
 
 def prove_files(header: Header, folder: Path) -> None:
     """Raise SplitError where a file that ``header`` lists is absent or has other bytes, or one is there unlisted."""
-    files = _files(header, folder)
-    require_readable(folder / entry["path"] for entry in files)  # a link among them leads anywhere
-    for entry in files:
-        _prove(folder / entry["path"], entry["sha256"])
-
-
-def _files(header: Header, folder: Path) -> list[ListedFile]:
-    files = header.get("files")
-    if not isinstance(files, list) or not all(_is_entry(entry) for entry in files):
-        raise SplitError(f"{folder / 'manifest.json'} is damaged (its list of files); {REMEDY}")
+    files = header["files"]
     unlisted = {ROWS, *(file.name for file in folder.glob("*.parquet"))} - {entry["path"] for entry in files}
     if unlisted:
         raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(sorted(unlisted))}; {REMEDY}")
-    return files
-
-
-def _is_entry(entry: Any) -> bool:
-    if not isinstance(entry, dict) or not isinstance(entry.get("sha256"), str):
-        return False
-    return isinstance(entry.get("path"), str) and bool(re.fullmatch(r"[a-z]+(-\d{4})?\.parquet", entry["path"]))
+    require_readable(folder / entry["path"] for entry in files)  # a link among them leads anywhere
+    for entry in files:
+        _prove(folder / entry["path"], entry["sha256"])
 
 
 def _prove(path: Path, wanted: str) -> None:

@@ -22,7 +22,7 @@ SENTENCES = {
     "sha256": "is damaged: its SHA-256 is not",
     "missing": r"assignments-0000\.parquet is missing",
     "unlisted": r"does not list assignments-0001\.parquet",
-    "path": r"is damaged \(its list of files\)",
+    "path": r"is damaged \(its files\)",
     "copy": "does not fit the copy in assignments-0000",
     "split_id": "says it is .* and its rows are",
 }

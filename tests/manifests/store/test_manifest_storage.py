@@ -222,7 +222,7 @@ def test_a_harmed_file_is_named(spec: dict[str, Any], name: str, harm: Any, tmp_
         ('{"schema": "evenfold-manifest/2"}', "has schema 'evenfold-manifest/2'; this version of evenfold reads"),
         ('{"schema": "evenfold-manifest/1"}', "manifest.json is damaged"),
         ('{"schema": "evenfold-manifest/1", "files": [{"path": "../x", "sha256": ""}]}', "manifest.json is damaged"),
-        ('{"schema": "evenfold-manifest/1", "files": []}', "manifest.json is damaged (its name, kind, spec"),
+        ('{"schema": "evenfold-manifest/1", "files": []}', "manifest.json is damaged (its name, version, kind"),
     ],
 )
 def test_a_header_that_is_none_is_an_error(text: str, said: str, tmp_path: Path) -> None:
