@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
-from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.progress import log
 from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.steps.outages import unreachable
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.context import FlowRunContext
@@ -19,6 +19,7 @@ from prefect.states import Cancelled, Failed
 
 R = TypeVar("R")
 AGAIN_SECONDS = (60.0, 300.0, 900.0)
+SOON_SECONDS = (1.0, 3.0)
 
 
 def run_under_way() -> Any:
@@ -74,12 +75,11 @@ def refuse_unknown(flow: Any, flow_run: Any, state: Any) -> None:
 def through_outages(work: Callable[[], R]) -> R:
     """Return what ``work`` returns; it must be able to go on where it stopped.
 
-    Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again; at a terminal, and in
-    the end, the outage is an EvaluationError.
+    Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again, and ``plain`` 1 and 3
+    seconds; at a terminal, where Prefect tries tasks again, and in the end, the outage is an EvaluationError.
     """
     run = run_under_way()
-    unattended = run is not None and run.deployment_id is not None
-    for seconds in AGAIN_SECONDS if unattended else ():
+    for seconds in SOON_SECONDS if run is None else AGAIN_SECONDS if run.deployment_id is not None else ():
         try:
             return work()
         except Exception as error:

@@ -18,7 +18,6 @@ from typing import Any
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
-from evenfold.tasks.results.spool import put_aside, stores_waited_for, waiting
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.orphans import GRACE_SECONDS, orphans
@@ -56,7 +55,7 @@ def examine(home: Home) -> list[Finding]:
     and a bucket that this home has not used yet is tried as its first use would. A home that is not there is made
     only where a bucket, or a store of MLflow's elsewhere, is asked.
     """
-    checks = [_versions, _home, _bucket, _prefect, _mlflow, _left_over, _waiting]
+    checks = [_versions, _home, _bucket, _prefect, _mlflow, _left_over]
     return [finding for check in checks for finding in _safely(check, home)]
 
 
@@ -376,14 +375,3 @@ def _is_held(path: Path) -> bool:
             return False
     except Timeout:
         return True
-
-
-def _waiting(home: Home) -> Iterator[Finding]:
-    number, aside = len(waiting(home)), len(put_aside(home))
-    message = f"{number} in {home.spool} for {' and '.join(stores_waited_for(home))}" if number else "none"
-    message += f", and {aside} put aside in {home.spool}" if aside else ""
-    back = "Bring MLflow back; the next run that reaches it sends them. Where it has moved, "
-    fixes = [f"{back}write its address as store into the files."] if number else []
-    again = "mend that, give it its name back without unsendable- and the next run sends it, or remove it."
-    fixes += [f"The log says why a record was put aside: {again}"] if aside else []
-    yield Finding("records that wait", not number and not aside, message, " ".join(fixes))

@@ -254,7 +254,7 @@ class Evaluated(Outcome):
 
 
 class RunRef(Outcome):
-    """A run in MLflow: its id, or a sentence in brackets while its record waits for the server; and its page.
+    """A run in MLflow: its id, and its page.
 
     ``since``: which code of the user's has changed since the last run of the same, where this one was made for that.
     """

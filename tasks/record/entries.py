@@ -16,7 +16,6 @@ from evenfold.estimates import Confusion, Estimate, FoldScore, importance_table
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.manifests.figures import NUMBERS
 from evenfold.tasks.outcomes import FinalModel, SplitRef
-from pydantic import BaseModel, ConfigDict
 
 JsonObject = dict[str, Any]
 Series = Mapping[str, Mapping[int, float]]
@@ -238,15 +237,14 @@ class FoldRecord(FoldScore):
     split: int | None = None
 
 
-class EvaluationRecord(BaseModel):
+@dataclass(frozen=True)
+class EvaluationRecord:
     """What the record of an evaluation holds, as plain values and names of files.
 
     ``tables``: Parquet files by the artifact that they make
     together. ``models``: by the name of their run. ``levels``: scores of levels of attributes, as metrics.
     ``failure``: why there is no estimate, for a run that is FAILED. ``note``: what the run's description says.
     """
-
-    model_config = ConfigDict(ser_json_inf_nan="constants")
 
     key: str
     model: JsonObject
@@ -259,9 +257,9 @@ class EvaluationRecord(BaseModel):
     artifacts: JsonObject
     tables: dict[str, list[str]]
     failure: str | None = None
-    models: dict[str, FinalModel] = {}
+    models: Mapping[str, FinalModel] = field(default_factory=dict)
     note: str = ""
-    levels: dict[str, float] = {}
+    levels: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def recipe(self) -> str:

@@ -1,9 +1,9 @@
-"""The tasks that record a split and an evaluation. Idempotent, never cached, and an outage costs nothing but time."""
+"""The tasks that record a split and an evaluation. Idempotent, and never cached."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +25,6 @@ from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
-from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.settings import Settings
@@ -111,7 +110,7 @@ def _where(run: RunRef, words: str) -> str:
 def _ref(split: SplitRef, run_id: str) -> RunRef:
     home = Home.here()
     server = server_of(home)
-    if not server or run_id.startswith("("):
+    if not server:
         return RunRef(run_id=run_id)
     return RunRef(run_id=run_id, url=run_page(Tracker(home, split.name).experiment_id, run_id, server=server))
 
@@ -155,7 +154,7 @@ def record_evaluation(
         known = None if is_refreshing() else _complete(evaluation, work, run_label, content)
         if known is None:
             same, code = _identity_of(evaluation, work, run_label)[0], evaluation.model.code
-            since = _unless_away(lambda: tracker_of(split).since(same, code), "") if code else ""
+            since = tracker_of(split).since(same, code) if code else ""
             record = _record_of(evaluation, work, split_run, run_label, n_cached, content, models or {})
             known = write_evaluation(split, record, origin_tags())
         else:
@@ -206,21 +205,11 @@ def _content_of(evaluation: Evaluated, work: Work, split_run: str, models: dict[
 
 
 def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> str | None:
-    """Return the run of a record that is complete and of this content; None where there is none, or no answer."""
+    """Return the run of a record that is complete and of this content; None where there is none."""
     if not evaluation.estimates:
         return None
     key = _key_of(evaluation, work, label)
-    return _unless_away(lambda: tracker_of(evaluation.split).complete(key, content, EVALUATION_FILES, ""), None)
-
-
-def _unless_away(ask: Callable[[], T], otherwise: T) -> T:
-    """Return what the store answers, and ``otherwise`` where it cannot be reached."""
-    try:
-        return ask()
-    except Exception as error:
-        if unreachable(error):
-            return otherwise
-        raise
+    return tracker_of(evaluation.split).complete(key, content, EVALUATION_FILES, "")
 
 
 def _key_of(evaluation: Evaluated, work: Work, label: str) -> str:
@@ -316,10 +305,8 @@ def _numbered(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore]) ->
 
 
 def split_report_from(split: SplitRef, split_run: str) -> str:
-    """Return where the split's page lies, seen from that of an evaluation; nothing while its record waits."""
+    """Return where the split's page lies, seen from that of an evaluation; nothing where no server shows it."""
     home = Home.here()
-    if split_run.startswith("("):
-        return ""
     if home.tracks_here:  # beside it on disk, where pages are opened from
         return f"../../{split_run}/artifacts/split/report.html"
     server = server_of(home)

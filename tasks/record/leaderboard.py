@@ -108,12 +108,7 @@ def _judgement(model: Any, metric: str, home: Home) -> Judgement:
 
 
 def list_evaluations(tracker: Tracker, split: SplitRef, split_run: str) -> None:
-    """Write the list of a split's evaluations beside its page, which links to it: whatever was recorded by now.
-
-    Nothing while the split's own record waits for its server.
-    """
-    if split_run.startswith("("):
-        return
+    """Write the list of a split's evaluations beside its page, which links to it: whatever was recorded by now."""
     asked = f"tags.`evenfold.split_run_id` = '{split_run}' and tags.`evenfold.record` = 'evaluation'"
     none_yet = split_run in tracker.made
     runs = [] if none_yet else tracker.client.search_runs([tracker.experiment_id], asked, max_results=MOST_LISTED)

@@ -1,8 +1,9 @@
-"""All that is written into MLflow once it answers again, and when it need not be asked whether a record is there."""
+"""What is written into MLflow, and when it need not be asked whether it is there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,6 @@ from evenfold.reports.markdown import balance_table, figures_table, linked, page
 from evenfold.reports.pictures import split_pages
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.results.spool import survives_outage, waiting
 from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
@@ -31,13 +31,11 @@ from .entries import (
     evaluation_entry,
     run_key,
     split_entry,
-    split_key,
     split_tags,
 )
 from .leaderboard import list_evaluations
 from .links import run_page, runs_on
 from .models.signatures import RECIPE, keep_recipe
-from .models.tags import OPENED
 from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
 SEEN = "recorded.json"
@@ -73,8 +71,7 @@ def seen_complete(home: Home, content: str) -> str | None:
     who evaluates the same again waits two seconds less, for MLflow is not even imported.
     """
     store = _state_of_store(home)
-    # Records that wait for a server are sent by the next one that is written, so one has to be.
-    if store is None or is_refreshing() or waiting(home):
+    if store is None or is_refreshing():
         return None
     seen = _Seen.of(home)
     complete = seen.records.get(content)
@@ -87,8 +84,7 @@ def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str
     """Remember that a run which was just written or looked at is complete, and the split's run that it rests on."""
     home = Home.here()
     store = _state_of_store(home)
-    # A sentence in brackets stands for the id while a record waits (survives_outage).
-    if store is None or run_id.startswith("("):
+    if store is None:
         return
     place = Path("mlartifacts") / split.name / run_id / "artifacts"
     records = {content: _Complete(run_id=run_id, files=[str(place / file) for file in files])}
@@ -125,9 +121,10 @@ def split_content(split: SplitRef, report: BalanceReport) -> str:
     return digest_json([report.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold"), *asked])
 
 
-def _recorded_split(
+def write_split(
     split: SplitRef, report: BalanceReport, fingerprint: str, tags: dict[str, str], memory: str = ""
 ) -> str:
+    """Record a split and return its run; a record that is complete and of the same content is not made again."""
     tracker, entry = tracker_of(split), split_entry(split, report, tags)
     tracker.end_lost()
     content = split_content(split, report)
@@ -160,16 +157,12 @@ def _recorded_split(
     return run_id
 
 
-_recorded_split.__name__ = "record_split"  # as records that wait for a server name it
-write_split = survives_outage(_recorded_split)
-
-
-def _recorded_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: dict[str, str]) -> str:
-    tracker = tracker_of(split)
-    split_run = _split_run(tracker, split, evaluation.split_run_id)
+def write_evaluation(split: SplitRef, evaluation: EvaluationRecord, tags: dict[str, str]) -> str:
+    """Record an evaluation and return its run, which is found by its key."""
+    tracker, split_run = tracker_of(split), evaluation.split_run_id
     shared = split_tags(split) | {"evenfold.split_run_id": split_run} | tags
     if PARTIAL in evaluation.tags and _is_whole(tracker, evaluation.key):
-        evaluation = evaluation.model_copy(update={"key": run_key(kind="partial", of=evaluation.key)})
+        evaluation = replace(evaluation, key=run_key(kind="partial", of=evaluation.key))
     with tracker.run(evaluation_entry(evaluation, split, shared)) as run_id:
         tracker.reads(run_id, data_input(split, evaluation.fingerprint, "training"), split_input(split, split_run))
         _keep_folds(tracker, run_id, split, evaluation)
@@ -217,17 +210,6 @@ def _keep_folds(tracker: Tracker, run_id: str, split: SplitRef, evaluation: Eval
             keep_model_of(tracker, child, evaluation.models.get(score.name), evaluation.model["estimator"])
 
 
-_recorded_evaluation.__name__ = "record_evaluation"
-write_evaluation = survives_outage(_recorded_evaluation)
-
-
-def _split_run(tracker: Tracker, split: SplitRef, run_id: str) -> str:
-    """Return the split's run, which was not known yet while its record waited for the server."""
-    waited = run_id.startswith("(")
-    return (tracker.find(split_key(split)) or run_id) if waited else run_id
-
-
-@survives_outage
 def record_finding(
     experiment: str,
     name: str,
@@ -255,14 +237,3 @@ def record_finding(
         link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
         tracker.tell(run_id, {NOTE: f"{note}\n\n{linked({'The page': link})}"})
     return run_id
-
-
-def _failed_retraining(split: SplitRef, run_id: str, opened: str, reason: str) -> str:
-    tracker = tracker_of(split)
-    if tracker.client.get_run(run_id).data.tags.get(OPENED) == opened:  # else it has been begun anew since
-        tracker.fail(run_id, reason)
-    return run_id
-
-
-_failed_retraining.__name__ = "fail_retraining"  # as records that wait for a server name it
-write_failure = survives_outage(_failed_retraining)

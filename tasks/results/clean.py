@@ -10,8 +10,6 @@ from pathlib import Path
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
 
-from .spool import waiting
-
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 HALF_WRITTEN_SECONDS = SECONDS["d"]
 
@@ -35,14 +33,8 @@ def age_of(text: str) -> int:
 def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
     """Remove cached results, scores, data and model files that nobody wrote or read for ``older_than`` seconds.
 
-    They are made again when they are needed. Manifests are not touched, nor anything while records that name such
-    files wait for MLflow: SplitError.
+    They are made again when they are needed. Manifests are not touched.
     """
-    if waiting(home):
-        raise SplitError(
-            f"{len(waiting(home))} records in {home.spool} wait for MLflow and need these files; "
-            "bring MLflow back, run anything, and clean then."
-        )
     old = [path for path in _files(home) if _idle(path) > older_than or _half_written(path)]
     size = sum(path.stat().st_size for path in old)
     if not dry_run:

@@ -93,11 +93,6 @@ class Home:
         return self.path / "studies"
 
     @property
-    def spool(self) -> Path:
-        """Records that MLflow's server could not take yet."""
-        return self.path / "spool"
-
-    @property
     def locks(self) -> Path:
         """Lock files; they may be deleted whenever nothing runs."""
         return self.shared / "locks"

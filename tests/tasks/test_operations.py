@@ -260,14 +260,6 @@ def test_an_age_is_a_number_of_one_unit() -> None:
     assert {age: age_of(age) for age in ages} == ages
 
 
-def test_clean_waits_for_records_that_need_the_files(home: Home) -> None:
-    """While a record waits for MLflow, the files that it names stay."""
-    home.spool.mkdir(parents=True)
-    (home.spool / "1-1-record_split.json").write_text("{}")
-    with pytest.raises(SplitError, match=r"1 records in .* wait for MLflow"):
-        clean(home, 0)
-
-
 @pytest.mark.parametrize("age", ["30", "d", "30 days", "-1d", ""])
 def test_an_age_that_is_none_is_refused(age: str) -> None:
     """The sentence shows how an age is written."""
@@ -290,7 +282,6 @@ def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pyte
     for name in ("splits", "scores", "results", "locks"):
         assert getattr(one, name) == getattr(other, name) == tmp_path / "shared" / name
     assert one.data != other.data
-    assert one.spool != other.spool
     monkeypatch.setenv("EVENFOLD_RESULTS", "s3://bucket/results")
     assert one.results.is_relative_to(one.path)
     assert one.results.relative_to(one.path) == other.results.relative_to(other.path)

@@ -29,12 +29,11 @@ from evenfold.tasks.record.entries import (
     with_code,
 )
 from evenfold.tasks.record.evaluations import record_split
-from evenfold.tasks.record.recorders import write_failure
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
-from evenfold.tasks.results.spool import unreachable
 from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.steps.outages import unreachable
 from evenfold.tasks.steps.step import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
@@ -341,5 +340,15 @@ def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, fl
 
 @step(run_name=lambda split, **_: f"record the failure of {split.name}")
 def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> str:
-    """Mark a retraining as failed, with the reason where people look for it; an outage costs nothing but time."""
-    return write_failure(split, opened.run_id, opened.opened, reason)
+    """Mark a retraining as failed, with the reason where people look for it, unless it has been begun anew since.
+
+    Where MLflow is out of reach it stays RUNNING: the same request goes on with it.
+    """
+    tracker = tracker_of(split)
+    try:
+        if tracker.client.get_run(opened.run_id).data.tags.get(OPENED) == opened.opened:
+            tracker.fail(opened.run_id, reason)
+    except Exception as error:
+        if not unreachable(error):
+            raise
+    return opened.run_id
