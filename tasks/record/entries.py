@@ -257,9 +257,9 @@ class EvaluationRecord:
     artifacts: JsonObject
     tables: dict[str, list[str]]
     failure: str | None = None
-    models: Mapping[str, FinalModel] = field(default_factory=dict)
+    models: dict[str, FinalModel] = field(default_factory=dict)
     note: str = ""
-    levels: Mapping[str, float] = field(default_factory=dict)
+    levels: dict[str, float] = field(default_factory=dict)
 
     @property
     def recipe(self) -> str:
