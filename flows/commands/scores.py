@@ -333,6 +333,7 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
         value = written(metric.shown(outcome.stored_champion.score))
         newer = counted(outcome.stored_champion.rows, "newer row")
         facts.append(("before", f"the model that was champion: {metric.title} {value} on {newer}; it decides nothing"))
+    facts += [("month", sentence) for sentence in outcome.judged.sentences]
     for title, words in facts:
         if words:
             console.say(f"  {title:9} {words}", hang=10)

@@ -97,20 +97,25 @@ def _commonest(codes: Rows) -> float:
 def copied_rows(arrived: _Arrived) -> Outcome:
     """Look for new rows that are known ones, or one another, under other keys, with or without times and groups.
 
-    What known rows share with one another, for few values tell them apart, is taken off.
+    What known rows share with one another, for few values tell them apart, is taken off. Columns that hold nothing but
+    new values, as a number of the month does, are left out too where the rest still tells known rows apart.
     """
     new, known = _sides(arrived)
     columns = arrived.manifest.spec.columns
     names = [name for name in arrived.types if name not in columns.key]
-    figure = 0.0
-    for without in ((), {*columns.grouped, columns.time}):
+    figure, moved = 0.0, {*columns.grouped, columns.time}
+    coded = {name: _codes(arrived, name) for name in names if new.size}
+    stamps = {name for name, codes in coded.items() if not np.isin(codes[new], codes[known]).any()}
+    for without in ((), moved, moved | stamps):
         asked = [name for name in names if name not in without]
         if not new.size or len(asked) < 2:
             continue
         values = np.zeros(arrived.joined.n, dtype=np.uint64)
         for name in asked:
-            values = pd.util.hash_array(values * np.uint64(31) + _codes(arrived, name).astype(np.uint64))
-        figure = max(figure, _twins(values, np.r_[known, new], new) - _twins(values, known, known))
+            values = pd.util.hash_array(values * np.uint64(31) + coded[name].astype(np.uint64))
+        usual = _twins(values, known, known)
+        if not {*without} - moved or usual < TELLING["copied_rows"]:
+            figure = max(figure, _twins(values, np.r_[known, new], new) - usual)
     sentence = f"{figure:.0%} of {amount(int(new.size), 'new row')} are other rows under new keys"
     return (
         Found(figure, f"{sentence}, beyond those that are alike by chance.") if _tells("copied_rows", figure) else None

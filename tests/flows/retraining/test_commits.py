@@ -52,7 +52,7 @@ def killed_before(module: Any, name: str, work: Callable[[], Any]) -> None:
 STEPS = {
     "staged": (retraining, "committing", False),
     "intended": (recorded, "_new_version", False),
-    "registered": (committing, "promote_version", True),
+    "registered": (recorded, "_promote", True),
     "replacing": (recorded, "put_aliases", True),
     "promoted": (committing, "_finish", True),
     "renamed": (committing, "results_of", True),

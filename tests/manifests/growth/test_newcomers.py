@@ -44,6 +44,12 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]
     "two fifths missing": (lambda data: first_of(data, "x", np.nan, 0.4), "constant_columns", 0.395, False),
     "the last month again": (last_again, "copied_rows", 1.0, True),
     "its rows on other days": (lambda data: last_again(data).assign(day=data["day"].array), "copied_rows", 1.0, True),
+    "stamped anew": (
+        lambda data: last_again(data).assign(day=data["day"].array, month=data["month"].array),
+        "copied_rows",
+        1.0,
+        True,
+    ),
     "a fifth of it": (lambda data: pd.concat([data, last_again(data)[NEW : NEW + 50]]), "copied_rows", 0.2, False),
     "days far ahead": (lambda data: first_of(data, "day", DATES, 1), "jumps_in_time", 800, True),
     "one day far ahead": (lambda data: first_of(data, "day", DATES, 0.005), "jumps_in_time", 0.9, False),
