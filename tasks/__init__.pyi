@@ -34,8 +34,7 @@ from .record.reading import load_split as load_split, score_stored as score_stor
 from .retrained import Retraining as Retraining
 from .runtime.files import asking as asking, data_reference as data_reference, room as room
 from .runtime.home import Home as Home, prepare_environment as prepare_environment
-from .runtime.locks import FileLocks as FileLocks, locked as locked
+from .runtime.locks import locked as locked
 from .runtime.settings import Settings as Settings
 from .scores import aggregate as aggregate
 from .splits import split as split
-from .steps.step import Step as Step

@@ -30,7 +30,7 @@ from .runtime.home import Home
 from .runtime.limits import fair_threads, limited, peak_memory, within
 from .runtime.signing import sign
 from .steps.running import finished_here
-from .steps.step import current_key, refreshing, step
+from .steps.step import UNDER_KEY, refreshing, step
 from .work import (
     Block,
     Work,
@@ -46,10 +46,6 @@ from .work import (
 )
 
 
-def _tags(split: SplitRef, *_: Any, **__: Any) -> list[str]:
-    return [f"split:{split.name}", f"strategy:{split.strategy} v{split.algorithm_version}"]
-
-
 def _fold_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
     return f"score/{key_of_split(work_of(split, model), i)}"
 
@@ -58,7 +54,7 @@ def _fold_title(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
     return f"fit {work_of(split, model).manifest.membership.split_title(i)}"
 
 
-@step(key_of=_fold_key, run_name=_fold_title, run_tags=_tags)
+@step(key_of=_fold_key, run_name=_fold_title)
 def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
     """Fit a model on split ``i``, keep its test predictions, and return its scores.
 
@@ -66,7 +62,7 @@ def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLi
     recipe, the seed and the versions of the libraries. Raises EvaluationError, ModelError or SplitError.
     """
     work = work_of(split, model)
-    key = _unchanged(fit_fold, key_of_split(work, i))
+    key = _unchanged(key_of_split(work, i))
     return within(time_limit, work.manifest.membership.split_title(i), _fit_fold, split, i, model, key)
 
 
@@ -120,7 +116,6 @@ def _block_key(split: SplitRef, block: Block, model: Any = None, apparent: str =
 @step(
     key_of=_block_key,
     run_name=lambda split, block, **_: f"fit draws {block[0]}-{block[1] - 1}",
-    run_tags=_tags,
 )
 def fit_draws(
     split: SplitRef, block: Block, model: Model = None, *, apparent: Apparent = "full", time_limit: TimeLimit = None
@@ -132,7 +127,7 @@ def fit_draws(
     """
     work = work_of(split, model)
     resampled = _resampled(apparent)
-    key = _unchanged(fit_draws, key_of_block(work, block, resampled))
+    key = _unchanged(key_of_block(work, block, resampled))
     name = f"draws {block[0]}-{block[1] - 1}"
     return within(time_limit, name, _fit_draws, split, block, model, resampled, key)
 
@@ -157,12 +152,11 @@ def _named(block: Block) -> str:
 @step(
     key_of=_block_key,
     run_name=lambda split, block, **_: _named(block),
-    run_tags=_tags,
 )
 def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
     """Fit a model on each fold of a block of very many, and keep their predictions in one file. Raises as fit_fold."""
     work = work_of(split, model)
-    key = _unchanged(fit_folds, key_of_block(work, block))
+    key = _unchanged(key_of_block(work, block))
     return within(time_limit, f"folds {block[0]}-{block[1] - 1}", _fit_folds, split, block, model, key)
 
 
@@ -175,7 +169,7 @@ def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResu
     )
 
 
-@step(run_name=lambda split, block, **_: _named(block), run_tags=_tags, retries=0)
+@step(run_name=lambda split, block, **_: _named(block), retries=0)
 def fit_short_folds(
     split: SplitRef, block: Block, model: Model = None, *, refresh: bool = False
 ) -> list[tuple[FoldResult | None, bool]]:
@@ -199,7 +193,7 @@ def _asked(asked: str | int) -> str:
     return asked if isinstance(asked, str) else f"{asked} repeats"
 
 
-@step(key_of=_refit_key, run_name=lambda asked, i, **_: f"{_asked(asked)}: further fit {i}", run_tags=_tags)
+@step(key_of=_refit_key, run_name=lambda asked, i, **_: f"{_asked(asked)}: further fit {i}")
 def fit_further(
     split: SplitRef, asked: str | int, i: int, model: Model = None, *, time_limit: TimeLimit = None
 ) -> Refit:
@@ -209,7 +203,7 @@ def fit_further(
     does.
     """
     work = work_of(split, model)
-    key = _unchanged(fit_further, key_of_pair(work, *further_pairs(work, asked)[i]))
+    key = _unchanged(key_of_pair(work, *further_pairs(work, asked)[i]))
     return within(time_limit, f"{_asked(asked)}, further fit {i}", _fit_further, split, asked, i, model, key)
 
 
@@ -225,7 +219,6 @@ def _fit_further(split: SplitRef, asked: str | int, i: int, model: Any, key: str
 
 @step(
     run_name=lambda asked, block, **_: f"{_asked(asked)}: further fits {block[0]}-{block[1] - 1}",
-    run_tags=_tags,
     retries=0,
 )
 def fit_short_further(
@@ -241,7 +234,7 @@ def _inner_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
     return f"score/{key_of_inner(work_of(split, model), i)}"
 
 
-@step(key_of=_inner_key, run_name=lambda split, i, **_: f"{split.name}: inside split {i}", run_tags=_tags)
+@step(key_of=_inner_key, run_name=lambda split, i, **_: f"{split.name}: inside split {i}")
 def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> InnerResult:
     """Fit a model on the inner folds of split ``i``: those of the split's own strategy on its training rows.
 
@@ -250,7 +243,7 @@ def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeL
     strategy cannot be asked again about some of the rows.
     """
     work = work_of(split, model)
-    key = _unchanged(fit_inner, key_of_inner(work, i))
+    key = _unchanged(key_of_inner(work, i))
     return within(time_limit, f"inside {work.manifest.membership.split_title(i)}", _fit_inner, split, i, model, key)
 
 
@@ -286,15 +279,15 @@ def _all_key(split: SplitRef, model: Any = None, **_: Any) -> str:
     return f"score/{key_of_all(work_of(split, model))}"
 
 
-@step(key_of=_all_key, run_name=lambda split, **_: f"fit all rows of {split.name}", run_tags=_tags)
+@step(key_of=_all_key, run_name=lambda split, **_: f"fit all rows of {split.name}")
 def fit_all(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
     """Fit all rows that may be used and score the same rows: the apparent score, with its predictions."""
     work = work_of(split, model)
-    key = _unchanged(fit_all, key_of_all(work))
+    key = _unchanged(key_of_all(work))
     return within(time_limit, "all rows", _fit_rows, split, model, "all rows", key)
 
 
-@step(run_name=lambda split, **_: f"fit and score the holdout of {split.name}", run_tags=_tags)
+@step(run_name=lambda split, **_: f"fit and score the holdout of {split.name}")
 def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
     """Fit every row but the locked ones, and score the locked ones. Record the look first: see ``record_look``."""
     work = work_of(split, model)
@@ -346,11 +339,11 @@ def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: 
     return f"fit the model of {name}"
 
 
-@step(key_of=_final_key, run_name=_final_title, run_tags=_tags)
+@step(key_of=_final_key, run_name=_final_title)
 def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
     work = work_of(split, model)
-    key = _unchanged(fit_final, final_key(work, i))
+    key = _unchanged(final_key(work, i))
     rows = work.place[training_rows(work)] if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
     with limited(fair_threads()):
@@ -378,9 +371,9 @@ def keep_predictions(table: pd.DataFrame | pa.Table, key: str) -> KeptFile:
     return KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
 
 
-def _unchanged(task: Any, key: str) -> str:
-    """Return the key; raises EvaluationError where the task's was made of data that were written since."""
-    wanted = current_key(task.fn.__wrapped__)
+def _unchanged(key: str) -> str:
+    """Return the key; raises EvaluationError where the step's was made of data that were written since."""
+    wanted = UNDER_KEY.get()
     if wanted is not None and wanted.partition("/")[2] != key:
         raise EvaluationError("the data changed while they were evaluated; run the evaluation again.")
     return key

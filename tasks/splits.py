@@ -101,17 +101,14 @@ def _key(data: Any, spec: Any = None, **columns: Any) -> str:
 
 
 def _title(data: Any, spec: Any = None, **columns: Any) -> str:
+    if not isinstance(data, (str, Path)):  # it would be written as a file for its title alone
+        return "decide the split of a frame"
     plan = _planned(data, spec, **columns)
     what = f"{ONE_OF[plan.splitter.kind]}s of {plan.spec.name}"
     return f"decide {what} ({plan.algorithm['name']} v{plan.algorithm['version']})"
 
 
-def _tags(data: Any, spec: Any = None, **columns: Any) -> list[str]:
-    plan = _planned(data, spec, **columns)
-    return [f"split:{plan.spec.name}", f"strategy:{plan.algorithm['name']} v{plan.algorithm['version']}"]
-
-
-@step(key_of=_key, run_name=_title, run_tags=_tags)
+@step(key_of=_key, run_name=_title)
 @flat
 def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> SplitRef:
     """Decide the split of ``data``, write its manifest below the home, and return what names it.

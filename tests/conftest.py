@@ -162,5 +162,5 @@ def prefect_home(home: Home, prefect_server: str) -> Iterator[Home]:
     """Return a home of this test's own, in which Prefect keeps its results too."""
     from prefect.settings import PREFECT_LOCAL_STORAGE_PATH, temporary_settings
 
-    with temporary_settings({PREFECT_LOCAL_STORAGE_PATH: home.path / "results"}):
+    with temporary_settings({PREFECT_LOCAL_STORAGE_PATH: home.path / "storage"}):
         yield home

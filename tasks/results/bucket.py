@@ -25,9 +25,8 @@ from evenfold.manifests.store.header import other_identity, sha256
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.runtime.files import rename_unless_there, write_aside
-from prefect.serializers import JSONSerializer
 
-from .trusted import ForgedResultError, check_result
+from .written import read, written
 
 Naming = dict[str, Any]  # an object of a result that names a split by its ``uri``, or a file by ``path`` and ``sha256``
 
@@ -66,18 +65,12 @@ class Bucket:
 
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
-        text = self._get(f"results/{key}.json")
-        try:
-            if text is not None:
-                check_result(text)  # whoever may write to the bucket wrote it
-            value = None if text is None else JSONSerializer().loads(_changed(text, self._fetched))
-        except (LookupError, ForgedResultError):
-            return None
-        return value if isinstance(value, Outcome) and value.intact() else None
+        content = self._get(f"results/{key}.json")
+        return None if content is None else read(content, lambda text: _changed(text, self._fetched))
 
     def keep(self, key: str, value: Outcome) -> None:
         """Keep a result and the files that it names under ``key``; the result itself last."""
-        self._put(f"results/{key}.json", _changed(JSONSerializer().dumps(value), self._sent))
+        self._put(f"results/{key}.json", written(value, lambda text: _changed(text, self._sent)))
 
     def fetch_splits(self, name: str) -> None:
         """Fetch every version of a split that is not here."""
@@ -163,13 +156,13 @@ class Bucket:
     def _inside(self, named: Any, in_splits: bool) -> Path:
         """Return the place of the mirror that a result names: ``splits/NAME/VERSION`` of a split, elsewhere of a file.
 
-        Raises ForgedResultError for any other. Whoever may write to the bucket wrote the result, and what it names is
+        Raises LookupError for any other. Whoever may write to the bucket wrote the result, and what it names is
         written to: no other file of this machine.
         """
         parts = Path(str(named)).parts
         inside = isinstance(named, str) and ".." not in parts and not Path(named).is_absolute()
         if not inside or (parts[:1] == ("splits",)) != in_splits or (in_splits and len(parts) != 3):
-            raise ForgedResultError(f"it names {str(named)[:200]!r}, which is not the place of a result")
+            raise LookupError(f"it names {str(named)[:200]!r}, which is not the place of a result")
         return Path(self.here, named)
 
     def _sent(self, named: Naming) -> Naming:

@@ -44,7 +44,8 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
 
 
 def _files(home: Home) -> list[Path]:
-    places = (home.results, home.scores, home.shared / "models", home.data)
+    storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
+    places = (home.results, home.scores, home.shared / "models", home.data, storage)
     kept = (home.path.glob(".writing-*"), (home.shared / "snapshots").glob(".writing-*"))  # but what a kill left there
     return [path for found in (*(place.rglob("*") for place in places), *kept) for path in found if path.is_file()]
 

@@ -1,15 +1,63 @@
-"""Where results lie that projects and machines share: behind one protocol, a folder or a bucket."""
+"""Results by their content: computed once on a host, kept whole, and checked before they are taken.
+
+What projects and machines share lies behind one protocol, in a folder or a bucket.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
 
 from .bucket import Bucket
+from .written import read, written
+
+R = TypeVar("R")
+
+
+def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]:
+    """Return what is kept under ``key``, or make and keep it, one on a host at a time; and whether it was kept.
+
+    ``again``: make it anew. What ``make`` returns is kept whole or, where this process is killed, not at all.
+    """
+    home = Home.here()
+    home.make()
+    # Looked for under the lock: whoever waited for another's computation finds its result.
+    with locked(home.locks, key):
+        known: object = None if again else ready(key)
+        if known is not None:
+            return known, True  # type: ignore[return-value]
+        value = make()
+        if isinstance(value, Outcome):
+            results_of(home).keep(key, value)
+            keep(key, value)
+        return value, False
+
+
+def ready(key: str) -> Outcome | None:
+    """Return what is kept under ``key``, here or in the shared bucket; None where it, or a file of it, is damaged."""
+    home = Home.here()
+    try:
+        value = read((home.results / key).read_bytes())
+    except OSError:
+        value = None
+    # What is ours, put under the key of something else by somebody else, is damaged too.
+    if value is None or getattr(value, "key", None) not in (None, key.partition("/")[2]):
+        value = results_of(home).result(key)
+        if value is not None:
+            keep(key, value)
+    return value
+
+
+def keep(key: str, value: Outcome) -> None:
+    """Keep a result here under its key."""
+    write_aside(Home.here().results / key, lambda aside: aside.write_bytes(written(value)))
 
 
 class Results(Protocol):

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -223,26 +223,10 @@ def _held(path: Path, home: Home) -> int | None:
 class Named(list[_Use]):
     """The frames that are named inside a block, with their files."""
 
-    def __init__(self) -> None:
-        self._waited_for: set[Any] = set()
-
     def end(self, leave: bool = False) -> None:
-        """Hold none of the files any longer, where nothing is waited for."""
-        with suppress(IndexError):  # two futures may be done at once
-            while not self._waited_for:
-                self.pop().end(leave=leave)
-
-    def end_after(self, futures: Iterable[Any]) -> None:
-        """Hold the files until every future is done, which are those of task runs that begin in the block."""
-        waited = list(futures)
-        self._waited_for = {future.task_run_id for future in waited}
-        with suppress(Exception):  # of a server that has to be asked; the files stay
-            for future in waited:
-                future.add_done_callback(self._end_with)
-
-    def _end_with(self, future: Any) -> None:
-        self._waited_for.discard(future.task_run_id)
-        self.end()
+        """Hold none of the files any longer."""
+        while self:
+            self.pop().end(leave=leave)
 
 
 @contextmanager

@@ -136,5 +136,6 @@ def prepare_environment(home: Home) -> None:
 
 def embedded_settings(home: Home) -> dict[str, str]:
     """Return Prefect's settings for a server that is embedded below ``home``."""
-    places = {"PREFECT_HOME": str(home.path / "prefect"), "PREFECT_LOCAL_STORAGE_PATH": str(home.results)}
-    return places | EMBEDDED
+    # Nobody else writes there: what Prefect keeps, it loads as its file says.
+    places = {"PREFECT_HOME": home.path / "prefect", "PREFECT_LOCAL_STORAGE_PATH": home.path / "prefect" / "storage"}
+    return {name: str(place) for name, place in places.items()} | EMBEDDED

@@ -7,7 +7,7 @@ came from the cache is told. Without Prefect the same results are kept and found
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from evenfold.estimates import EvaluationError
-from evenfold.tasks.outcomes import Outcome
-from evenfold.tasks.results.store import results_of
-from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.limits import ALONE
-from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.progress import log, shown_in_a_notebook
 from evenfold.tasks.runtime.runners import task_runner
+from evenfold.tasks.runtime.settings import Settings
+from prefect import Task
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.futures import as_completed
 from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
 
-from .step import REFRESHING, UNDER_KEY, Step, keep, ready
+from .step import REFRESHING, Body
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,15 +81,15 @@ def workers_at_once() -> int | None:
     if flow is None or _ENGINE.get() == "plain":
         return None
     pool = flow.task_runner
-    return pool._max_workers if isinstance(pool, (ThreadPoolTaskRunner, ProcessPoolTaskRunner)) else None
+    return Settings.here().workers if isinstance(pool, (ThreadPoolTaskRunner, ProcessPoolTaskRunner)) else None
 
 
-def run(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def run(step: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return what a step returns; raises what it raises."""
     return finished(step, *args, **kwargs).value
 
 
-def finished(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
+def finished(step: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
     """Return what a step came to."""
     if _ENGINE.get() == "plain":
         return finished_here(step, *args, **kwargs)
@@ -100,7 +98,7 @@ def finished(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]
 
 
 def finished_each(
-    step: Step[..., R], calls: Sequence[tuple[Any, ...]], **shared: Any
+    step: Task[..., R], calls: Sequence[tuple[Any, ...]], **shared: Any
 ) -> Iterator[tuple[int, Finished[R]]]:
     """Yield the number of each call and what it came to, in the order in which they finish."""
     if _ENGINE.get() == "plain":
@@ -130,9 +128,8 @@ def finished_each(
                 yield number, Finished(error=EvaluationError(f"{step.name}: {DIED_TWICE}")) if dead else done
 
 
-def _fresh(step: Step[P, R]) -> Step[P, R]:
-    again = REFRESHING.get() and step.key_of is not None
-    return step.with_options(refresh_cache=True) if again else step
+def _fresh(step: Task[P, R]) -> Task[P, R]:
+    return step.with_options(refresh_cache=True) if REFRESHING.get() and _body(step).key_of else step
 
 
 def _outcomes(futures: dict[Any, int]) -> Iterator[tuple[int, Finished[Any]]]:
@@ -151,31 +148,15 @@ def _came_to(state: Any) -> Finished[Any]:
     return Finished(value, cached=state.name == "Cached")
 
 
-def finished_here(step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
+def finished_here(step: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
     """Return what a step came to without a task run of its own; its result is kept and found where a task's is."""
     try:
-        key = step.key_of(*args, **kwargs) if step.key_of else None
-        if key is None:
-            return Finished(step.fn(*args, **kwargs))
-        return _kept_plainly(step, key, args, kwargs)
+        value, cached = _body(step).kept(args, kwargs, REFRESHING.get())
     except Exception as error:
         return Finished(error=error)
+    return Finished(value, cached=cached)
 
 
-def _kept_plainly(step: Step[..., R], key: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Finished[R]:
-    home = Home.here()
-    home.make()
-    # Looked for under the lock: whoever waited for another's computation finds its result.
-    with locked(home.locks, key):
-        known: Any = None if REFRESHING.get() else ready(key)
-        if known is not None:
-            return Finished(known, cached=True)
-        token = UNDER_KEY.set(key)
-        try:
-            value = step.fn(*args, **kwargs)
-        finally:
-            UNDER_KEY.reset(token)
-        if isinstance(value, Outcome):
-            results_of(home).keep(key, value)
-            keep(key, value)
-    return Finished(value)
+def _body(step: Task[P, R]) -> Body[P, R]:
+    assert isinstance(step.fn, Body)
+    return step.fn

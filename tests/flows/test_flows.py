@@ -362,7 +362,7 @@ def test_two_processes_at_once_split_once(prefect_home: Home, data: Path) -> Non
     fresh = os.environ | {
         "PREFECT_API_URL": str(PREFECT_API_URL.value()),
         "PREFECT_HOME": str(prefect_home.path / "prefect"),
-        "PREFECT_LOCAL_STORAGE_PATH": str(prefect_home.path / "results"),
+        "PREFECT_LOCAL_STORAGE_PATH": str(prefect_home.path / "storage"),
     }
     (prefect_home.path / "mlflow.db").unlink()
     with subprocess.Popen(

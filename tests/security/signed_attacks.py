@@ -114,7 +114,7 @@ def kept(key: str) -> Any:
 
 def attempts() -> list[tuple[str, str, list[str]]]:
     from evenfold.tasks.record.models.stored_models import load_final
-    from evenfold.tasks.steps.step import keep, ready
+    from evenfold.tasks.results.store import keep, ready
 
     seen: list[str] = []
     watched = ("os.system", "subprocess.", "os.exec", "os.posix_spawn", "socket.")

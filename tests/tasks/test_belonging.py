@@ -142,7 +142,7 @@ def test_a_split_that_there_is_not_is_refused(path: str) -> None:
     """Before anything is fitted or a key is made; fit_final kept a model of other rows for -1."""
     made = folds_of(path)
     for i in (-1, 3, "0", 1.0, True):
-        for asked in (fit_fold.fn, fit_fold.key_of):
+        for asked in (fit_fold.fn, fit_fold.fn.key_of):
             with pytest.raises(SplitError, match=rf"^rows 1\.0 has no split {i!r}; its 3 are called 0 to 2\.$"):
                 asked(made, i, RIDGE)
         with pytest.raises(SplitError, match=rf"^rows 1\.0 has no split {i!r};"):

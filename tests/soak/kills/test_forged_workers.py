@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "tests" / "security"))
 from test_forged_results import forgeries
 
 pytestmark = pytest.mark.soak
-FORGERIES = ("a function for a class", "a pickle", "a decoder of its own", "deep inside", "very deep")
+FORGERIES = ("a function for a kind", "a record of Prefect's", "a class inside", "cut short", "very deep")
 
 
 @pytest.mark.parametrize("runner", ["processes", "dask"])

@@ -1,32 +1,35 @@
-"""A lock belongs to a living process."""
+"""A lock belongs to a living process, and what is kept under it to whoever finished it."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from evenfold.tasks import FileLocks
+from evenfold.tasks import Home
+from evenfold.tasks.outcomes import SplitAudit
+from evenfold.tasks.results.store import kept, ready
 
+KEY = "split/x"
 HOLD = """
-import sys, time
-from pathlib import Path
-from evenfold.tasks import FileLocks
-assert FileLocks(Path(sys.argv[1])).acquire_lock("split/x", "them")
-print("held", flush=True)
-time.sleep(600)
+import time
+from evenfold.tasks.results.store import kept
+
+def make():
+    print("held", flush=True)
+    time.sleep(600)
+
+kept("split/x", make)
 """
 
 
 @pytest.fixture
-def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Start a process that holds a lock and does not let go."""
-    holding = [sys.executable, "-c", HOLD, str(tmp_path / "locks")]
-    process = subprocess.Popen(holding, stdout=subprocess.PIPE, text=True)
+def holder(home: Home) -> Iterator[subprocess.Popen[str]]:
+    """Start a process that makes a result and does not end."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     yield process
@@ -34,23 +37,23 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.wait()
 
 
-def test_a_lock_is_freed_when_its_holder_is_killed(holder: subprocess.Popen[str], tmp_path: Path) -> None:
-    """Held until kill -9, and free at once then; another key is free all the time."""
-    locks = FileLocks(tmp_path / "locks")
-    assert locks.is_locked("split/x")
-    assert not locks.is_locked("split/y")
-    assert not locks.is_lock_holder("split/x", "us")
-    assert not locks.acquire_lock("split/x", "us", acquire_timeout=0.2)
-    assert not locks.wait_for_lock("split/x", timeout=0.2)
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    started = time.monotonic()
-    assert locks.acquire_lock("split/x", "us", acquire_timeout=10)
-    assert time.monotonic() - started < 5
-    assert locks.is_lock_holder("split/x", "us")
-    assert locks.acquire_lock("split/x", "us")  # again, by the same holder
-    assert not locks.acquire_lock("split/x", "others", acquire_timeout=0.2)
-    with pytest.raises(ValueError, match="others does not hold the lock of split/x"):
-        locks.release_lock("split/x", "others")
-    locks.release_lock("split/x", "us")
-    assert not locks.is_locked("split/x")
+def test_a_key_is_free_when_who_made_its_result_is_killed(holder: subprocess.Popen[str]) -> None:
+    """Until kill -9 everybody waits, and nothing is kept then; of those who waited one makes it, for all."""
+    made: list[int] = []
+
+    def make() -> SplitAudit:
+        made.append(1)
+        return SplitAudit(
+            name="x", version="1.0", split_id="0", n_rows=2, features=[], off=[], failed=[], findings=[], passed={},
+            not_asked={},
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(4) as threads:
+        waiting = [threads.submit(kept, KEY, make) for _ in range(4)]
+        assert kept("split/y", make)[1] is False
+        with pytest.raises(TimeoutError):
+            waiting[0].result(0.5)
+        assert (ready(KEY), made) == (None, [1])
+        holder.send_signal(signal.SIGKILL)
+        assert sorted(each.result(60)[1] for each in waiting) == [False, True, True, True]
+    assert len(made) == 2

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.runners import task_runner
-from evenfold.tasks.steps.step import Step
+from prefect import Task
 from servers import environment
 
 from evenfold import tasks
@@ -79,11 +79,11 @@ def test_processes_give_what_threads_give(prefect_server: str, tmp_path: Path) -
     same(threads, processes)
 
 
-def steps() -> dict[str, Step[Any, Any]]:
+def steps() -> dict[str, Task[..., Any]]:
     rooms = [importlib.import_module(f"evenfold.tasks.{name}") for name in ("fits", "scores", "splits")]
     offered = {name: getattr(tasks, name) for name in tasks.__all__}
     made = dict(pair for room in rooms for pair in vars(room).items()) | offered
-    return {name: task for name, task in made.items() if isinstance(task, Step)}
+    return {name: task for name, task in made.items() if isinstance(task, Task)}
 
 
 @pytest.mark.parametrize("name", sorted(steps()))
@@ -92,10 +92,9 @@ def test_every_task_reaches_a_worker_by_pickle(name: str) -> None:
     made = steps()[name]
     for sent in (made, made.with_options(retries=7, tags={"nightly"})):
         came = cloudpickle.loads(cloudpickle.dumps(sent))
-        assert type(came) is Step
+        assert type(came) is Task
         assert (came.name, came.retries, came.tags) == (sent.name, sent.retries, sent.tags)
         assert came.fn is made.fn
-        assert came.key_of is made.key_of
         assert came.cache_policy == sent.cache_policy
     assert cloudpickle.loads(cloudpickle.dumps(made.fn)).__wrapped__.__qualname__ == name
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from evenfold.tasks import Home, fit_fold, split
-from evenfold.tasks.steps.step import Step
-from prefect import flow
-from prefect.cache_policies import INPUTS, RUN_ID
+from evenfold.tasks import Home, SplitRef, fit_fold, split
+from evenfold.tasks.steps.running import finished_here
+from prefect import Task, flow
+from prefect.cache_policies import INPUTS, NO_CACHE, RUN_ID
+from prefect.settings import PREFECT_TASKS_REFRESH_CACHE, temporary_settings
 from prefect.states import State
 from small import small
 
@@ -22,6 +24,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+ANEW: dict[str, dict[str, Any]] = {
+    "refresh_cache": {"refresh_cache": True},
+    "no cache": {"cache_policy": NO_CACHE},
+    "nothing persisted": {"persist_result": False},
+    "out of date": {"cache_expiration": timedelta(microseconds=1)},
+    "a setting": {},
+}
+
+
 @pytest.fixture
 def path(prefect_home: Home, tmp_path: Path) -> str:
     """Return a file of 60 rows."""
@@ -29,12 +40,16 @@ def path(prefect_home: Home, tmp_path: Path) -> str:
     return str(tmp_path / "rows.parquet")
 
 
-def states(step: Step[..., Any], path: str) -> list[State]:
+def folds(path: str) -> SplitRef:
+    return split.fn(path, key="id", target="y", strategy="KFold", n_splits=3)
+
+
+def states(step: Task[..., Any], path: str) -> list[State]:
     """Return what two runs of a step on the first of three folds come to."""
 
     @flow
     def mine() -> list[State]:
-        made = split.fn(path, key="id", target="y", strategy="KFold", n_splits=3)
+        made = folds(path)
         return [step(made, 0, RIDGE, return_state=True) for _ in range(2)]
 
     return mine()
@@ -62,3 +77,13 @@ def test_a_chosen_storage_is_kept_and_what_lies_in_it_is_checked(path: str, tmp_
     first, second = states(again, path)
     assert (first.name, second.name) == ("Completed", "Cached")
     assert second.result().intact()
+
+
+@pytest.mark.parametrize("name", ANEW)
+def test_what_prefect_is_told_of_its_cache_holds_for_what_the_store_keeps(name: str, path: str) -> None:
+    """A fit that was made without Prefect is a hit of Prefect's; where an option asks for it anew, it is none."""
+    assert not finished_here(fit_fold, folds(path), 0, RIDGE).cached
+    assert [state.name for state in states(fit_fold, path)] == ["Cached", "Cached"]
+    with temporary_settings({PREFECT_TASKS_REFRESH_CACHE: name == "a setting"}):
+        told = states(fit_fold.with_options(**ANEW[name]), path)
+    assert [state.name for state in told] == ["Completed", "Completed"]

@@ -1,15 +1,13 @@
-"""A task of ours inside a task or transaction of somebody's own, or out of time: its lock is held no longer."""
+"""A task of ours inside a task or transaction of somebody's own: its lock is held no longer."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evenfold.tasks import Home, SplitRef, fit_fold, split
 from prefect import flow, task
-from prefect.filesystems import LocalFileSystem
 from prefect.states import State
 from prefect.transactions import transaction
 from small import RIDGE, small
@@ -59,33 +57,3 @@ def test_what_a_task_of_ours_made_outlasts_what_fails_around_it(folds: SplitRef)
     with pytest.raises(ZeroDivisionError):
         hooked()
     assert len(undone) == 1
-
-
-READ: list[str] = []
-
-
-class Slow(LocalFileSystem):
-    """A place for results that takes a minute when it is asked a second time."""
-
-    _block_type_name, _block_type_slug = "Slow", "slow-file-system"
-
-    def read_path(self, path: str, _sync: bool = True) -> bytes:
-        """Find nothing, sooner or later."""
-        READ.append(path)
-        time.sleep(60 * (len(READ) - 1))
-        raise FileNotFoundError(path)
-
-
-def test_a_task_whose_time_is_over_as_its_transaction_opens_leaves_no_lock(folds: SplitRef, tmp_path: Path) -> None:
-    """Prefect takes the lock, is interrupted, and nobody would release it while this process lives."""
-    READ.clear()
-    Slow(basepath=str(tmp_path / "slow")).save("slow", overwrite=True)  # type: ignore[unused-coroutine]
-    slow = fit_fold.with_options(result_storage=Slow.load("slow"), timeout_seconds=5, retries=0)
-    asks = fit_fold.with_options(timeout_seconds=30, retries=0)
-
-    @flow
-    def mine() -> list[State]:
-        return [slow(folds, 0, RIDGE, return_state=True), asks(folds, 0, RIDGE, return_state=True)]
-
-    assert [state.name for state in mine()] == ["TimedOut", "Completed"]
-    assert len(READ) == 2  # once for the key, and once with the lock held
