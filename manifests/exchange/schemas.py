@@ -17,9 +17,7 @@ VERSION = SCHEMA.rpartition("/")[2]
 @with_config(ConfigDict(**WRITTEN, title="Header"))
 class _Header(Header):
     spec: SplitSpec  # type: ignore[misc]
-    types: dict[  # type: ignore[misc]
-        str, ColumnType | Annotated[str, Field(pattern="^hmac-sha256-(64|128):([0-9a-f]{16}|2-[0-9a-f]{32})$")]
-    ]
+    types: dict[str, ColumnType | Annotated[str, Field(pattern="^hmac-sha256-(64|128):([0-9a-f]{16}|2-[0-9a-f]{32})$")]]
 
 
 _Header.__doc__ = Header.__doc__

@@ -14,7 +14,7 @@ from evenfold.splitters.errors import SplitError
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-SCHEMA = "evenfold-manifest/1"
+SCHEMA: Literal["evenfold-manifest/1"] = "evenfold-manifest/1"
 ROWS, WAITING = "assignments-0000.parquet", "waiting.parquet"
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}")
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256 in lower-case hexadecimal.")]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -108,7 +108,7 @@ def _outlined(path: Path, header: Header, spec: SplitSpec) -> Callable[..., Mani
     return partial(
         Manifest, spec=spec, types=header["types"], fingerprint=header["fingerprint"], plan_id=header["plan_id"],
         version=header["version"], parent_split_id=header["parent_split_id"], algorithm=algorithm,
-        state=State.of(header["state"]), uri=str(path),
+        state=State.of(cast(Any, header["state"])), uri=str(path),
     )  # fmt: skip
 
 

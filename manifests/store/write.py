@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version as installed
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -19,7 +20,18 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
 
-from .header import SCHEMA, Described, Header, ListedFile, Part, other_identity, prove_files, read_header, sha256
+from .header import (
+    SCHEMA,
+    Described,
+    Generation,
+    Header,
+    ListedFile,
+    Part,
+    other_identity,
+    prove_files,
+    read_header,
+    sha256,
+)
 from .rows import Digested
 from .tables import tables_of, write_parquet
 
@@ -188,7 +200,7 @@ def describe(manifest: Manifest) -> Described:
     """Return the header of a manifest: everything but its rows and files, as JSON."""
     generations = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
-    state = None if manifest.state is None else manifest.state.to_json()
+    state: Any = None if manifest.state is None else manifest.state.to_json()
     shares = {} if manifest.state is None else manifest.state.shares or {}
     parts: list[Part] = [
         {"name": name, "code": code, "share": shares.get(code)} for name, code in manifest.membership.parts.items()
@@ -217,7 +229,9 @@ def describe(manifest: Manifest) -> Described:
 
 def described(outline: Manifest, rows: Digested) -> Described:
     """Return the header of a manifest of labels of which rows were only read: its outline, and what they came to."""
-    generations = [{"n": number, "rows": rows.generations.get(number, 0)} for number in range(outline.generation + 1)]
+    generations: list[Generation] = [
+        {"n": number, "rows": rows.generations.get(number, 0)} for number in range(outline.generation + 1)
+    ]
     return {
         **describe(replace(outline, keys=None)),
         "split_id": rows.split_id,
