@@ -120,7 +120,9 @@ def deployed(
         require_no_password(data)  # Prefect keeps what it calls a flow with
     published = getattr(flows, flow)
     wanted = {"spec": spec, "model": model, "registered_name": registered_name}
-    read = published.read({"data": data} | {name: value for name, value in wanted.items() if value is not None})
+    read = published.asked.read(
+        {"data": data} | {name: value for name, value in wanted.items() if value is not None}
+    ).parameters
     asked = read["spec"]
     if asked.strategy is not None:
         asked.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four

@@ -327,5 +327,5 @@ def test_what_evaluations_returned_is_compared_as_their_runs_are(home: Home, dat
     takes: Any = compare_flow
     by_outcome = takes(*made, repeats=1, engine="plain")
     assert by_outcome == takes(*(each.run_id for each in made), repeats=1, engine="plain")
-    with pytest.raises(SplitError, match="run_a: input should be a valid string; run_b: "):
+    with pytest.raises(SplitError, match="run_a: input should be a valid string, such as '3'; run_b: "):
         takes(3, 4)

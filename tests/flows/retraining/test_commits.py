@@ -44,7 +44,7 @@ def killed_before(module: Any, name: str, work: Callable[[], Any]) -> None:
 
     step = getattr(module, name)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(*((step, "fn") if hasattr(step, "fn") else (module, name)), kill)
+        patched.setattr(*((step.fn, "fn") if hasattr(step, "fn") else (module, name)), kill)
         with pytest.raises(Killed):
             work()
 
@@ -102,7 +102,7 @@ def test_a_month_is_committed_when_it_was_judged_sound(
     before, wrong = lying(home), rows(150).assign(y=lambda table: table["y"].where(table["id"] < 120, -table["y"]))
     with monkeypatch.context() as patched:
         judged = Judged(verdict=verdict, sentences=["the new targets are turned round."])
-        patched.setattr(judge_month, "fn", lambda *_, **__: judged)
+        patched.setattr(judge_month.fn, "fn", lambda *_, **__: judged)
         if (how in ({}, {"gates": False}) and verdict != "refused") or "gates" in how:
             assert "the new targets are turned round." in retrain("monthly", wrong, GOOD, **how).judged.sentences
             assert champion(home, "monthly") == "2"

@@ -344,7 +344,7 @@ def test_a_decision_that_was_made_is_kept_when_the_rest_was_killed(home: Home, m
         def stop(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(recorded.close_retraining, "fn", stop)
+        patch.setattr(recorded.close_retraining.fn, "fn", stop)
         with pytest.raises(KeyboardInterrupt):
             retrain("killed", rows(150), GOOD)
     assert champion(home, "killed") == "2"
