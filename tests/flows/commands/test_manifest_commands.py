@@ -71,9 +71,9 @@ def test_a_clean_audit_exits_with_0(place: Place) -> None:
         "trial 1.0   23 checks passed   200 rows, features: dose, age",
         "",
         "  10 checks had nothing to check: no key column holds text; nothing says when targets are known; no groups "
-        "are crossed; fewer than 3 numbers are fine enough to compare, and no text is prose; no time column is named; no "
-        "column is a time; the manifest has not grown; the target is not a number; no column to balance on is named; "
-        "only draws of groups can leave some out, and these are none.",
+        "are crossed; fewer than 3 numbers are fine enough to compare, and no text is prose; no time column is named; "
+        "no column is a time; the manifest has not grown; the target is not a number; no column to balance on is "
+        "named; only draws of groups can leave some out, and these are none.",
     ]
 
 
