@@ -53,9 +53,12 @@ def flat(function: F) -> F:
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """Return a function's signature with each field of its group as a parameter of its own, with its default."""
     signature, parameters = inspect.signature(function), []
-    names = inspect.unwrap(function).__globals__
+    # What it returns may be named for type checkers alone, so only what it takes is looked up.
+    named = {each.name: each.annotation for each in signature.parameters.values()}
+    taken = type("Taken", (), {"__annotations__": named})
+    kinds = inspect.get_annotations(taken, globals=inspect.unwrap(function).__globals__, eval_str=True)
     for each in signature.parameters.values():
-        kind = eval(each.annotation, names) if isinstance(each.annotation, str) else each.annotation
+        kind = kinds[each.name]
         if each.kind is each.VAR_KEYWORD:
             (group,) = get_args(kind)
             parameters += [_parameter(name, kind) for name, kind in group.__annotations__.items()]

@@ -121,7 +121,7 @@ def test_rows_in_time_have_the_last_value_beside_the_mean_and_the_better_one_sta
 def test_the_last_value_is_of_the_last_rows_that_weigh_something() -> None:
     """Weighed among rows of one time, as the mean is; a row of no weight is not there."""
     frame = pd.DataFrame({"x": np.arange(6.0), "w": [1.0, 1, 1, 9, 1, 0], "y": [0.0, 0, 0, 10, 20, 99]})
-    problem = Problem.of(frame, ModelSpec(weights="w"), "y")
+    problem = Problem.of(frame, ModelSpec(weights="w", task="regression"), "y")
     given = baseline_predictions(problem, [(0, 0, np.arange(6), np.arange(1))], np.array([1, 2, 3, 5, 5, 6]))
     assert given["the last value"]["prediction"].tolist() == [11.0]
 
