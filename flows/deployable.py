@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import definitions
@@ -11,13 +10,13 @@ from .flow import Flow, published
 
 P = ParamSpec("P")
 R = TypeVar("R")
-PLACES = {
-    "split": ("splitting", "check_split", "run_split"),
-    "evaluate": ("evaluation", "check_evaluation", "run_evaluation"),
-    "tune": ("tuning", "check_tuning", "run_tuning"),
-    "extend": ("splitting", "check_extension", "run_extension"),
-    "retrain": ("retraining", "check_evaluation", "run_retraining"),
-    "compare": ("comparison", "check_comparison", "run_comparison"),
+CHECKS = {
+    "split": ("check_split", "run_split"),
+    "evaluate": ("check_evaluation", "run_evaluation"),
+    "tune": ("check_tuning", "run_tuning"),
+    "extend": ("check_extension", "run_extension"),
+    "retrain": ("check_evaluation", "run_retraining"),
+    "compare": ("check_comparison", "run_comparison"),
 }
 
 
@@ -30,10 +29,19 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        if name not in PLACES:
+        if name not in CHECKS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        room, check, run = PLACES[name]
-        place = import_module(f"{__package__}.{room}")
+        if name == "compare":
+            from . import comparison as place
+        elif name == "evaluate":
+            from . import evaluation as place
+        elif name == "tune":
+            from . import tuning as place
+        elif name == "retrain":
+            from . import retraining as place
+        else:
+            from . import splitting as place
+        check, run = CHECKS[name]
         flow = published(getattr(definitions, name), getattr(place, check), getattr(place, run))
         if name == "retrain":
             flow.on_failure(place.tell_failed)
