@@ -143,7 +143,7 @@ import json, sys
 from evenfold.flows import evaluate
 made = evaluate(sys.argv[1], key="id", target="y", strategy="KFold", engine="plain", model=json.loads(sys.argv[2]))
 from evenfold.flows import deployable
-flows = set(deployable.PLACES) & set(vars(deployable))
+flows = set(deployable.CHECKS) & set(vars(deployable))
 loaded = {"mlflow", "sqlalchemy", "fastapi"} & set(sys.modules)
 print(json.dumps([made.run_id, made.split_run_id, sorted(loaded | flows)]))
 
