@@ -307,6 +307,7 @@ def _mlflow(home: Home) -> Iterator[Finding]:
     elif home.tracks_here and not (home.path / "mlflow.db").exists():
         yield Finding("MLflow store", True, f"{uri} will be made by the first run")
         return
+    from evenfold.tasks.record.runs import every_run
     from evenfold.tasks.record.tracker import Tracker
 
     try:
@@ -317,12 +318,10 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         yield Finding("MLflow store", False, f"{uri} does not answer: {str(error).splitlines()[0][:300]}", fix)
     else:
         yield Finding("MLflow store", True, f"{uri} answers")
-        lost = Tracker(home, "").end_lost(everywhere=True)
-        names = ", ".join(lost[:5])
-        message = (
-            f"{len(lost)} RUNNING whose process has ended, now KILLED: {names}" if lost else "none was left RUNNING"
-        )
-        yield Finding("MLflow runs", True, f"{message}; the same commands complete them" if lost else message)
+        long = f"attributes.status = 'RUNNING' AND attributes.start_time < {int((time.time() - 86_400) * 1000)}"
+        left = [run.info.run_name for run in every_run(Tracker(home, ""), long)]
+        message = f"{len(left)} RUNNING for more than a day: {', '.join(left[:5])}; the same commands complete them"
+        yield Finding("MLflow runs", True, message if left else "none was left RUNNING")
 
 
 def _require_an_answer(uri: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 
 import pandas as pd
 from evenfold.manifests import BalanceReport, digest_json
@@ -19,7 +20,6 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import stamp
 from evenfold.tasks.steps.step import is_refreshing
-from pydantic import BaseModel
 
 from .datasets import data_input, split_input
 from .entries import (
@@ -42,77 +42,46 @@ SEEN = "recorded.json"
 SPLIT_FILES = {"report.html", "manifest.json"}
 
 
-class _Complete(BaseModel):
-    """The run of a record that was complete when it was seen, and its files below the home."""
-
-    run_id: str
-    files: list[str]
-
-
-class _Seen(BaseModel):
-    """The state of the home's own store when it was last looked at, and which records were complete then."""
-
-    store: list[int] = []
-    records: dict[str, _Complete] = {}
-
-    @classmethod
-    def of(cls, home: Home) -> _Seen:
-        """Return what was seen last; nothing where the file is not there, or none of ours."""
-        try:
-            return cls.model_validate_json((home.path / SEEN).read_bytes())
-        except (OSError, ValueError):
-            return cls()
-
-
 def seen_complete(home: Home, content: str) -> str | None:
     """Return the run that holds a record of ``content``, complete with its files; None where MLflow has to be asked.
 
     It need not be asked about the home's own store where nothing has been written there since it was seen: a person
     who evaluates the same again waits two seconds less, for MLflow is not even imported.
     """
-    store = _state_of_store(home)
-    if store is None or is_refreshing():
-        return None
-    seen = _Seen.of(home)
-    complete = seen.records.get(content)
-    if complete is None or seen.store != store or not all((home.path / file).is_file() for file in complete.files):
-        return None
-    return complete.run_id
+    store, records = _seen(home)
+    run_id, *files = records.get(content, [""])
+    fresh = home.tracks_here and not is_refreshing() and store and store == _state_of_store(home)
+    return run_id if fresh and run_id and all((home.path / file).is_file() for file in files) else None
 
 
 def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str], split_run: str = "") -> None:
     """Remember that a run which was just written or looked at is complete, and the split's run that it rests on."""
     home = Home.here()
-    store = _state_of_store(home)
-    if store is None:
+    if not home.tracks_here:
         return
-    place = Path("mlartifacts") / split.name / run_id / "artifacts"
-    records = {content: _Complete(run_id=run_id, files=[str(place / file) for file in files])}
-    if split_run:
-        # Somebody may have deleted it while models were fitted: it is looked at again, after the state was taken.
-        run = tracker_of(split).client.get_run(split_run)
-        if (run.info.status, run.info.lifecycle_stage) == ("FINISHED", "active"):
-            records |= {key: kept for key, kept in _Seen.of(home).records.items() if kept.run_id == split_run}
-    text = _Seen(store=store, records=records).model_dump_json()
-    write_aside(home.path / SEEN, lambda aside: aside.write_text(text, encoding="utf-8"))
+    store, place = _state_of_store(home), f"mlartifacts/{split.name}/{run_id}/artifacts"
+    records = {content: [run_id, *(f"{place}/{file}" for file in files)]}
+    # Somebody may have deleted it while models were fitted: it is looked at again, after the state was taken.
+    run = tracker_of(split).client.get_run(split_run).info if split_run else None
+    if run is not None and (run.status, run.lifecycle_stage) == ("FINISHED", "active"):
+        records |= {key: seen for key, seen in _seen(home)[1].items() if seen[0] == split_run}
+    write_aside(home.path / SEEN, lambda aside: aside.write_text(json.dumps([store, records]), encoding="utf-8"))
 
 
-def _state_of_store(home: Home) -> list[int] | None:
-    """Return what changes with each transaction in the home's own SQLite file; None for any other store.
+def _seen(home: Home) -> tuple[list[int], dict[str, list[str]]]:
+    """Return the state of the home's store when it was last looked at, and the records that were complete then."""
+    with suppress(OSError, ValueError):
+        store, records = json.loads((home.path / SEEN).read_bytes())
+        return list(store), dict(records)
+    return [], {}
 
-    Its header counts them: times of files alone are told apart by milliseconds only.
-    https://www.sqlite.org/fileformat2.html#file_change_counter
-    """
-    path = home.path / "mlflow.db"
-    # A transaction may be under way beside the file, which its header does not count yet.
-    if not home.tracks_here or any(path.with_name(f"{path.name}-{end}").exists() for end in ("wal", "journal")):
-        return None
-    try:
-        with path.open("rb") as file:
-            header, status = file.read(100), path.stat()
-    except OSError:
-        return None
-    return [int.from_bytes(header[24:28], "big"), status.st_mtime_ns, status.st_size, status.st_ino]
+
+def _state_of_store(home: Home) -> list[int]:
+    """Return what changes with whatever is written to the home's own store, and beside it while that is under way."""
+    with suppress(OSError):  # of a journal that is gone by now
+        states = [file.stat() for file in sorted(home.path.glob("mlflow.db*"))]
+        return [number for state in states for number in (state.st_ctime_ns, state.st_size)]
+    return []
 
 
 def split_content(split: SplitRef, report: BalanceReport) -> str:
@@ -126,7 +95,6 @@ def write_split(
 ) -> str:
     """Record a split and return its run; a record that is complete and of the same content is not made again."""
     tracker, entry = tracker_of(split), split_entry(split, report, tags)
-    tracker.end_lost()
     content = split_content(split, report)
     known = None if is_refreshing() else tracker.complete(entry.key, content, SPLIT_FILES, "split")
     if known is not None:

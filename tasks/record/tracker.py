@@ -25,12 +25,10 @@ from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
-from evenfold.tasks.runtime.orphans import has_ended, process_mark
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.shared import overlapping
-from evenfold.tasks.runtime.stopping import always_at_stop, halt_where_stopping
+from evenfold.tasks.runtime.stopping import halt_where_stopping
 
-from .artifacts import artifacts_of, placed
 from .entries import PARTIAL, UNCODED, Entry, Judged, Point, code_in, news
 from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of
 
@@ -45,18 +43,8 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
-PROCESS = "evenfold.process"  # who has begun a run, for whoever finds it RUNNING and nobody at it
-LOST = "its process has ended; the same command goes on from there"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
-_UNDER_WAY: dict[str, Tracker] = {}
-
-
-@always_at_stop
-def _end_what_is_under_way() -> None:
-    """Mark the runs that this process has begun and not ended as KILLED; the next that wants them completes them."""
-    for run_id, tracker in list(_UNDER_WAY.items()):
-        tracker.finish(run_id, "KILLED")
 
 
 @overlapping
@@ -79,6 +67,7 @@ class Tracker:
         self.home = home
         self.experiment = experiment
         self.made: set[str] = set()  # runs that nobody has written to before
+        self._places: dict[str, str] = {}  # of artifacts, which never change
         home.make()
         from mlflow.tracking import MlflowClient
 
@@ -115,25 +104,16 @@ class Tracker:
         """
         with locked(self.home.locks, f"record/{self.home.tracking_uri}/{entry.key}"):
             run_id = self.begin(entry, parent)
-            with self._killed_by_signals(run_id):
-                try:
-                    yield run_id
-                except Exception as error:
-                    self.fail(run_id, str(error))
-                    raise
-                self.finish(run_id)
-
-    @contextmanager
-    def _killed_by_signals(self, run_id: str) -> Iterator[None]:
-        """Mark a run as KILLED where what interrupts the block is no failure, as in a run that Prefect cancels."""
-        try:
-            yield
-        except Exception:
-            raise
-        except BaseException:
-            with suppress(Exception):  # of a store out of reach; the next that wants the run completes it
-                self.finish(run_id, "KILLED")
-            raise
+            try:
+                yield run_id
+            except Exception as error:
+                self.fail(run_id, str(error))
+                raise
+            except BaseException:  # no failure, as in a run that Prefect cancels
+                with suppress(Exception):  # of a store out of reach; the next that wants the run completes it
+                    self.finish(run_id, "KILLED")
+                raise
+            self.finish(run_id)
 
     def begin(self, entry: Entry, parent: str | None = None) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
@@ -142,9 +122,8 @@ class Tracker:
         with locked(self.home.locks, f"run/{self.home.tracking_uri}/{entry.key}"):
             run, known = self._open(entry, parent)
             run_id = str(run.info.run_id)
-            _UNDER_WAY[run_id] = self
-            with self._killed_by_signals(run_id):
-                self._fill(run, entry, known)
+            self._places[run_id] = run.info.artifact_uri
+            self._fill(run, entry, known)
             return run_id
 
     def fail(self, run_id: str, reason: str) -> None:
@@ -157,7 +136,6 @@ class Tracker:
         """End a run: last of all, for a run that is FINISHED is complete."""
         with _in_silence():
             self.client.set_terminated(run_id, status)
-        _UNDER_WAY.pop(run_id, None)
 
     def find(self, key: str) -> str | None:
         """Return the run that ``key`` names, if there is one."""
@@ -166,7 +144,7 @@ class Tracker:
 
     def _run_of(self, key: str) -> Any:
         runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
-        return placed(self.client, runs[0]) if runs else None
+        return runs[0] if runs else None
 
     def since(self, key: str, code: Mapping[str, str]) -> str:
         """Return which code has changed since the newest run of the same by other code; empty where there is none."""
@@ -184,9 +162,7 @@ class Tracker:
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return None
         run_id = str(run.info.run_id)
-        held = {
-            artifact.path.rpartition("/")[2] for artifact in artifacts_of(self.client, run_id).list_artifacts(folder)
-        }
+        held = {artifact.path.rpartition("/")[2] for artifact in self._artifacts_of(run_id).list_artifacts(folder)}
         return run_id if names <= held else None
 
     def runs_named(self, name: str) -> list[Any]:
@@ -211,11 +187,10 @@ class Tracker:
         """Return the run that an entry names, RUNNING, and whether it was there before."""
         run = None if parent in self.made else self._run_of(entry.key)
         if run is None:
-            own = {"mlflow.parentRunId": parent} if parent else {PROCESS: process_mark()}
-            tags = {RUN_KEY: entry.key} | own | _cut(entry.tags)
-            made = self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name)
-            self.made.add(made.info.run_id)
-            return placed(self.client, made), False
+            tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {}) | _cut(entry.tags)
+            run = self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name)
+            self.made.add(run.info.run_id)
+            return run, False
         run_id = run.info.run_id
         self.client.update_run(run_id, status="RUNNING", name=entry.name)
         # What an earlier attempt said of its failure holds no more.
@@ -227,7 +202,7 @@ class Tracker:
         self, run_id: str, values: Mapping[str, float], series: Mapping[str, Mapping[int, float]] | None = None
     ) -> None:
         """Log the metrics, and the ``series`` of several steps, that the run does not hold yet."""
-        run = placed(self.client, self.client.get_run(run_id))
+        run = self.client.get_run(run_id)
         entry = Entry("", "", {}, {}, values, series=dict(series or {}))
         self._log(run_id, news(entry.points, self._held(run, entry), run.info.start_time))
 
@@ -243,7 +218,7 @@ class Tracker:
             new = {(name, step) for name, step, _, _ in points}
             points += [(*place, value, start) for place, value in entry.points.items() if place not in new]
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
-        tags = {PROCESS: process_mark()} | _cut(entry.tags) if known else {}
+        tags = _cut(entry.tags) if known else {}
         tags |= {JUDGED: model_id} if model_id else {}
         # MLflow takes 100 parameters in one call, and refuses the whole call beyond.
         self._log(run_id, points, entry, model_id, params[:100], [RunTag(*tag) for tag in tags.items()])
@@ -291,23 +266,6 @@ class Tracker:
             made = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
         return str(made)
 
-    def end_lost(self, everywhere: bool = False) -> list[str]:
-        """Mark runs that are RUNNING and whose process on this machine is no more as KILLED; return their names.
-
-        Runs of one experiment, or of every one. What began them completes them when it is asked for again.
-        """
-        ids = (self.experiments() if everywhere else []) or [self.experiment_id]
-        runs = self.client.search_runs(ids, "attributes.status = 'RUNNING'", max_results=1_000)
-        lost = [run for run in runs if has_ended(run.data.tags.get(PROCESS, ""))]
-        parents = {run.info.run_id for run in lost}
-        # Runs below others have no process of their own: they are lost with the one that they belong to.
-        below = [run for run in runs if run.data.tags.get("mlflow.parentRunId") in parents and run not in lost]
-        # Parents last: while one is RUNNING, whoever comes after a kill in between finds the rest.
-        for run in [*below, *lost]:
-            self.client.set_tag(run.info.run_id, "evenfold.failure", LOST)
-            self.finish(run.info.run_id, "KILLED")
-        return [str(run.info.run_name) for run in lost]
-
     def tell(self, run_id: str, tags: Mapping[str, Any]) -> None:
         """Set tags of a run, such as its description, in one call."""
         from mlflow.entities import RunTag
@@ -317,7 +275,7 @@ class Tracker:
     def keep(self, run_id: str, name: str, value: Any) -> None:
         """Log ``value`` as a JSON artifact, or the folder that a Path names, or a page, text or picture as it is."""
         if isinstance(value, Path):
-            artifacts_of(self.client, run_id).log_artifacts(str(value), name)
+            self._artifacts_of(run_id).log_artifacts(str(value), name)
             return
         as_it_is = name.endswith((".html", ".svg", ".md"))
         text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
@@ -332,7 +290,7 @@ class Tracker:
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder) / file)
             digest = sha256(Path(folder) / file)
-            artifacts_of(self.client, run_id).log_artifact(str(Path(folder) / file), place or None)
+            self._artifacts_of(run_id).log_artifact(str(Path(folder) / file), place or None)
         return digest
 
     def keep_model(
@@ -349,6 +307,17 @@ class Tracker:
             how |= {"signature": signature_of(model, example), "input_example": example}
         return keep_stored(self.client, self.experiment_id, run_id, model, final.file.path, how)
 
+    def _artifacts_of(self, run_id: str) -> Any:
+        """Return what lists, takes and gives the artifacts of a run.
+
+        MLflow's client would ask for the run each time, and where it reads put the files of models that the run has
+        made over those of the run that are called alike.
+        """
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        place = self._places.get(run_id) or self.client.get_run(run_id).info.artifact_uri
+        return get_artifact_repository(place, tracking_uri=self.client.tracking_uri)
+
     def text(self, run_id: str, name: str) -> str:
         """Return the text of an artifact."""
         with tempfile.TemporaryDirectory() as folder:
@@ -357,7 +326,7 @@ class Tracker:
     def fetch(self, run_id: str, name: str, folder: Path) -> Path:
         """Download an artifact of a run into a folder, and return where it lies."""
         folder.mkdir(parents=True, exist_ok=True)
-        return Path(artifacts_of(self.client, run_id).download_artifacts(name, str(folder)))
+        return Path(self._artifacts_of(run_id).download_artifacts(name, str(folder)))
 
     def reads(self, run_id: str, *inputs: DatasetInput) -> None:
         """Say which data and which split a run rests on."""

@@ -10,10 +10,8 @@ alone, because the guard runs it by itself. Linux: elsewhere there is no guard.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -107,31 +105,6 @@ def _started(pid: int) -> str:
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return "gone"
-
-
-def process_mark() -> str:
-    """Return what names this process for good among those of every machine, without the machine's name."""
-    return f"{_machine()}-{_boot()}-{mark_of(os.getpid())}"
-
-
-def has_ended(mark: str) -> bool:
-    """Return whether the process that ``process_mark`` named is no more; False where this machine cannot know."""
-    machine, _, rest = mark.partition("-")
-    boot, _, process = rest.partition("-")
-    number = process.partition("-")[0]
-    if machine != _machine() or not number.isdecimal() or process.endswith("gone"):
-        return False
-    return boot != _boot() or mark_of(int(number)) != process
-
-
-def _machine() -> str:
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
-
-
-def _boot() -> str:
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")[:12]
-    return "0"
 
 
 def orphans() -> list[tuple[int, str]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -116,42 +115,18 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
     assert not unreachable(wrapped(ValueError("a wrong argument")))
 
 
-def test_a_run_whose_process_is_no_more_is_ended(home: Home) -> None:
-    """By the next command of the split, or by doctor; what another machine or a living process began is left alone."""
+def test_doctor_names_the_runs_that_were_left_running(home: Home) -> None:
+    """A day long; the same command takes them over."""
     from evenfold.tasks.doctor import examine
     from evenfold.tasks.record.entries import Entry
-    from evenfold.tasks.record.tracker import LOST, PROCESS, Tracker
-    from evenfold.tasks.runtime.orphans import has_ended, process_mark
+    from evenfold.tasks.record.tracker import Tracker
 
-    code = "from evenfold.tasks.runtime.orphans import process_mark; print(process_mark())"
-    dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    machine, boot, number, _ = dead.split("-")
-    assert has_ended(dead)
-    assert has_ended(process_mark().replace(boot, "before the machine was started"))
-    others = [process_mark(), f"0{machine[1:]}x-{boot}-{number}-1", "", "x", f"{machine}-{boot}-x-1"]
-    assert not any(map(has_ended, others))
     tracker = Tracker(home, "rows")
-
-    def begun(name: str, mark: str) -> str:
-        run = tracker.begin(Entry(key=name, name=f"retrain/{name}", tags={}, params={}, metrics={}))
-        tracker.client.set_tag(run, PROCESS, mark)
-        return run
-
-    def states(runs: list[str]) -> list[str]:
-        return [tracker.client.get_run(run).info.status for run in runs]
-
-    runs = [begun(f"kept {number}", mark) for number, mark in enumerate(others)]
-    lost = begun("lost", dead)
-    child = tracker.begin(Entry(key="child", name="fold 0", tags={}, params={}, metrics={}), parent=lost)
-    made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")
-    assert states([lost, child, made.run_id]) == ["KILLED", "KILLED", "FINISHED"]
-    assert tracker.client.get_run(lost).data.tags["evenfold.failure"] == LOST
-    again = begun("lost", dead)
-    assert again == lost
-    (said,) = [each for each in examine(home) if each.check == "MLflow runs"]
-    assert said.ok
-    assert "1 RUNNING whose process has ended, now KILLED: retrain/lost" in said.message
-    assert states([lost, *runs]) == ["KILLED", *["RUNNING"] * len(others)]
+    tracker.begin(Entry(key="new", name="new", tags={}, params={}, metrics={}))
+    long_ago = int((time.time() - 100_000) * 1000)
+    tracker.client.create_run(tracker.experiment_id, start_time=long_ago, run_name="retrain/rows")
+    (finding,) = [each for each in examine(home) if each.check == "MLflow runs"]
+    assert finding.message == "1 RUNNING for more than a day: retrain/rows; the same commands complete them"
 
 
 def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,6 @@ def open_retraining(
     they stopped is right takes up what was decided.
     """
     tracker, work = tracker_of(split), work_of(split, model)
-    tracker.end_lost()
     recipe, seed = work.problem.model.canonical(), work.manifest.spec.seed
     about: dict[str, object] = {"model": recipe, "seed": seed, "label": label} | unless_usual(interval, level)
     about |= {} if metric == work.problem.model.metrics[0] else {"metric": metric}

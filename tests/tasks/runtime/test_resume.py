@@ -221,8 +221,6 @@ def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
     wait_until(lambda: states(history, "flow_run", "state_type") == ["CANCELLED"], "the end of the flow run", 30)
     left = {"RUNNING", "PENDING"}
     wait_until(lambda: not left & set(states(history, "task_run", "state_type")), "the end of every task run", 30)
-    if moment == "recording":
-        assert "RUNNING" not in states(home / "mlflow.db", "runs", "status")
     last = evenfold(ROOT, *unhurried[len(CLI) :], "--engine", "plain", EVENFOLD_HOME=str(home))
     assert last.returncode == 0, last.stderr
     kept = json.loads(last.stdout)["n_cached"]
