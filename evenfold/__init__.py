@@ -1,9 +1,14 @@
 """Splits of data as a first-class step for scheduled retraining with Prefect and MLflow."""
 
+from pathlib import Path
 from typing import Any
 
 # The names that most users need stand in __init__.pyi, and are imported when they are asked for.
 from lazy_loader import attach_stub
+
+# In a checkout the rooms stand beside this folder, which there hides an installed package of the same name.
+if not Path(__file__).with_name("splitters").is_dir():
+    __path__.append(str(Path(__file__).parents[1]))
 
 from evenfold.splitters.display import draw_with
 

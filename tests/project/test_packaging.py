@@ -102,6 +102,14 @@ def test_the_wheel_works_without_the_repository(built: Path, tmp_path: Path) -> 
     assert ran.returncode == 0, ran.stderr
 
 
+def test_in_a_checkout_the_house_is_imported_however_it_was_installed() -> None:
+    """The folder of the front door hides the installed package there; the rooms stand beside it."""
+    plain = "import sys; sys.meta_path = [each for each in sys.meta_path if 'editable' not in str(each)]"
+    asks = f"{plain}; import evenfold; print(evenfold.decide.__module__, evenfold.splitters.__file__)"
+    answer = subprocess.run([sys.executable, "-c", asks], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert answer.stdout.split()[1] == str(ROOT / "splitters" / "__init__.py")
+
+
 def test_no_room_is_imported_bare() -> None:
     """A bare import would make a second copy of every class."""
     assert not [name for name in ROOMS if name in sys.modules]
