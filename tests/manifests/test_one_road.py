@@ -1,0 +1,106 @@
+"""Wherever the rows of a split lie, it is the same one: identities, files, balance, audit, growth, proofs."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from evenfold.manifests import audit, decide, describe, extend, measure, verify, write_manifest
+from evenfold.splitters import SplitError
+from tables import assert_alike, figures, shuffled
+
+QUICK = {"effort": 1}  # however long folds were searched for, they are the same everywhere
+REPEATED = {"strategy": {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3, **QUICK}}, "n_repeats": 2}
+LATE = {"key": "id", "target": "late", "time": "when"}
+SPECS: dict[str, dict[str, Any]] = {
+    "grouped numbers": {"columns": {"key": "id", "group": "group", "target": "y"}, "params": QUICK},
+    "text keys, groups, classes": {"columns": {"key": "text", "group": "named", "target": "c"}, "params": QUICK},
+    "composite key": {"columns": {"key": ["a", "b"], "group": "group", "target": "c"}, "params": QUICK},
+    "times as key": {"columns": {"key": "moment", "target": "c"}},
+    "days in a key": {"columns": {"key": ["day", "id"], "target": "flag"}},
+    "k-fold": {"columns": {"key": "id"}},
+    "sorted": {"columns": {"key": "id", "target": "y"}},
+    "several strata": {"columns": {"key": "id", "group": "group", "stratify": ["c", "site"]}, "params": QUICK},
+    "holdout of groups": {"columns": {"key": "id", "group": "group", "target": "c"}, "holdout": 0.2, "params": QUICK},
+    "holdout of numbers": {"columns": {"key": "text", "target": "y"}, "holdout": 0.15},
+    "parts": {"columns": {"key": "id", "group": "group", "target": "c"}, "strategy": "BalancedGroupSplit"},
+    "by hash": {"columns": {"key": "text", "target": "y"}, "strategy": "HashSplit"},
+    "repeated": {"columns": {"key": "id", "group": "group", "target": "c"}, "strategy": "Repeated", "params": REPEATED},
+    "in time": {"columns": {"key": "id", "time": "when"}},
+    "a group left out": {"columns": {"key": "id", "group": "site", "target": "c"}, "strategy": "LeaveOneGroupOut"},
+    "poisson": {"columns": {"key": "id"}, "strategy": "PoissonBootstrap", "params": {"n_splits": 20}},
+    "draws of groups": {"columns": {"key": "id", "group": "group"}, "strategy": "GroupShuffleSplit"},
+    "pseudonyms": {
+        "columns": {"key": "text", "group": "named", "target": "c"},
+        "key_encoding": {"encode": ["key", "group"]},
+        "params": QUICK,
+    },
+    "rows that wait": {"columns": LATE, "strategy": "KFold", "missing_target": "wait"},
+    "entities": {"columns": {"key": "id", "group": ["named", "device"]}, "group_mode": "cross"},
+}
+ENGINES = ["memory", "duckdb", *(name for name, module in (("dask", "dask"), ("spark", "pyspark")) if find_spec(module))]
+
+
+def rows(n: int = 1_600) -> pd.DataFrame:
+    """Return rows with every type of key, both forms of accents, and skewed groups."""
+    rng, start = np.random.default_rng(5), pd.Timestamp("1969-12-01")
+    table = pd.DataFrame(
+        {
+            "id": rng.permutation(n) * 3 - 900,
+            "text": [("clé", "cle\u0301", "Ω", "ß")[i % 4] + f"{i:05d}" for i in rng.permutation(n)],
+            "a": rng.integers(0, 70, n),
+            "group": np.minimum(rng.zipf(1.3, n), 110),
+            "named": [f"gé{i}" for i in rng.integers(0, 90, n)],
+            "y": rng.lognormal(size=n).round(2),
+            "c": rng.choice(["u", "é", "w"], n, p=[0.6, 0.3, 0.1]),
+            "flag": rng.random(n) < 0.4,
+            "when": start + pd.to_timedelta(rng.integers(0, 500, n), "D"),
+            "moment": start + pd.to_timedelta(rng.permutation(n), "s"),
+            "site": rng.choice(["s1", "s2", "s3"], n),
+            "x": rng.normal(size=n),
+        }
+    )
+    table["device"] = rng.integers(0, 40, n)
+    table["day"] = (start + pd.to_timedelta(np.arange(n) % 300, "D")).date
+    table["b"], table["late"] = table.groupby("a").cumcount(), table["y"].mask(table["when"] > "1971-03-01")
+    return table
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+@pytest.mark.parametrize("name", SPECS)
+def test_a_split_is_the_same_wherever_its_rows_lie(
+    name: str, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decided, written, measured, audited, grown and verified: what memory says of it, from files in another order."""
+    monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret of the road")
+    spec, whole = {"name": "road", **SPECS[name]}, rows()
+    old, data, every = whole.iloc[:1_400], tmp_path / "old.parquet", tmp_path / "every.parquet"
+    shuffled(old).to_parquet(data, row_group_size=300)
+    shuffled(whole).to_parquet(every, row_group_size=300)
+    known = decide(spec, old)
+    try:
+        there = decide(spec, data, engine=engine, memory="64MB", to=tmp_path / engine)
+    except SplitError as error:
+        assert "in memory only" in str(error)
+        there = decide(spec, data, memory="64MB", to=tmp_path / engine)
+    kept = write_manifest(known, tmp_path / "memory")
+    assert (there.split_id, there.plan_id) == (known.split_id, known.plan_id)
+    assert {**there.header, "files": 0} == {**describe(known), "files": 0}
+    for file in there.files[1:]:
+        assert pq.read_table(file).equals(pq.read_table(kept / file.name))
+    assert_alike(measure(there, data, memory="64MB").model_dump(), measure(known, old).model_dump())
+    found, wanted = audit(there, data, memory="64MB"), audit(known, old.sort_values(spec["columns"]["key"]))
+    asked = found.not_asked.keys() - wanted.not_asked.keys()
+    assert figures(found) == {check: figure for check, figure in figures(wanted).items() if check not in asked}
+    assert {*found.passed} == {*wanted.passed} - asked
+    if known.splitter.grows:
+        grown, joined = extend(known, whole), extend(there, every, memory="64MB")
+        assert (joined.manifest.split_id, joined.manifest.plan_id) == (grown.manifest.split_id, grown.manifest.plan_id)
+        assert (joined.added, joined.notes) == (grown.added, grown.notes)
+        assert verify(joined.manifest.folder).intact
+    assert not list(tmp_path.rglob(".spilling-*"))
