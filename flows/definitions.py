@@ -69,7 +69,7 @@ def extend(manifest: Folder, data: Data, **fields: Unpack[ExtendFields]) -> Exte
 
     The next version of the manifest is written beside it, and recorded. FILE is the whole table, or with --batch new
     rows alone; where more of the known rows are missing than --max-missing allows, nothing is written: SplitError.
-    What takes more than ``memory`` is extended out of core, to the same version.
+    Rows that take more than ``memory`` are refused.
 
     Example: evenfold extend .evenfold/splits/flights/1.0 examples/flights.parquet
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure, stays_on_disk
+from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure
+from evenfold.manifests.store.stored import require_memory
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 from evenfold.reports.sentences import split_sentences
@@ -132,10 +133,10 @@ def check_split(request: Request) -> str:
 
 
 def check_extension(request: Request) -> str:
-    """Raise SplitError for bad input; return what the split is called. Out of core, the extension itself will say."""
+    """Raise SplitError for bad input; return what the split is called."""
     place, folder = from_anywhere(request.data), Path(request.manifest)
-    if not stays_on_disk(StoredManifest(folder).prove(), place, Settings.memory_of(request.memory)):
-        extension_of(str(folder), place, request.batch, request.merged, request.max_missing)
+    require_memory(StoredManifest(folder).prove(), Settings.memory_of(request.memory))
+    extension_of(str(folder), place, request.batch, request.merged, request.max_missing)
     return folder.parent.name
 
 

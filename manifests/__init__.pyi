@@ -1,29 +1,17 @@
-from .anywhere.joining import Partitions as Partitions, partition as partition
-from .anywhere.verbs import (
-    NoRoomError as NoRoomError,
-    audit as audit,
-    decide as decide,
-    extend as extend,
-    held_manifest as held_manifest,
-    measure as measure,
-    planned as planned,
-    require_room as require_room,
-    stays_on_disk as stays_on_disk,
-)
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .engines.deciding import StreamedPlan as StreamedPlan
-from .engines.stored import StoredManifest as StoredManifest, write_streamed as write_streamed
+from .engines.stored import write_streamed as write_streamed
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
-from .exchange.export import Exported as Exported, join_rows as join_rows
+from .exchange.export import Exported as Exported, as_cv as as_cv, export as export, join_rows as join_rows
 from .exchange.load_folds import (
     import_folds as import_folds,
     import_groups as import_groups,
     import_nnunet as import_nnunet,
 )
+from .exchange.partition import Partitions as Partitions, partition as partition, write_join as write_join
 from .exchange.parts import import_parts as import_parts
 from .exchange.positions import import_positions as import_positions
 from .exchange.schemas import json_schemas as json_schemas
-from .exchange.streamed import as_cv as as_cv, export as export, write_join as write_join
 from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .fields import Columns as Columns
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
@@ -36,6 +24,7 @@ from .plan import Plan as Plan, further_folds as further_folds, is_numeric_targe
 from .spec import SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
 from .store.load import read_manifest as read_manifest
+from .store.stored import StoredManifest as StoredManifest
 from .store.verify import Damage as Damage, Verification as Verification, verify as verify
 from .store.write import describe as describe, write_manifest as write_manifest
 from .tables.canonical import (
@@ -44,10 +33,23 @@ from .tables.canonical import (
     require_columns as require_columns,
     require_complete as require_complete,
 )
+from .tables.limits import (
+    NoRoomError as NoRoomError,
+    fits_in_memory as fits_in_memory,
+    require_room as require_room,
+)
 from .tables.read import (
     blocks_of as blocks_of,
     column_names as column_names,
     data_files as data_files,
     read_table as read_table,
     write_whole as write_whole,
+)
+from .verbs import (
+    audit as audit,
+    decide as decide,
+    extend as extend,
+    held_manifest as held_manifest,
+    measure as measure,
+    planned as planned,
 )

@@ -202,7 +202,7 @@ class Labels(Membership):
     @classmethod
     def read(cls, rows: pa.Table, files: Mapping[str, pa.Table], splitter: Splitter, **_: Any) -> Labels:
         """Return the membership that an assignments table holds."""
-        return cls.of(_codes_in(rows), splitter)
+        return cls.of(codes_in(rows), splitter)
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ class Draws(Membership):
         groups = np.asarray(rows.column("group_code").to_numpy()) if "group_code" in rows.column_names else None
         fields = (files[RESAMPLES].column(name).to_pylist() for name in ("n_train", "n_test", "digest"))
         recorded = tuple(Resample(train, test, digest.hex()) for train, test, digest in zip(*fields, strict=True))
-        return cls(_codes_in(rows), splitter, keys, strata, groups, recorded)
+        return cls(codes_in(rows), splitter, keys, strata, groups, recorded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,7 +368,7 @@ class Pairs(Membership):
         # Rows are written split by split, training before testing: 2 x split + role ascends.
         bounds = np.searchsorted(split.astype(np.int64) * 2 + role, np.arange(2 * n_splits + 1))
         sides = [position[first:stop] for first, stop in pairwise(bounds)]
-        return cls(_codes_in(rows), tuple((sides[2 * i], sides[2 * i + 1]) for i in range(n_splits)))
+        return cls(codes_in(rows), tuple((sides[2 * i], sides[2 * i + 1]) for i in range(n_splits)))
 
 
 RESAMPLES, SPLITS = "resamples.parquet", "splits.parquet"
@@ -385,5 +385,6 @@ def fold_columns(names: Sequence[str]) -> list[str]:
     return [name for name in names if re.fullmatch(r"fold(_r\d+)?", name)]
 
 
-def _codes_in(rows: pa.Table) -> Codes:
+def codes_in(rows: pa.Table) -> Codes:
+    """Return the codes (rows by repeats) of a table of assignments or of groups."""
     return np.column_stack([rows.column(name).to_numpy() for name in fold_columns(rows.column_names)])

@@ -175,19 +175,14 @@ def cell_counts(
     strata: NDArray[np.int64],
     n_bins: int,
     n_of_strata: int,
-    rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
-    """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out.
-
-    ``rows``: how many rows each pair of a bin and a stratum stands for; one each where it is None.
-    """
+    """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out."""
     cells = np.zeros(n_bins * n_of_strata, dtype=np.int64)
     for start in range(0, bins.size, STRETCH):  # a hundred million rows need no copy as large as they are
         here = slice(start, start + STRETCH)
         placed = bins[here] >= 0
-        weights = None if rows is None else rows[here][placed]  # sums of integers below 2**53 are exact in float64
         numbers = bins[here][placed] * n_of_strata + strata[here][placed]
-        cells += np.bincount(numbers, weights, minlength=cells.size).astype(np.int64)
+        cells += np.bincount(numbers, minlength=cells.size)
     return cells.reshape(n_bins, n_of_strata)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates.results import Estimate, FoldScore
-from evenfold.manifests import Audit, BalanceReport, StoredManifest, audit, held_manifest
+from evenfold.manifests import Audit, BalanceReport, audit, held_manifest
 from evenfold.manifests.joined import Joined
 
 from .evaluations.pictures import score_pictures
 from .page import Origin, Page
 from .splits.data import see
-from .splits.page import counts_page, split_page
+from .splits.page import split_page
 from .splits.pictures import split_pictures
 
 
@@ -40,15 +40,9 @@ def split_pages(
     ``audited`` returns the audit, where somebody has it already.
 
     Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
-    the pictures that need the rows are left out. So are pictures of single rows where the table takes more than
-    ``memory`` (a quarter of what is free where it is None).
+    the pictures that need the rows are left out. Raises SplitError where the rows take more than ``memory``.
     """
-    held = held_manifest(uri, data, memory)
-    if isinstance(held, StoredManifest):
-        counted = audited() if audited else audit(held, data, memory=memory)
-        small = counts_page(held, balance, counted, Origin(Path(data).name, run_id))
-        return SplitPages(small, {"report.html": small.html(), "audit.json": counted.model_dump(mode="json")}, counted)
-    manifest = held
+    manifest = held_manifest(uri, memory)
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
     rows = Joined.of(manifest, data) if known else None

@@ -18,14 +18,15 @@ from evenfold.manifests import (
     StoredManifest,
     check_arrival,
     extend as extend_manifest,
+    fits_in_memory,
     read_header,
     read_manifest,
-    stays_on_disk,
     write_manifest,
 )
-from evenfold.manifests.anywhere.verbs import asked_again
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
+from evenfold.manifests.store.stored import require_memory
+from evenfold.manifests.verbs import asked_again
 from evenfold.splitters import SplitError
 
 from .outcomes import Champion, Growth, SplitRef
@@ -149,7 +150,7 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     Corrected targets of known rows, be they few, columns that are gone or of another type, values that no known row
     had. Nothing where nothing was kept of that table, and where this one takes more than ``memory``.
     """
-    if stays_on_disk(StoredManifest(folder), data, Settings.memory_of(memory)):
+    if not fits_in_memory(data, StoredManifest(folder).spec.columns.roles(), Settings.memory_of(memory)):
         return []
     manifest = read_manifest(folder)
     snapshot = _newest_snapshot(manifest, folder)
@@ -166,7 +167,7 @@ def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
     known = split.stored()
     if split.n_rows > MOST_ROWS or not known.spec.columns.key:
         return
-    if not stays_on_disk(known, split.data, Settings.memory_of(memory)):
+    if fits_in_memory(split.data, known.spec.columns.roles(), Settings.memory_of(memory)):
         keep_snapshot(split)
 
 
@@ -203,8 +204,8 @@ def extend(
     """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
 
     ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder.
-    No assigned row or group changes its fold. Extended by the same data twice it is the same version. What takes more
-    than ``memory`` is extended out of core, to the same version. SplitError.
+    No assigned row or group changes its fold. Extended by the same data twice it is the same version. SplitError, also
+    where the rows take more than ``memory``.
     """
     return _joined(manifest_folder(manifest), data, batch, merged, max_missing, Settings.memory_of(memory))
 
@@ -277,12 +278,7 @@ def _extended(
     staged: Path | None,
 ) -> Extension[StoredManifest]:
     """Return the extension, written beside what it was grown from, or staged."""
-    known = StoredManifest(folder)
-    if stays_on_disk(known, data, memory):
-        return extend_manifest(
-            known, data, batch=batch, merged=merged, max_missing=max_missing, memory=memory, staged=staged
-        )
+    require_memory(StoredManifest(folder), memory)
     made = extension_of(str(folder), data, batch, merged, max_missing)
     place = folder if made.manifest.uri else write_manifest(made.manifest, folder.parent.parent, staged)
-    numbers = (made.added, made.deleted, made.returned, made.quarantined, made.moved)
-    return Extension(StoredManifest(place), *numbers, made.notes)
+    return made.of(StoredManifest(place))

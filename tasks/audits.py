@@ -8,10 +8,10 @@ from importlib.metadata import version
 from typing import Any
 
 import sklearn
-from evenfold.manifests import Audit, audit, digest_json, held_manifest, stays_on_disk
-from evenfold.manifests.anywhere.verbs import asked_again
+from evenfold.manifests import Audit, audit, digest_json, held_manifest
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
+from evenfold.manifests.verbs import asked_again
 
 from .outcomes import SplitAudit, SplitRef
 from .runtime.limits import unlogged
@@ -34,7 +34,6 @@ def _audit_key(
         sorted(exclude),
         gates,
         *([] if split.gates is None else [split.gates, split.ignore]),
-        stays_on_disk(known, split.data, Settings.memory_of(memory)),
     ]
     versions = [version("evenfold"), sklearn.__version__]
     return f"audit/{digest_json([known.header, str(content), *how, *versions])}"
@@ -67,7 +66,7 @@ def _found(
 ) -> Audit:
     data = table_of(split)
     if exclude or gates or split.gates is not None:
-        held = held_manifest(split.folder, data, limit)
+        held = held_manifest(split.folder, limit)
         if split.gates is not None:
             held = asked_again(held, split.gates, split.ignore or {})
         return audit(held, data, features=named, exclude=exclude, gates=gates, memory=limit)
@@ -84,11 +83,11 @@ def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str
 @lru_cache(maxsize=4)
 def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
     # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
-    return audit(held_manifest(uri, data, memory), data, features=features, memory=memory)
+    return audit(held_manifest(uri, memory), data, features=features, memory=memory)
 
 
 def _named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:
-    """Return the features to audit by name; None where they are all, which out of core is the only audit there is."""
+    """Return the features to audit by name; None where they are all."""
     if features is None or are_all_columns(features, split.stored().spec, table_of(split)):
         return None
     return list(features)

@@ -92,14 +92,13 @@ def _folder(manifest: str) -> Iterator[Path]:
 
 def _sizes(folder: Path) -> list[list[str]]:
     """Return how many rows folds have that are too many for a header to count each: lines of the table of counts."""
-    from evenfold.manifests import StoredManifest
-    from evenfold.manifests.anywhere.beside import labels_of
-    from evenfold.manifests.store.rows import codes_in_use, count_in
+    import numpy as np
+    from evenfold.manifests import read_manifest
 
-    manifest, counts = StoredManifest(folder), dict[int, int]()
-    for part in manifest.members():
-        count_in(counts, codes_in_use(part)[:, 0])
-    rows = sorted(counts.get(code, 0) for code in labels_of(manifest).tested)  # of some every row may be gone
+    manifest = read_manifest(folder)
+    values, numbers = np.unique(manifest.in_use.column(), return_counts=True)
+    counts = dict(zip(values.tolist(), numbers.tolist(), strict=True))
+    rows = sorted(counts.get(code, 0) for code in manifest.in_use.tested)  # of some every row may be gone
     spread = f"{rows[0]:,} to {rows[-1]:,}, median {rows[len(rows) // 2]:,}" if rows[0] < rows[-1] else f"{rows[0]:,}"
     beside = [[MEANINGS[code], f"{n:,}"] for code, n in sorted(counts.items()) if code < 0]
     return [*beside, [f"each of {len(rows):,}", spread]]

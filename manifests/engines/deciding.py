@@ -27,6 +27,7 @@ from evenfold.manifests.state import (
 )
 from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, column_types
 from evenfold.manifests.tables.keys import key_values, type_names, with_key_types
+from evenfold.manifests.tables.source import Source
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Stream, all_strategies
 from evenfold.splitters.base import label_type
 from evenfold.splitters.kernels.random import HOLDOUT
@@ -48,7 +49,6 @@ from .groups import (
     rows_by_group,
 )
 from .ordered import Canonical
-from .sources import Source
 
 
 @dataclass(frozen=True)

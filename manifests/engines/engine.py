@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
+from evenfold.manifests.store.write import clear_abandoned, owned
 from evenfold.manifests.tables.addresses import quoted
 from evenfold.manifests.tables.canonical import listed
-from evenfold.manifests.tables.read import no_rows
+from evenfold.manifests.tables.read import no_rows, not_written
+from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
 from .carried import as_carried, as_it_was, carried
 from .ordered import Canonical, Ordered, ShardWriter
-from .sources import Source
 
 EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
 T = TypeVar("T")
@@ -155,40 +156,6 @@ def _require_alike(first: pa.Schema, schema: pa.Schema) -> None:
             )
 
 
-def bytes_of_memory(memory: str | int | None) -> int:
-    """Return ``memory`` ("2GB", "500 MB", bytes) as bytes; a quarter of what is free where it is None."""
-    if memory is None:
-        return free_memory() // 4
-    size = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
-    if not size:
-        raise SplitError(f"memory={memory!r}; write a size such as '2GB'.")
-    powers = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-    return int(float(size[1]) * 1024 ** powers[size[2].lower()])
-
-
-def free_memory() -> int:
-    """Return how many bytes of memory this process may still take: of the machine, or of its control group."""
-    free = [_meminfo()]
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        try:
-            root = Path("/sys/fs/cgroup")
-            free.append(int((root / limit).read_text()) - int((root / used).read_text()))
-        except (OSError, ValueError):  # no such group, or no limit
-            continue
-    return max(min(free), 0)
-
-
-def _meminfo() -> int:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024
-    except (OSError, StopIteration):
-        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 2
-
-
 def engine_named(name: str, source: Source, memory: int) -> Any:
     """Return the engine called ``name``, or the one that a Dask or Spark DataFrame lies in where it is "auto"."""
     home = type(source.native).__module__.partition(".")[0]
@@ -204,3 +171,26 @@ def engine_named(name: str, source: Source, memory: int) -> Any:
 
         return Spark()
     raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")
+
+
+@contextmanager
+def room_beside(root: str | Path) -> Iterator[Path]:
+    """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
+    home = Path(root)
+    made = [place for place in (home, *home.parents) if not place.exists()]  # they go again where nothing comes of it
+    folder = home / owned(".spilling")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise not_written(root, error) from None
+    clear_abandoned(home, ".spilling")
+    try:
+        yield folder
+    except OSError as error:
+        raise not_written(folder, error) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for place in made:
+            if not place.exists() or any(place.iterdir()):
+                break
+            place.rmdir()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 
 from .partitioned import Partitioned
-from .sources import Source
 
 T = TypeVar("T")
 R = TypeVar("R")

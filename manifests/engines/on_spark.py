@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet
 from evenfold.manifests.tables.canonical import ARROW_TYPES
 from evenfold.manifests.tables.read import data_files, is_parquet
+from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 
 from . import ordered
 from .ordered import STORED, Canonical
 from .partitioned import read_part, require_key
-from .sources import Source
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.tables.read import data_files, is_parquet
+from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 
 from . import ordered
 from .ordered import Canonical, read_stored, write_shard
-from .sources import Source
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.manifest import Manifest, ManifestCV
 from evenfold.manifests.membership import Draws, Role, fold_column, require_role
+from evenfold.manifests.store.stored import StoredManifest, in_memory
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import key_values
 from evenfold.manifests.tables.read import read_table, write_whole
+from evenfold.manifests.tables.source import Source, held_or_source, source_of
 from evenfold.splitters import SplitError
 
 from .croissant import for_croissant
 from .forms import Dialect, Format
 from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
+from .partition import rows_of
 from .parts import with_words
 from .positions import for_torch
 from .warehouse import normalizes, warehouse_sql
@@ -35,7 +38,7 @@ class Exported(Strict):
 
 
 def export(
-    manifest: Manifest,
+    manifest: Manifest | StoredManifest,
     to: Format,
     path: str | Path,
     data: Any = None,
@@ -43,6 +46,7 @@ def export(
     repeat: int = 0,
     dialect: Dialect = "duckdb",
     table: str = "rows",
+    memory: str | int | None = None,
 ) -> Exported:
     """Write the folds of ``manifest`` to ``path`` in the form that a tool reads, and return what was written.
 
@@ -68,15 +72,24 @@ def export(
     ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
     first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
     excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is
-    written. The file appears whole or not at all.
+    written. The file appears whole or not at all. Columns of ``data`` that take more than ``memory`` are sorted on
+    disk; SplitError where the rows of the manifest take more.
     """
-    file = named_for(to, path)
-    content, note = _for_sql(manifest, dialect, table) if to == "sql" else WRITERS[to][1](manifest, data, repeat)
+    file, whole = _named_for(to, path), in_memory(manifest, memory)
+    if to == "sql":
+        content, note = _for_sql(whole, dialect, table)
+    elif to in NOTES and to != "csv" and data is not None:
+        content, note = (
+            _beside_data(whole, source_of(data, dict(whole.spec.types)), repeat, to, file, memory),
+            NOTES[to],
+        )
+    else:
+        content, note = WRITERS[to][1](whole, data, repeat)
     write_whole(file, content)
-    return Exported(path=str(file), to=to, rows=kept_rows(manifest).size, note=note)
+    return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
 
 
-def named_for(to: Format, path: str | Path) -> Path:
+def _named_for(to: Format, path: str | Path) -> Path:
     """Return the file of an export; SplitError for a form that there is not, and for another suffix than its own."""
     if to not in get_args(Format):
         raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=len(WRITERS) + 1)}.")
@@ -88,7 +101,7 @@ def named_for(to: Format, path: str | Path) -> Path:
 
 Content = Any  # an array, an Arrow table or text
 Writer = Callable[[Manifest, Any, int], tuple[Content, str]]
-# How a table of folds is taken; the forms that are also written row after row.
+# How a table of folds is taken.
 NOTES = {
     "csv": "0 and above: tested in that fold; -1 never tested, -2 locked, -3 excluded.",
     "h2o": "h2o takes fold_column='fold'.",
@@ -112,13 +125,20 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, s
     return in_order_of(manifest, data, folds), note
 
 
-def _with_fold(manifest: Manifest, data: Any, repeat: int, to: str) -> pa.Table:
-    folds = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
-    if data is None:
-        return kept_keys(manifest).append_column(FOLDS, folds)
-    table = read_table(data, types=manifest.spec.types)
-    require_no_folds(table.column_names)
-    return table.take(pa.array(manifest.positions(table)[kept_rows(manifest)])).append_column(FOLDS, folds)
+def _with_fold(manifest: Manifest, repeat: int, to: str) -> pa.Table:
+    folds = folds_of_kept(manifest, repeat, to, least=0)
+    return kept_keys(manifest).append_column(FOLDS, pa.array(folds, pa.int32()))
+
+
+def _beside_data(
+    manifest: Manifest, source: Source, repeat: int, to: str, file: Path, memory: str | int | None
+) -> Iterator[pa.Table]:
+    """Yield all columns of the rows that are kept, in key order, with their folds."""
+    folds, start = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32()), 0
+    require_no_folds(source.schema.names)
+    for part in rows_of(source, manifest.positions(source)[kept_rows(manifest)], file, memory):
+        yield part.append_column(FOLDS, folds[start : start + part.num_rows])
+        start += part.num_rows
 
 
 def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
@@ -156,7 +176,7 @@ def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content,
 
 
 def _tabled(to: str) -> Writer:
-    return lambda manifest, data, repeat: (_with_fold(manifest, data, repeat, to), NOTES[to])
+    return lambda manifest, data, repeat: (_with_fold(manifest, repeat, to), NOTES[to])
 
 
 def _worded(to: str) -> Writer:
@@ -177,6 +197,14 @@ WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
     "bigquery": ((".csv", ".parquet"), _worded("bigquery")),
     "croissant": ((".json",), for_croissant),
 }
+
+
+def as_cv(manifest: Manifest | StoredManifest, data: Any, memory: str | int | None = None) -> ManifestCV:
+    """Return the splits as a ``cv`` for scikit-learn, in positions of the rows of ``data`` (whatever ``decide`` takes).
+
+    See ``Manifest.as_cv``; the rows of a manifest on disk are read for it, where they fit into ``memory``.
+    """
+    return in_memory(manifest, memory).as_cv(held_or_source(data))
 
 
 def join_rows(manifest: Manifest, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN
+from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
 from evenfold.manifests.plan import balanced_columns, used_columns
 from evenfold.manifests.state import State, bins_of, cell_counts, group_rows, groups_of, shares_of
-from evenfold.manifests.store.rows import assigned_codes
 from evenfold.manifests.tables.canonical import (
     amount,
     canonical_table,
@@ -112,30 +111,10 @@ class Arrival:
             return None
         return balanced_columns(self.table, self.manifest.spec.columns)
 
-    def strata(self, state: State) -> tuple[NDArray[np.int64], State]:
-        """Return the stratum of each row of ``table``, and the state with the classes that no row had before."""
-        return state.strata(self.balanced(), self.table.num_rows)
-
-    def cells(self, repeat: int, strata: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], Any]:
-        """Return codes and strata of the data's rows that are in the manifest and in use, and how many rows have them.
-
-        None for the last: one each.
-        """
-        return np.where(self.active(), self.codes()[:, repeat], UNKNOWN), strata, None
-
     def active(self) -> NDArray[np.bool_]:
         """Return which rows of the data are in the manifest and in use."""
         # A row that was deleted and stands in the data again is in use: extending sets its status back.
         return np.asarray((self.known >= 0) & (self.manifest.status[np.maximum(self.known, 0)] != QUARANTINED))
-
-    def torn(self) -> tuple[NDArray[np.int64], int]:
-        """Return the known groups, beyond those of the rows of ``table``, with rows in another fold, and these rows."""
-        return np.empty(0, dtype=np.int64), 0
-
-    def keys_in(self, groups: pa.Array, column: pa.ChunkedArray) -> pa.Table:
-        """Return the keys of the rows of some groups that are not quarantined yet; ``column`` is that of ``table``."""
-        quarantined = (self.known >= 0) & ~self.active()
-        return self.keys.filter(pc.and_not(pc.is_in(column, value_set=groups), pa.array(quarantined)))
 
     def codes(self) -> NDArray[Any]:
         """Return the manifest's codes of the rows of the data (rows by repeats); -4 for new rows."""
@@ -214,7 +193,7 @@ class _Dealing:
         self.of_code = state.shares or self._shares()
         self.bin_codes = np.array(list(self.of_code))
         self.shares = np.array(list(self.of_code.values()))
-        self.strata, self.state = arrival.strata(state)
+        self.strata, self.state = state.strata(arrival.balanced(), arrival.table.num_rows)
         self.n_strata = self.state.n_strata
 
     def _shares(self) -> dict[int, float]:
@@ -243,8 +222,8 @@ class _Dealing:
             known = np.array(self.state.counts[repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
             # Classes that no row had before are the last strata, and no bin holds any of them.
             return np.pad(known, ((0, 0), (0, self.n_strata - known.shape[1])))
-        codes, strata, rows = self.arrival.cells(repeat, self.strata)
-        return cell_counts(bins_of(codes, self.of_code), strata, self.bin_codes.size, self.n_strata, rows)
+        codes = np.where(self.arrival.active(), self.arrival.codes()[:, repeat], UNKNOWN)
+        return cell_counts(bins_of(codes, self.of_code), self.strata, self.bin_codes.size, self.n_strata)
 
     def packed(self, rows: Bins, of_group: Bins, names: pa.Array) -> NDArray[np.int64]:
         """Return the codes (groups, repeats) of new groups: ``rows`` of the data are of group ``of_group``."""
@@ -331,7 +310,7 @@ class _Groups:
         """Return the code of each new row (rows by repeats), and let ``table`` grow by the new groups."""
         fresh = np.flatnonzero(self.place < 0)
         codes, groups = groups_of(self.column.take(fresh))
-        folds, generation = assigned_codes(self.known), self.dealing.manifest.generation + 1
+        folds, generation = codes_in(self.known).astype(np.int64), self.dealing.manifest.generation + 1
         packed = self.dealing.packed(fresh, codes, groups.column(0))
         all_folds = np.vstack([folds, packed])
         self.table = pa.concat_tables([self.known, group_rows(groups, packed, self.known, generation)]).combine_chunks()
@@ -344,14 +323,14 @@ class _Groups:
     def merged(self, policy: Merged) -> tuple[pa.Table | None, tuple[str, ...]]:
         """Return the keys of rows to quarantine, and what is to be said: groups whose rows lie in several folds."""
         stray = (self.arrival.known >= 0) & np.any(self.arrival.codes() != self._fold_of_row, axis=1)
-        torn, n_torn = self.arrival.torn()
-        n_stray = int(stray.sum()) + n_torn
+        n_stray = int(stray.sum())
         if not n_stray:
             return None, ()
-        here = positions_in(self.table.select(["group"]), self.column.filter(stray))
-        groups = np.unique(np.concatenate([torn, here]))
+        groups = np.unique(positions_in(self.table.select(["group"]), self.column.filter(stray)))
         values = self.table.column("group").take(groups).combine_chunks()
-        rows = self.arrival.keys_in(values, self.column.column(0))
+        quarantined = (self.arrival.known >= 0) & ~self.arrival.active()
+        torn = pc.and_not(pc.is_in(self.column.column(0), value_set=values), pa.array(quarantined))
+        rows = self.arrival.keys.filter(torn)
         named = ", ".join(shown(value) for value in values[:3].to_pylist())
         if not rows.num_rows:
             return None, ()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 
-Made = TypeVar("Made")
+Made, Other = TypeVar("Made"), TypeVar("Other")
 NOTHING_NEW = "there is nothing new."
 
 
@@ -36,6 +36,10 @@ class Extension(Generic[Made]):
     quarantined: int
     moved: int
     notes: tuple[str, ...]
+
+    def of(self, manifest: Other) -> Extension[Other]:
+        """Return the same extension of the manifest in another form, as one that was written."""
+        return Extension(manifest, self.added, self.deleted, self.returned, self.quarantined, self.moved, self.notes)
 
 
 # A table that lacks more of the known rows is more often cut short, or a month's alone, than really that much smaller.
@@ -160,31 +164,24 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     order, keys = _merged_order(manifest.keys, arrival.keys.take(arrival.new))
     born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
-    codes = manifest.membership.codes
-    return replace(
-        outgrown(manifest, growth, manifest.split_id, content_of(arrival.table, arrival.waiting)),
-        # Old rows keep their codes and only change places: all else that is per row goes through the same order.
-        membership=manifest.membership.with_rows(np.vstack([codes, growth.codes.astype(codes.dtype)])[order], keys),
-        keys=keys,
-        born=np.concatenate([born, joined])[order],
-        changes=manifest.changes if changes is None else (*manifest.changes, changes),
-        waiting=arrival.waiting,
-    )
-
-
-def outgrown(manifest: Manifest, growth: Growth, parent: str, fingerprint: str) -> Manifest:
-    """Return the next version of the manifest ``parent`` but for its rows: what is decided, grown from what."""
-    algorithm = manifest.algorithm | {"growing": GROWING_VERSION}
+    codes, content = manifest.membership.codes, content_of(arrival.table, arrival.waiting)
+    algorithm, parent = manifest.algorithm | {"growing": GROWING_VERSION}, manifest.split_id
     return replace(
         manifest,
         group_table=growth.groups if growth.groups is not None else manifest.group_table,
         state=growth.state or manifest.state,
         version=child_version(manifest),
         parent_split_id=parent,
-        fingerprint=fingerprint,
+        fingerprint=content,
         algorithm=algorithm,
-        plan_id=plan_id(manifest.spec.decision(manifest.types), fingerprint, algorithm, parent),
+        plan_id=plan_id(manifest.spec.decision(manifest.types), content, algorithm, parent),
         uri=None,
+        # Old rows keep their codes and only change places: all else that is per row goes through the same order.
+        membership=manifest.membership.with_rows(np.vstack([codes, growth.codes.astype(codes.dtype)])[order], keys),
+        keys=keys,
+        born=np.concatenate([born, joined])[order],
+        changes=manifest.changes if changes is None else (*manifest.changes, changes),
+        waiting=arrival.waiting,
     )
 
 

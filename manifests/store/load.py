@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import KINDS, Labels
+from evenfold.manifests.membership import KINDS
 from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.state import State
 from evenfold.manifests.tables.canonical import is_pseudonym
@@ -22,7 +20,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, reason_of
 from numpy.typing import NDArray
 
-from .header import REMEDY, ROWS, Header, prove_files, read_header
+from .header import REMEDY, Header, prove_files, read_header
 from .tables import WAITING, status_in
 
 
@@ -74,46 +72,19 @@ def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Man
     changes = [(int(name[-12:-8]), table) for name, table in sorted(tables.items()) if name.startswith("status-")]
     keys = rows.select(key).replace_schema_metadata(None) if key else None
     read = KINDS[header["kind"]].read
-    return _outlined(path, header, spec)(
+    algorithm = header["algorithm"].copy()
+    algorithm.pop("portable", None)
+    return Manifest(
+        spec=spec, types=header["types"], fingerprint=header["fingerprint"], plan_id=header["plan_id"],
+        version=header["version"], parent_split_id=header["parent_split_id"], algorithm=algorithm,
+        state=State.of(cast(Any, header["state"])), uri=str(path),
         membership=read(rows, tables, splitter=spec.splitter(), keys=keys, n_splits=header["n_splits"]),
         keys=keys,
-        group_table=_one_table(groups),
+        group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
         born=born,
         changes=tuple(status_in(changed, generation) for generation, changed in changes),
         waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
-    )
-
-
-def outline(folder: str | Path, header: Header, most: int, repeats: int) -> Manifest:
-    """Return the manifest of labels in ``folder`` but for its rows: what else it holds, and one row in their place.
-
-    ``most``: the greatest code of any row; ``repeats``: how many codes a row has. What a header is derived from is
-    there but for the number of rows and their counts.
-    """
-    path, spec = Path(folder), _as_it_was(read_spec(header["spec"], stored=True), header["types"])
-    files, key = [entry["path"] for entry in header["files"]], key_names(spec)
-    nothing = pq.read_schema(path / ROWS).empty_table().replace_schema_metadata(None)
-    groups = [pq.read_table(path / name).replace_schema_metadata(None) for name in sorted(files) if "groups-" in name]
-    return _outlined(path, header, spec)(
-        membership=Labels.of(np.full((1, repeats), most), spec.splitter()),
-        keys=nothing.select(key) if key else None,
-        group_table=_one_table(groups),
-    )
-
-
-def _outlined(path: Path, header: Header, spec: SplitSpec) -> Callable[..., Manifest]:
-    """Return what makes the manifest of its members: its header tells the other fields as they are."""
-    algorithm = header["algorithm"].copy()
-    algorithm.pop("portable", None)
-    return partial(
-        Manifest, spec=spec, types=header["types"], fingerprint=header["fingerprint"], plan_id=header["plan_id"],
-        version=header["version"], parent_split_id=header["parent_split_id"], algorithm=algorithm,
-        state=State.of(cast(Any, header["state"])), uri=str(path),
     )  # fmt: skip
-
-
-def _one_table(tables: list[pa.Table]) -> pa.Table | None:
-    return pa.concat_tables(tables).combine_chunks() if tables else None
 
 
 def _as_it_was(spec: SplitSpec, types: dict[str, str]) -> SplitSpec:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +12,13 @@ import pyarrow.parquet as pq
 from evenfold.manifests.identity import digest_table, plan_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws
-from evenfold.manifests.spec import read_spec
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount
-from evenfold.manifests.tables.keys import key_names
 from evenfold.splitters import SplitError
 
-from .header import REMEDY, SCHEMA, Described, Header, ListedFile, read_header, sha256
-from .load import outline, prove_stored, read_manifest
-from .rows import digested, files_of, files_until
-from .write import BLOCK_ROWS, describe, described
+from .header import REMEDY, SCHEMA, Header, ListedFile, read_header, sha256
+from .load import read_manifest
+from .write import BLOCK_ROWS, describe
 
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")
 
@@ -131,8 +127,8 @@ def verify(folder: str | Path) -> Verification:
 
     Every file's bytes and every block of 1,000,000 rows are compared with their digests, and the header with its copy
     in the rows' file. Where they agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are
-    made anew from the rows: of labels a batch at a time, so that their number does not matter. A damaged file is read
-    as far as it can be: the first block that differs or cannot be read is named with its rows.
+    made anew from the rows, in memory. A damaged file is read as far as it can be: the first block that differs or
+    cannot be read is named with its rows.
     Raises SplitError where there is no manifest, or one of a newer schema. Reads every file up to five times.
     """
     path = Path(folder)
@@ -166,7 +162,7 @@ def _damaged(path: Path, damages: list[Damage]) -> Verification:
 
 
 def _proved(path: Path, header: Header) -> Verification:
-    held = _Streamed.of(path, header) if header["kind"] == "labels" else _Whole.of(path)
+    held = read_manifest(path)
     blocks = sum(len(entry["blocks"]) for entry in header["files"])
     files = f"{amount(len(header['files']), 'file')} and {amount(blocks, 'block')} have the digests recorded of them"
     proved, not_proved, damages = [files, f"the rows make split_id {held.split_id[:16]}"], [], []
@@ -189,50 +185,6 @@ def _proved(path: Path, header: Header) -> Verification:
     )
 
 
-@dataclass(frozen=True)
-class _Whole:
-    """A manifest of draws or pairs, read as a whole; ``said`` is the header that its rows give."""
-
-    manifest: Manifest
-    split_id: str
-    said: Described
-
-    @classmethod
-    def of(cls, path: Path) -> _Whole:
-        manifest = read_manifest(path)
-        return cls(manifest, manifest.split_id, describe(manifest))
-
-    def before(self) -> str:
-        """Return the split_id of the rows of the generations before."""
-        if isinstance(self.manifest.membership, Draws) and self.manifest.n_splits > MOST_MEASURED:
-            raise SplitError(f"the parent's split_id was not made anew: that takes {self.manifest.n_splits:,} draws.")
-        return self.manifest.at_generation(self.manifest.generation - 1).split_id
-
-
-@dataclass(frozen=True)
-class _Streamed(_Whole):
-    """A manifest of labels, whose rows are read a batch at a time; ``manifest`` is its outline."""
-
-    files: list[str]
-
-    @classmethod
-    def of(cls, path: Path, header: Header) -> _Streamed:  # type: ignore[override]
-        prove_stored(path)
-        key, files = key_names(read_spec(header["spec"], stored=True)), files_of(header)
-        rows = digested(path, files, key)
-        if rows.split_id != header["split_id"]:
-            raise SplitError(
-                f"{path} says it is {header['split_id'][:12]} and its rows are {rows.split_id[:12]}; {REMEDY}"
-            )
-        made = outline(path, header, rows.most, rows.repeats)
-        return cls(made, rows.split_id, described(made, rows), files)
-
-    def before(self) -> str:
-        """Return the split_id of the rows of the generations before."""
-        older, path = self.manifest.generation - 1, Path(str(self.manifest.uri))
-        return digested(path, files_until(older, self.files), key_names(self.manifest.spec)).split_id
-
-
 class _Differs(Exception):
     """What is recorded differs from what the rows give."""
 
@@ -241,8 +193,7 @@ class _Differs(Exception):
         self.file = file
 
 
-def _plan_is_theirs(held: _Whole, header: Header) -> str:
-    manifest = held.manifest
+def _plan_is_theirs(manifest: Manifest, header: Header) -> str:
     decision = manifest.spec.decision(manifest.types)
     made = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
     if made != manifest.plan_id:
@@ -250,29 +201,29 @@ def _plan_is_theirs(held: _Whole, header: Header) -> str:
     return f"specification, types and fingerprint make plan_id {made[:16]}"
 
 
-def _header_follows(held: _Whole, header: Header) -> str:
-    made = json.loads(json.dumps(held.said))
+def _header_follows(manifest: Manifest, header: Header) -> str:
+    made = json.loads(json.dumps(describe(manifest)))
     wrong = [name for name in made if name != "versions" and header.get(name) != made[name]]
-    place = Path(str(held.manifest.uri)).absolute().name
-    if re.fullmatch(r"\d+\.\d+", place) and place != held.manifest.version:
+    place = Path(str(manifest.uri)).absolute().name
+    if re.fullmatch(r"\d+\.\d+", place) and place != manifest.version:
         wrong.append("version")
     if wrong:
         raise _Differs(f"manifest.json differs in {', '.join(dict.fromkeys(wrong))} from what its rows give")
     return "names, counts and generations are those of the rows"
 
 
-def _nothing_moved(held: _Whole, header: Header) -> str | None:
-    manifest = held.manifest
+def _nothing_moved(manifest: Manifest, header: Header) -> str | None:
     if not manifest.generation or manifest.parent_split_id is None:
         return None
-    before = held.before()
+    if isinstance(manifest.membership, Draws) and manifest.n_splits > MOST_MEASURED:
+        raise SplitError(f"the parent's split_id was not made anew: that takes {manifest.n_splits:,} draws.")
+    before = manifest.at_generation(manifest.generation - 1).split_id
     if before != manifest.parent_split_id:
         raise _Differs(f"the older rows make split_id {before[:16]}, not their parent's")
     return f"0 rows moved: the older rows make their parent's split_id {before[:16]}"
 
 
-def _draws_come_out(held: _Whole, header: Header) -> str | None:
-    manifest = held.manifest
+def _draws_come_out(manifest: Manifest, header: Header) -> str | None:
     if not isinstance(manifest.membership, Draws):
         return None
     chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_MEASURED)).astype(int))
@@ -284,7 +235,7 @@ def _draws_come_out(held: _Whole, header: Header) -> str | None:
     return f"{len(chosen):,} of {manifest.n_splits:,} draws come out as recorded"
 
 
-PROOFS: list[Callable[[_Whole, Header], str | None]] = [
+PROOFS: list[Callable[[Manifest, Header], str | None]] = [
     _plan_is_theirs,
     _header_follows,
     _nothing_moved,

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from evenfold.splitters import SplitError
 from .header import (
     SCHEMA,
     Described,
-    Generation,
     Header,
     ListedFile,
     Part,
@@ -32,7 +30,6 @@ from .header import (
     read_header,
     sha256,
 )
-from .rows import Digested
 from .tables import tables_of, write_parquet
 
 MOST_COUNTED_FOLDS = 1_000
@@ -224,20 +221,6 @@ def describe(manifest: Manifest) -> Described:
         "state": state,
         "generations": [{"n": number, "rows": count} for number, count in enumerate(rows)],
         "versions": {name: installed(name) for name in ("evenfold", "numpy", "scikit-learn", "pyarrow")},
-    }
-
-
-def described(outline: Manifest, rows: Digested) -> Described:
-    """Return the header of a manifest of labels of which rows were only read: its outline, and what they came to."""
-    generations: list[Generation] = [
-        {"n": number, "rows": rows.generations.get(number, 0)} for number in range(outline.generation + 1)
-    ]
-    return {
-        **describe(replace(outline, keys=None)),
-        "split_id": rows.split_id,
-        "n_rows": rows.n,
-        "counts": counts_of(rows.counts),
-        "generations": generations,
     }
 
 

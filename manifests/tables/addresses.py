@@ -24,20 +24,36 @@ CLOSED = {"enable_external_access": False, "python_enable_replacements": False, 
 OF_NAME = """select table_schema, table_name from information_schema.tables where table_catalog = current_catalog()
     and (lower(table_name) = lower(?) or lower(table_schema || '.' || table_name) = lower(?)) order by table_schema"""
 AT_ONCE = 16  # objects of which a store is asked for the columns: it is waiting, no work
-Batches = Callable[[list[str], int], Iterator[pa.Table]]
+BATCH_ROWS = 1 << 17
+NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one and its place
 
 
 @dataclass(frozen=True)
-class Addressed:
-    """A table behind an address: its columns and rows, and ``batches(columns, rows)``, in the same order each time.
+class Source:
+    """A table that can be read more than once, a batch at a time, and a column without the others.
 
-    ``native`` is what an engine may read better: the address of objects, the relation of a database.
+    ``batches(columns, rows)`` yields tables of at most about ``rows`` rows (131,072 by default), in the same order each
+    time. ``n_rows`` is None where only a reader to the end would know; ``about_rows`` is then a guess, where one can be
+    made. ``native`` is what an engine may read better than through batches.
     """
 
     schema: pa.Schema
-    n_rows: int
-    batches: Batches
+    batches: Callable[..., Iterator[pa.Table]]
+    n_rows: int | None
     native: Any
+    about_rows: int | None = None
+
+    def bytes_of(self, columns: list[str]) -> int | None:
+        """Return about how many bytes ``columns`` take in memory; None where the number of rows is not known."""
+        rows = self.about_rows if self.n_rows is None else self.n_rows
+        if rows is None:
+            return None
+        types = [self.schema.field(name).type for name in columns]
+        return rows * sum(NUMBER_BYTES if _has_one_length(arrow) else TEXT_BYTES for arrow in types)
+
+
+def _has_one_length(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(arrow) or pa.types.is_decimal(arrow))
 
 
 def is_address(source: Any) -> bool:
@@ -45,7 +61,7 @@ def is_address(source: Any) -> bool:
     return isinstance(source, str) and "://" in source
 
 
-def opened(address: str) -> Addressed:
+def opened(address: str) -> Source:
     """Return the table behind an address, no row of it read.
 
     ``duckdb:///folder/file.db#table`` is a table or view of a DuckDB file, which reads no other file; any other
@@ -55,7 +71,7 @@ def opened(address: str) -> Addressed:
     if address.startswith(DATABASE):
         return _table_of_database(address)
     data = _objects(address)
-    return Addressed(data.schema, data.count_rows(), partial(_batches, data, address), address)
+    return Source(data.schema, partial(_batches, data, address), data.count_rows(), address)
 
 
 def version_of(address: str) -> tuple[Any, ...]:
@@ -86,17 +102,17 @@ def from_everywhere(address: str) -> str:
     return f"{DATABASE}{os.path.abspath(_file(path))}#{table}"
 
 
-def streamed(relation: Any) -> Addressed:
+def streamed(relation: Any) -> Source:
     """Return a DuckDB relation as a table that is read in batches."""
     ((rows,),) = relation.aggregate("count(*)").fetchall()
 
-    def batches(columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def batches(columns: list[str], rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         require_columns(columns, schema.names)
         chosen = relation.project(", ".join(quoted(name) for name in columns))
         return (pa.Table.from_batches([batch]) for batch in chosen.to_arrow_reader(rows))
 
     schema = relation.limit(0).to_arrow_table().schema
-    return Addressed(schema, int(rows), batches, relation)
+    return Source(schema, batches, int(rows), relation)
 
 
 def quoted(name: str) -> str:
@@ -104,7 +120,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _table_of_database(address: str) -> Addressed:
+def _table_of_database(address: str) -> Source:
     import duckdb
 
     path, table = _file_and_table(address)
@@ -181,7 +197,9 @@ def _objects(address: str) -> pyarrow.dataset.Dataset:
         raise _unreadable(address, error) from None
 
 
-def _batches(data: pyarrow.dataset.Dataset, address: str, columns: list[str], rows: int) -> Iterator[pa.Table]:
+def _batches(
+    data: pyarrow.dataset.Dataset, address: str, columns: list[str], rows: int = BATCH_ROWS
+) -> Iterator[pa.Table]:
     require_columns(columns, data.schema.names)
     try:
         read = data.to_batches(columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1)

@@ -22,7 +22,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_deployed, reason_of, require_readable
 from narwhals.exceptions import NarwhalsError
 
-from .addresses import files_here, is_address, is_aside, opened
+from .addresses import Source, files_here, is_address, is_aside, opened
 from .canonical import INDEX, one_schema, require_columns
 from .csv_files import csv_names, read_csv, texts_of_long
 
@@ -42,10 +42,21 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     """
     wanted = None if columns is None else list(dict.fromkeys(columns))
     path = isinstance(source, (str, Path))
-    table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
+    if (apart := _apart(source)) is not None:
+        names = _selected(apart.schema.names, wanted)
+        # So that an address without rows still has its columns.
+        empty = pa.schema([apart.schema.field(name) for name in names]).empty_table()
+        table = pa.concat_tables([empty, *apart.batches(names)], promote_options="permissive")
+    else:
+        table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
     if table.num_rows == 0:
         raise no_rows(str(source) if path else f"the {type(source).__name__}")
     return table
+
+
+def _apart(source: Any) -> Source | None:
+    """Return what is read batch by batch whatever it is: a source as it is, or that behind an address."""
+    return source if isinstance(source, Source) else opened(source) if is_address(source) else None
 
 
 def no_rows(table: str) -> SplitError:
@@ -55,10 +66,10 @@ def no_rows(table: str) -> SplitError:
 
 def column_names(source: Any) -> list[str]:
     """Return the names of the columns that ``read_table`` finds in ``source``."""
+    if _apart(source) is not None:
+        return list(schema_of(source).names)
     if not isinstance(source, (str, Path)):
         return _names(_frame(source))
-    if is_address(source):
-        return list(schema_of(source).names)
     files = data_files(source)
     try:
         names = csv_names(files[0]) if _kind(files[0]) == "CSV" else pq.read_schema(files[0]).names
@@ -114,12 +125,6 @@ def _kind(file: Path) -> str:
 
 
 def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
-    if is_address(path):
-        data = opened(path)
-        names = _selected(data.schema.names, columns)
-        # So that an address without rows still has its columns.
-        empty = pa.schema([data.schema.field(name) for name in names]).empty_table()
-        return pa.concat_tables([empty, *data.batches(names, BLOCK_ROWS)])
     files = data_files(path)
     kinds = sorted({_kind(file) for file in files})
     if len(kinds) > 1:
@@ -270,8 +275,8 @@ def blocks_of(
     Of Parquet files and addresses a few blocks are in memory at a time, of anything else the whole.
     """
     wanted = list(dict.fromkeys(columns))
-    if is_address(source):
-        yield from opened(source).batches(wanted, rows)
+    if (apart := _apart(source)) is not None:
+        yield from apart.batches(wanted, rows)
         return
     if isinstance(source, (str, Path)) and is_parquet(source):
         with readable(source):
@@ -286,8 +291,8 @@ def blocks_of(
 
 def schema_of(source: Any) -> pa.Schema:
     """Return the names and types of a source's columns; of Parquet files and addresses without reading a row."""
-    if is_address(source):
-        schema = opened(source).schema
+    if (apart := _apart(source)) is not None:
+        schema = apart.schema
     elif isinstance(source, (str, Path)) and is_parquet(source):
         schema = parquet_data(data_files(source)).schema
     else:
@@ -296,8 +301,8 @@ def schema_of(source: Any) -> pa.Schema:
 
 
 def has_columns_apart(source: Any) -> bool:
-    """Return whether a column of a source is read without the others: of Parquet files and of addresses."""
-    return is_address(source) or (isinstance(source, (str, Path)) and is_parquet(source))
+    """Return whether a column of a source is read without the others: of Parquet files, addresses and sources."""
+    return isinstance(source, Source) or is_address(source) or (isinstance(source, (str, Path)) and is_parquet(source))
 
 
 def is_parquet(path: str | Path) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from evenfold.estimates.results import in_percent, rounded
 from evenfold.manifests.audits.findings import GATES, Audit
-from evenfold.manifests.engines.stored import StoredManifest
 from evenfold.manifests.figures import NUMBERS, BalanceReport, Reach, points
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
@@ -78,33 +77,6 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         sections=sections,
         details=[*_details(seen, audit), *_evaluations(origin)],
         footer=[counted(seen.balance.n_rows, "row"), f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
-    )
-
-
-def counts_page(
-    manifest: StoredManifest, balance: BalanceReport, audit: Audit | None = None, origin: Origin | None = None
-) -> Page:
-    """Return what the page of a split says of which only counts are known: of ``measure`` and ``audit`` out of core."""
-    rows, n = counted(balance.n_rows, "row"), counted(manifest.n_splits, "split")
-    sizes = [fold.rows for fold in balance.folds]
-    tile = Tile(f"{min(sizes):,} to {max(sizes):,}", "test rows of a split", "")
-    names = [str(fold.split) for fold in balance.folds]
-    details = [
-        Section("folds", f"Every split ({manifest.n_splits:,})", [_folds_table(balance, names)]),
-        Section("balance", "How even, in figures", _figures_of(balance)),
-        *([Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
-        Section("asked", f"What was asked: {manifest.spec.strategy}", [_asked_of(manifest)]),
-        Section("identity", f"Identity {manifest.split_id[:12]}", [_identity_of(manifest)]),
-    ]
-    return Page(
-        title=f"Split {manifest.name} {manifest.version}",
-        verdict=verdict_of(balance, audit),
-        lead=f"{rows} in {n} ({manifest.algorithm['name']}), measured out of core, so without pictures of rows.",
-        tiles=[tile, _audit_tile(audit)],
-        findings=remarks_of(audit),
-        sections=[],
-        details=details,
-        footer=[rows, f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
     )
 
 
@@ -351,7 +323,7 @@ def checks_table(audit: Audit) -> Table:
     return Table("Checks", rows, css="facts")
 
 
-def _asked_of(manifest: Manifest | StoredManifest) -> Table:
+def _asked_of(manifest: Manifest) -> Table:
     """Return what was asked for."""
     spec = manifest.spec
     columns = {name: value for name, value in spec.columns.model_dump(exclude_defaults=True).items() if value}
@@ -369,7 +341,7 @@ def _asked_of(manifest: Manifest | StoredManifest) -> Table:
     return facts("What was asked", [*rows, *([("what it makes", idea[0])] if idea else [])])
 
 
-def _identity_of(manifest: Manifest | StoredManifest) -> Table:
+def _identity_of(manifest: Manifest) -> Table:
     """Return what names a split."""
     portable = (
         "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"

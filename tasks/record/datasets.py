@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenfold.manifests import Audit, BalanceReport
+from evenfold.manifests.tables.keys import key_names
 from evenfold.manifests.tables.read import has_columns_apart, schema_of
 from evenfold.reports import verdict_of
 from evenfold.tasks.outcomes import SplitRef
@@ -39,7 +40,7 @@ def split_input(
     """
     source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
     manifest = split.stored()
-    keys = [name for name in manifest.column_names if name in manifest.types]
+    keys = [name for name in key_names(manifest.spec) if name in manifest.types]
     profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:

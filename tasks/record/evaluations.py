@@ -60,18 +60,17 @@ EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
-    """Return how evenly the table's rows were split, measured out of core where they take more than ``memory``."""
+    """Return how evenly the table's rows were split; SplitError where they take more than ``memory``."""
     limit = Settings.memory_of(memory)
-    return measure(held_manifest(split.folder, split.data, limit), split.data, memory=limit)
+    return measure(held_manifest(split.folder, limit), split.data, memory=limit)
 
 
 @step(run_name=lambda split, **_: f"record the split {split.name}")
 def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory: Memory = None) -> RunRef:
     """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page.
 
-    A record that is complete, of the same file and the same balance, is not made again. A table that takes more than
-    ``memory`` is measured and audited out of core, and its page has no pictures. Raises EvaluationError for the balance
-    of another split, and SplitError for a split that names no table.
+    A record that is complete, of the same file and the same balance, is not made again. Raises EvaluationError for the
+    balance of another split, and SplitError for a split that names no table, or whose rows take more than ``memory``.
     """
     data = table_of(split)
     if report is not None and report.split_id != split.split_id:

@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.flows import evaluate, extend, retrain, split
-from evenfold.manifests import decide, extend as grow, measure
-from evenfold.manifests.anywhere import verbs
-from evenfold.manifests.store import load
+from evenfold.manifests import decide, verbs
 from evenfold.manifests.tables import read as tables
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record import recorders
 from mlflow.tracking import MlflowClient
 
+LITTLE = "400kB"  # what is held of 5,000 rows fits into it, and what deciding them in memory takes does not
 COLUMNS = {"target": "y", "group": "g", "key": "id"}
 # Two folds of a model say what five say, and each has a fit, a run and its part of the audit and of the record; three
 # where the rows that one tests must be less than what is at hand.
@@ -35,44 +34,23 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data.parquet"
 
 
-def test_a_split_out_of_core_is_recorded_and_found_by_every_other_flow(
-    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No manifest and no table is read as a whole, and what is evaluated afterwards rests on the same manifest."""
-    with monkeypatch.context() as patched:
-        patched.setattr(load, "_from_tables", lambda *_: pytest.fail("the manifest was read as a whole"))
-        made = split(data, **FOLDS, name="flights", engine="plain", memory="250kB")
-        again = split(data, **FOLDS, name="flights", engine="plain", memory="250kB")
+def test_a_split_that_is_sorted_on_disk_is_recorded_and_found_by_every_other_flow(home: Home, data: Path) -> None:
+    """What is evaluated afterwards rests on the same manifest, and nothing of the sort stays."""
+    made, again = (split(data, **FOLDS, name="flights", engine="plain", memory=LITTLE) for _ in range(2))
     assert (made.cached, again.cached) == (False, True)
     assert (made.run_id, made.balance) == (again.run_id, again.balance)
-    page = Path(MlflowClient(home.tracking_uri).download_artifacts(made.run_id, "split/report.html")).read_text()
-    assert "measured out of core" in page
-    assert "not asked" in page
     evaluation = evaluate(data, **FOLDS, name="flights", model="sklearn.linear_model:Ridge", engine="plain")
     assert evaluation.cached
     assert evaluation.split.split_id == made.split.split_id
     assert not list(home.splits.glob(".spilling-*"))
 
 
-def test_a_split_grows_out_of_core_and_is_recorded(
-    home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The version, the folds and the balance are those of growing in memory; so is a batch of new rows."""
-    rows = pq.read_table(data)
-    pq.write_table(rows.slice(0, 3_750), tmp_path / "first.parquet")
-    made = split(tmp_path / "first.parquet", **COLUMNS, name="flights", engine="plain")
-    wanted = grow(made.split.manifest(), data).manifest
-    with monkeypatch.context() as patched:
-        patched.setattr(load, "_from_tables", lambda *_: pytest.fail("the manifest was read as a whole"))
-        grown = extend(made.split.uri, data, engine="plain", memory="500kB")
-        assert (grown.added, grown.split.version, grown.split.split_id) == (1_250, "1.1", wanted.split_id)
-        assert grown.balance.worst.keys() == made.balance.worst.keys()
-        pq.write_table(
-            rows.slice(0, 10).set_column(0, "id", pa.array(range(90_000, 90_010))), tmp_path / "more.parquet"
-        )
-        more = extend(grown.split.uri, tmp_path / "more.parquet", engine="plain", memory="125kB", batch=True)
-    assert (more.added, more.split.version) == (10, "1.2")
-    assert [fold.rows for fold in more.balance.folds] == [fold.rows for fold in measure(more.split.manifest()).folds]
+def test_what_takes_more_than_memory_is_refused_with_its_size(home: Home, data: Path) -> None:
+    """Where a split grows, before a row is read; nothing is written."""
+    made = split(data, **FOLDS, name="flights", engine="plain")
+    with pytest.raises(SplitError, match=r"flights 1.0 looks at 5,000 rows at once, .* GB are allowed"):
+        extend(made.split.uri, data, engine="plain", memory="250kB")
+    assert [path.name for path in (home.splits / "flights").iterdir()] == ["1.0"]
 
 
 def test_a_setting_says_how_much_memory_a_table_may_take(
@@ -88,7 +66,7 @@ def test_a_setting_says_how_much_memory_a_table_may_take(
         return plan
 
     monkeypatch.setattr("evenfold.tasks.splits.planned", noted)
-    monkeypatch.setenv("EVENFOLD_MEMORY", "250kB")
+    monkeypatch.setenv("EVENFOLD_MEMORY", LITTLE)
     first = split(data, **COLUMNS, engine="plain")
     monkeypatch.setenv("EVENFOLD_MEMORY", "1GB")
     second = split(data, **COLUMNS, name="other", engine="plain")
@@ -101,7 +79,7 @@ def test_a_setting_says_how_much_memory_a_table_may_take(
 def test_a_strategy_that_is_decided_in_memory_only_names_others(home: Home, data: Path) -> None:
     """The error is the same from a flow, and nothing is left behind."""
     with pytest.raises(SplitError, match=r"ShuffleSplit is decided in memory only, because .*; use "):
-        split(data, key="id", strategy="ShuffleSplit", engine="plain", data_engine="duckdb", memory="250kB")
+        split(data, key="id", strategy="ShuffleSplit", engine="plain", data_engine="duckdb", memory=LITTLE)
     assert not list(home.splits.glob("*"))
 
 
@@ -157,8 +135,8 @@ def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
     home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is read; the sentence names the way that is left, and what was split stays."""
-    made = split(data, **COLUMNS, name="flights", engine="plain", memory="250kB")
-    monkeypatch.setenv("EVENFOLD_MEMORY", "250kB")
+    made = split(data, **COLUMNS, name="flights", engine="plain", memory=LITTLE)
+    monkeypatch.setenv("EVENFOLD_MEMORY", LITTLE)
     monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
     with pytest.raises(SplitError, match=r"5,000 rows of 4 columns take about .* GB .*pass a table with fewer rows"):
         evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")

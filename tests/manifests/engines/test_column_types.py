@@ -6,15 +6,11 @@ import datetime as dt
 import decimal
 from pathlib import Path
 
-import duckdb
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
-from evenfold.manifests import StoredManifest, decide, write_manifest
-from evenfold.manifests.anywhere.verbs import fits_whole
+from evenfold.manifests import decide
 from evenfold.manifests.engines.engine import in_order
-from evenfold.manifests.engines.sources import source_of
 from evenfold.splitters import SplitError
 from tables import table
 
@@ -95,17 +91,6 @@ def test_what_no_sort_out_of_core_can_hold_is_refused_by_name(column: pa.Array, 
         SplitError, match=r"column 'odd one' is .*, which cannot be sorted out of core; .* allow more mem"
     ):
         list(in_order(iter([rows]), ["place"], tmp_path, 1 << 28))
-
-
-def test_every_frame_in_memory_is_judged_by_its_size(tmp_path: Path) -> None:
-    """One that is small is joined in memory, whichever library it is of; a stream is not read whole."""
-    rows = pa.table({"id": range(40)})
-    stored = StoredManifest(write_manifest(decide({"columns": {"key": "id"}, "strategy": "KFold"}, rows), tmp_path))
-    for frame in (rows, rows.to_batches()[0], pl.from_arrow(rows), rows.to_pandas()):
-        assert fits_whole(stored, source_of(frame), "1GB")
-        assert not fits_whole(stored, source_of(frame), "1kB")
-    for stream in (pl.from_arrow(rows).lazy(), duckdb.from_arrow(rows)):
-        assert not fits_whole(stored, source_of(stream), "1GB")
 
 
 def test_keys_and_groups_of_any_finite_number_are_taken_out_of_core(tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ from tables import TYPES, spec_of, table
 
 NAMED = [splitter for splitter in CASES if spec_of(splitter) is not None]
 ANYWHERE = [splitter for splitter in NAMED if not splitter.in_memory_because]
-# How well groups are packed is not asked where rows are counted, and one round of exchanges is soon over.
 QUICK = {"params": {"effort": 1}}
 GROUPED = {"columns": {"key": "id", "group": "group", "target": "number"}, "types": TYPES} | QUICK
 
@@ -216,7 +215,7 @@ def test_rows_may_lie_anywhere(source: Callable[..., Any], engine: Any, grouped:
     """Files, an address, a database, a relation and a lazy frame give the folds of the frame."""
     stored = decide(GROUPED, source(table(), tmp_path), engine=engine, to=tmp_path / "splits")
     assert stored.split_id == grouped.split_id
-    assert pa.concat_tables(stored.batches()).num_rows == stored.n == 97
+    assert stored.read().n == stored.n == 97
 
 
 def two_files(folder: Path, first: str, second: str) -> Path:
@@ -271,7 +270,7 @@ def test_names_that_differ_in_case_alone_are_two_columns(tmp_path: Path) -> None
     spec = {"columns": {"key": ["flag", "Id", "ID"], "group": "group", "target": "Number", "stratify": ["number"]}}
     stored = out_of_core(spec, rows.assign(Id=rows["id"] % 3), tmp_path)
     assert_same(stored, decide(spec, rows.assign(Id=rows["id"] % 3)))
-    write_join(stored, rows.assign(Id=rows["id"] % 3), 0, "test", tmp_path / "one.parquet", memory=1000)
+    write_join(stored, rows.assign(Id=rows["id"] % 3), 0, "test", tmp_path / "one.parquet", memory="20kB")
     assert pq.read_table(tmp_path / "one.parquet").equals(
         join_rows(stored.read(), rows.assign(Id=rows["id"] % 3), 0, "test")
     )
@@ -385,3 +384,17 @@ def test_many_rows_with_text_keys_have_one_identity(tmp_path: Path, monkeypatch:
     stored = out_of_core(spec, tmp_path / "data.parquet", tmp_path / "splits", memory="100MB")
     assert stored.split_id == manifest.split_id
     assert measure(stored.read()).worst["size"] < 1.0
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_a_table_of_groups_and_classes_beyond_any_memory_is_refused(
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column of as many classes as there are groups: the sentence says the size, and nothing is asked for."""
+    monkeypatch.setattr(ordered, "SHARD_ROWS", 30_000)
+    n = 60_000
+    rows = pa.table({"id": np.arange(n), "group": np.arange(n), "class": [f"class {i}" for i in range(n)]})
+    spec = {"columns": {"key": "id", "group": "group", "stratify": ["class"]}}
+    with pytest.raises(SplitError, match=r"60,000 groups by 60,000 classes are a table of 29 GB, and 16 GB are the"):
+        decide(spec, rows, engine=engine, to=tmp_path / "splits")
+    assert not (tmp_path / "splits").exists()

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 from evenfold.manifests import Manifest, StoredManifest, decide, extend, measure, read_manifest, verify, write_manifest
 from evenfold.manifests.identity import plan_id
+from evenfold.reports import report_html
 from evenfold.splitters import SplitError
-from tables import arrivals
+from tables import TYPES, arrivals, table
 
 GROUPS = {"name": "groups", "columns": {"key": "id", "target": "label", "group": "g"}, "strategy": "BalancedGroupKFold"}
 
@@ -195,3 +196,27 @@ def test_a_split_by_an_earlier_version_of_its_strategy_grows_by_what_it_remember
     assert extend(earlier, whole.iloc[200:], batch=True).manifest.split_id == grown.manifest.split_id
     assert verify(write_manifest(grown.manifest, tmp_path)).intact
     assert decide(spec, whole.iloc[:200]).plan_id != earlier.plan_id
+
+
+QUICK = {"params": {"effort": 1}}
+TWO_PARTS = {"params": {"parts": {"train": 0.6, "test": 0.4}, "effort": 1}}
+
+
+@pytest.mark.parametrize("target", ["label", "number"])
+@pytest.mark.parametrize(
+    ("strategy", "more"),
+    [("BalancedGroupSplit", TWO_PARTS), ("BalancedGroupKFold", QUICK | {"holdout": 0.3}), ("KFold", {"holdout": 0.3})],
+)
+def test_a_split_of_which_nothing_is_tested_any_more_is_measured(
+    strategy: str, more: dict[str, Any], target: str
+) -> None:
+    """Where the last tested rows are deleted: it says so by sizes, and has no figure of rows that are not there."""
+    group = {} if strategy == "KFold" else {"group": "group"}
+    spec = {"columns": {"key": "id", "target": target, **group}, "types": TYPES, "strategy": strategy, **more}
+    manifest, rows = decide(spec, table()), table()
+    left = rows[~rows["id"].isin(manifest.keys["id"].to_numpy()[manifest.membership.column() >= 0])]
+    whole = extend(manifest, left, max_missing=1.0).manifest
+    report = measure(whole, left)
+    assert {(fold.rows, fold.mean) for fold in report.folds} == {(0, None)}
+    assert report.n_rows == len(left) == sum(part.rows for part in report.parts)
+    assert "0 rows" in report_html(whole, report, left)

@@ -80,17 +80,6 @@ def test_that_nothing_moved_is_proved_from_the_files(grown: Path) -> None:
     assert f"0 rows moved: the older rows make their parent's split_id {parent.split_id[:16]}" in verify(grown).proved
 
 
-def test_generations_of_different_density_are_merged_in_key_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However few rows of each are read at a time, though those of one reach ten times as far."""
-    first = decide(STRATEGIES[0], hourly(300).iloc[::10])
-    write_manifest(first, tmp_path)
-    folder = write_manifest(extend(first, hourly(300)).manifest, tmp_path)
-    monkeypatch.setattr("evenfold.manifests.store.rows.BATCH_ROWS", 7)
-    assert verify(folder).damages == []
-
-
 def test_what_was_written_wrong_from_the_start_is_found_by_the_rows(tmp_path: Path) -> None:
     """Header, its copy and every digest agree there; plan_id, the parent and the counts are made anew."""
     first = decide(STRATEGIES[0], hourly(300))

@@ -1,1 +1,0 @@
-"""Splits of any size: decided, measured, audited and joined wherever their rows lie, with the same figures."""

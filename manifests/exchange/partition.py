@@ -1,0 +1,223 @@
+"""A table of any size parted by its folds: written once as Parquet, so that a fit reads only its rows and columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+from evenfold.manifests.engines.engine import in_order, room_beside
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_role
+from evenfold.manifests.store.stored import StoredManifest, in_memory
+from evenfold.manifests.store.write import appear
+from evenfold.manifests.tables.canonical import listed, require_columns
+from evenfold.manifests.tables.limits import bytes_of_memory, fits_in_memory
+from evenfold.manifests.tables.read import write_whole
+from evenfold.manifests.tables.source import Source, source_of
+from evenfold.splitters import SplitError
+from numpy.typing import NDArray
+
+from .kept import labels_of
+
+MOST_PARTS = 1_000
+# A row's rank in key order: no column of a table that is parted may begin with "fold".
+PLACE = "fold_place"
+DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """A table below a folder, parted by fold: ``fold=<code>/rows.parquet``, each with all columns in the table's order.
+
+    Any reader of Hive partitions reads it as one table with a column ``fold``.
+    """
+
+    folder: Path
+
+    @cached_property
+    def _said(self) -> dict[str, Any]:
+        description: dict[str, Any] = json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8"))
+        return description
+
+    @property
+    def split_id(self) -> str:
+        """The identity of the split that the rows are parted by."""
+        return str(self._said["split_id"])
+
+    @property
+    def n_splits(self) -> int:
+        """The number of (train, test) pairs."""
+        return len(self._said["tested"])
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """The rows of each fold's code; -2 locked, -3 in no split."""
+        return {int(code): int(rows) for code, rows in self._said["rows"].items()}
+
+    def rows(self, split: int, role: Role) -> int:
+        """Return how many rows split ``split`` trains on or tests; nothing is read for it."""
+        return sum(int(self._said["rows"].get(str(code), 0)) for code in self._codes(split, role))
+
+    def _codes(self, split: int, role: Role) -> list[int]:
+        tested: list[int] = self._said["tested"]
+        require_role(role)
+        if not 0 <= split < len(tested):
+            raise SplitError(f"there is no split {split}; choose 0 to {len(tested) - 1}.")
+        if role == "test":
+            return [tested[split]]
+        if self._said["parts"]:
+            return [NEVER_TESTED]
+        return [code for code in map(int, self._said["rows"]) if code >= NEVER_TESTED and code != tested[split]]
+
+    def test_file(self, split: int) -> Path:
+        """Return the file of the rows that split ``split`` tests."""
+        return self.folder / f"fold={self._codes(split, 'test')[0]}" / "rows.parquet"
+
+    def batches(
+        self, split: int, role: Role, columns: list[str] | None = None, rows: int = 1 << 16
+    ) -> Iterator[pa.Table]:
+        """Yield the rows that split ``split`` trains on or tests, a batch at a time, fold after fold.
+
+        For readers of their own. Within a fold rows are in the table's order.
+        """
+        for code in self._codes(split, role):
+            path = self.folder / f"fold={code}" / "rows.parquet"
+            if not path.exists():
+                continue
+            with pq.ParquetFile(path) as file:
+                names = [name for name in file.schema_arrow.names if name != PLACE] if columns is None else columns
+                require_columns(names, file.schema_arrow.names)
+                for batch in file.iter_batches(rows, columns=names):
+                    yield pa.Table.from_batches([batch])
+
+    def read(self, split: int, role: Role, columns: list[str] | None = None) -> pa.Table:
+        """Return the rows that split ``split`` trains on or tests, in key order: what ``join_rows`` returns."""
+        names = columns if columns is not None else [name for name in self._said["columns"] if name != PLACE]
+        table = pa.concat_tables(self.batches(split, role, [*dict.fromkeys([*names, PLACE])]))
+        order = np.argsort(table.column(PLACE).to_numpy(), kind="stable")
+        return table.select(names).take(pa.array(order))
+
+
+def partition(
+    manifest: Manifest | StoredManifest, data: Any, to: str | Path, *, memory: str | int | None = None, repeat: int = 0
+) -> Partitions:
+    """Write the rows of ``data`` (whatever ``decide`` takes) parted by their folds of one ``repeat`` below ``to``.
+
+    The keys of the table are read and joined, and then the table once, a batch at a time. The folder appears whole or
+    not at all. Raises SplitError where it is there already, where data are not the rows of the manifest, for a repeat
+    that there is not, above 1,000 folds, and as ``measure`` does; nothing is left then. O(n log n).
+    """
+    if Path(to).exists():
+        raise SplitError(f"{to} exists already; name another folder.")
+    source = source_of(data, dict(manifest.spec.types))
+    taken = [name for name in source.schema.names if name.startswith("fold")]
+    if taken:
+        raise SplitError(f"the data have {listed(taken)}, and names that begin with 'fold' are ours; rename them.")
+    whole = in_memory(manifest, memory)
+    labels = labels_of(whole, "a folder a fold")
+    whole.split_number(0, repeat)
+    if len(labels.tested) > MOST_PARTS:
+        raise SplitError(f"{len(labels.tested):,} folds make as many folders; export the folds instead.")
+    found = whole.lookup(source)
+    found.exact_rows()
+    codes = np.where(found.rank >= 0, labels.column(repeat)[found.rank], EXCLUDED)
+    described = {
+        "split_id": whole.split_id,
+        "tested": list(labels.tested),
+        "parts": dict(labels.parts),
+        "rows": {str(code): int(n) for code, n in zip(*np.unique(codes, return_counts=True), strict=True)},
+        "columns": [*source.schema.names, PLACE],
+    }
+    appear(Path(to), lambda aside: _write_parted(source, found.rank, codes, described, aside))
+    return Partitions(Path(to))
+
+
+def _write_parted(
+    source: Source, ranks: NDArray[Any], codes: NDArray[Any], described: dict[str, Any], aside: Path
+) -> None:
+    """Write every row to the file of its fold, in the table's order."""
+
+    def parts() -> Iterator[pa.RecordBatch]:
+        for part, rows in _numbered(source):
+            placed = part.append_column(PLACE, pa.array(ranks[rows])).append_column("fold", pa.array(codes[rows]))
+            yield from placed.replace_schema_metadata(None).to_batches()
+
+    batches = parts()
+    first = next(batches)
+    pyarrow.dataset.write_dataset(
+        chain([first], batches),
+        aside,
+        schema=first.schema,
+        format="parquet",
+        file_options=pyarrow.dataset.ParquetFileFormat().make_write_options(compression="zstd"),
+        partitioning=pyarrow.dataset.partitioning(pa.schema([first.schema.field("fold")]), flavor="hive"),
+        basename_template="rows{i}.parquet",
+        max_rows_per_group=200_000,
+        preserve_order=True,
+    )
+    for file in aside.glob("fold=*/rows0.parquet"):
+        file.rename(file.with_name("rows.parquet"))
+    (aside / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
+
+
+def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:
+    """Yield the table a batch at a time, and which of all rows each holds."""
+    start = 0
+    for part in source.batches(source.schema.names):
+        yield part, slice(start, start + part.num_rows)
+        start += part.num_rows
+
+
+def write_join(
+    manifest: Manifest | StoredManifest,
+    data: Any,
+    fold: int,
+    role: Role,
+    to: str | Path,
+    *,
+    repeat: int = 0,
+    memory: str | int | None = None,
+) -> int:
+    """Write the rows of ``data`` that ``fold`` trains on or tests to a Parquet or CSV file, and return their number.
+
+    They are those of ``join_rows``, in key order; a table that takes more than ``memory`` is sorted on disk. The file
+    appears whole or not at all. Raises SplitError as ``join_rows`` and ``measure`` do.
+    """
+    require_role(role)
+    source, whole = source_of(data, dict(manifest.spec.types)), in_memory(manifest, memory)
+    side = whole.pair(whole.split_number(fold, repeat))[role == "test"]
+    rows = whole.positions(source)[side]
+    rows = rows[rows >= 0]
+    write_whole(to, rows_of(source, rows, to, memory))
+    return int(rows.size)
+
+
+def rows_of(
+    source: Source, rows: NDArray[np.int64], beside: str | Path, memory: str | int | None = None
+) -> Iterator[pa.Table]:
+    """Yield some rows of a table in this order: taken from memory, or sorted on disk ``beside`` a file above it."""
+    if fits_in_memory(source, memory=memory) or np.unique(rows).size < rows.size:
+        yield pa.concat_tables(source.batches(source.schema.names), promote_options="permissive").take(pa.array(rows))
+        return
+    if PLACE in source.schema.names:
+        raise SplitError(f"the data have a column {PLACE!r}, and that name is ours; rename it.")
+    place = np.full(int(rows.max(initial=-1)) + 1, -1, dtype=np.int64)
+    place[rows] = np.arange(rows.size)
+
+    def parts() -> Iterator[pa.Table]:
+        for part, here in _numbered(source):
+            places = np.pad(place[here], (0, part.num_rows - place[here].size), constant_values=-1)
+            yield part.append_column(PLACE, pa.array(places)).filter(pa.array(places >= 0))
+
+    with room_beside(Path(beside).parent) as room:
+        for table in in_order(parts(), [PLACE], room, bytes_of_memory(memory)):
+            yield table.drop_columns([PLACE])

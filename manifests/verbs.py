@@ -1,0 +1,214 @@
+"""Deciding, measuring, auditing and growing a split, in memory or on disk, wherever the rows of its data lie."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, overload
+from weakref import finalize
+
+import pyarrow as pa
+from evenfold.splitters import SplitError
+
+from .audits.audit import audit as audit_rows
+from .audits.findings import Audit
+from .balance import measure as measure_rows
+from .engines.deciding import StreamedPlan
+from .engines.engine import EngineName, engine_named, room_beside
+from .engines.stored import write_streamed
+from .fields import GateLimits
+from .figures import BalanceReport
+from .growth.assign import Merged
+from .growth.extend import MOST_MISSING, Extension, extend as extend_rows
+from .manifest import Manifest
+from .plan import Plan, used_columns
+from .spec import SplitSpec, read_spec
+from .store.stored import StoredManifest, in_memory
+from .store.write import write_manifest
+from .tables.limits import bytes_of_memory, fits_in_memory
+from .tables.source import Source, held_or_source, source_of
+
+
+@overload
+def decide(spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None) -> Manifest: ...
+@overload
+def decide(
+    spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
+) -> StoredManifest: ...
+def decide(
+    spec: Any,
+    data: Any,
+    *,
+    engine: EngineName = "auto",
+    memory: str | int | None = None,
+    to: str | Path | None = None,
+) -> Manifest | StoredManifest:
+    """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
+
+    Promises: the same rows give the same folds in any container and any row order (with a key column), on any
+    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
+    written then. O(n log n).
+
+    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
+    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
+    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
+    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
+    """
+    if to is None:
+        if engine not in ("auto", "memory"):
+            raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
+        return Plan(spec, data).decide()
+    plan = planned(spec, data, engine=engine, memory=memory, to=to)
+    if isinstance(plan, StreamedPlan):
+        with plan.room:
+            return write_streamed(plan, plan.decided, to)
+    return StoredManifest(write_manifest(plan.decide(), to))
+
+
+def planned(
+    spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
+) -> Plan:
+    """Return the plan of a split, made in memory or out of core as ``decide`` does; nothing is decided yet.
+
+    A ``StreamedPlan`` has the rows in key order below the folder ``to``; they are cleared when its ``room`` is left,
+    when the plan is forgotten, and at the end of the process.
+    """
+    asked = read_spec(spec)
+    source = source_of(data, dict(asked.types))
+    engine = "memory" if engine == "auto" and _fits(asked, source, memory) else engine
+    if engine == "memory":
+        return Plan(asked, data if isinstance(data, (str, Path)) else _whole(asked, source))
+    limit = bytes_of_memory(memory)
+    with ExitStack() as stack:
+        room = stack.enter_context(room_beside(to))
+        plan = StreamedPlan(asked, source, engine_named(engine, source, limit), room, limit)
+        plan.room = stack.pop_all()
+    # Whoever fails to leave the room does not leave the rows on disk either.
+    finalize(plan, plan.room.close)
+    return plan
+
+
+def held_manifest(folder: str | Path, memory: str | int | None = None) -> Manifest:
+    """Return the manifest in ``folder``, proved; SplitError for a damaged file, and beyond ``memory``."""
+    return in_memory(StoredManifest(Path(folder)), memory)
+
+
+def asked_again(manifest: Manifest, gates: GateLimits, ignore: Mapping[str, str]) -> Manifest:
+    """Return the manifest under these gates and reasons to ignore a check, in place of its own: they move no row."""
+    return replace(manifest, spec=manifest.spec.model_copy(update={"gates": gates, "ignore": dict(ignore)}))
+
+
+def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
+    """Return whether the split is decided in memory: it takes little of it, or the strategy knows no other way."""
+    if type(source.native).__module__.partition(".")[0] in ("dask", "pyspark"):
+        return False
+    known = spec.says_when_known or spec.may_wait or spec.columns.entities
+    if known or (spec.strategy and spec.splitter().in_memory_because):
+        return True
+    names = used_columns(spec, spec.splitter().needs) if spec.strategy else spec.columns.roles()
+    return fits_in_memory(source, names or source.schema.names[:1], memory)
+
+
+def _whole(spec: SplitSpec, source: Source) -> pa.Table:
+    roles = dict.fromkeys([*spec.columns.roles(), *spec.types])
+    names = [name for name in roles if name in source.schema.names] or source.schema.names[:1]
+    return pa.concat_tables(source.batches(names), promote_options="permissive")
+
+
+def measure(manifest: Manifest | StoredManifest, data: Any = None, *, memory: str | int | None = None) -> BalanceReport:
+    """Return how even ``manifest`` is on ``data`` (whatever ``decide`` takes); sizes alone without data.
+
+    Data are read once, the columns of its roles alone, and joined once. Raises SplitError where data are not the rows
+    of the manifest, where the target or the group column has holes, and where the rows take more than ``memory`` (all
+    that is free where it is None). O(n log n + splits x n).
+    """
+    return measure_rows(in_memory(manifest, memory), held_or_source(data))
+
+
+@overload
+def extend(
+    manifest: Manifest,
+    data: Any,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+    memory: str | int | None = None,
+) -> Extension[Manifest]: ...
+@overload
+def extend(
+    manifest: StoredManifest,
+    data: Any,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+    memory: str | int | None = None,
+) -> Extension[StoredManifest]: ...
+def extend(
+    manifest: Manifest | StoredManifest,
+    data: Any,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+    memory: str | int | None = None,
+) -> Extension[Manifest] | Extension[StoredManifest]:
+    """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
+
+    ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it holds
+    new rows only. More than ``max_missing`` of the known rows missing is refused. New rows of a known group follow it;
+    new groups are packed into what the folds lack; rows without groups fill what their class lacks. A changed class
+    moves nothing. Rows whose targets are not known yet wait, and join when they are. Groups that turn out to be one are
+    quarantined (in no split from now on, their folds kept) unless ``merged="accept"``.
+
+    A manifest on disk (``StoredManifest``) is read for it, and its next version written beside it.
+
+    Promises: every row that had a fold has the same fold, proved by making the parent's split_id anew from the older
+    generations; the order of rows in ``data`` does not matter; nothing new gives the manifest itself. Raises SplitError
+    without a key column, for a strategy that cannot grow, where a key repeats, where rows are missing, and where the
+    rows take more than ``memory`` (all that is free where it is None). O(n log n), and a vectorised step per new group.
+    """
+    known = in_memory(manifest, memory)
+    grown = extend_rows(known, held_or_source(data), batch=batch, merged=merged, max_missing=max_missing)
+    if isinstance(manifest, Manifest):
+        return grown
+    root = manifest.folder.parent.parent
+    return grown.of(manifest if grown.manifest is known else StoredManifest(write_manifest(grown.manifest, root)))
+
+
+def audit(
+    manifest: Manifest | StoredManifest,
+    data: Any,
+    *,
+    features: Sequence[str] | None = None,
+    exclude: Collection[str] = (),
+    gates: Mapping[str, Any] | None = None,
+    target: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    ignore: Mapping[str, str] | None = None,
+    impact: bool = False,
+    memory: str | int | None = None,
+) -> Audit:
+    """Return what is wrong with ``manifest`` as a split of ``data`` (whatever ``decide`` takes, in any row order).
+
+    ``features`` are the columns that a model would see: by default every number, truth value and category that plays
+    no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
+    which the audit fails, or "off"; they go over those of the specification. ``target``, ``group`` and ``time`` ask
+    about columns that the split was not made by: "do patients leak in this random split?" ``ignore`` maps a check's
+    number (``EF205``) to the reason why what it finds is no fault; it goes over that of the specification, and what was
+    found is told with the reason. ``impact`` says what a leak costs: the score of a small model as split, and mended.
+
+    Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
+    not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
+    ``features``, for an unknown gate, and where the rows take more than ``memory`` (all that is free where it is None).
+    O(n log n), and O(n) for each of at most 200 draws or pairs; the features are read block by block, with 8 bytes a
+    row kept.
+    """
+    return audit_rows(
+        in_memory(manifest, memory), held_or_source(data), features=features, exclude=exclude, gates=gates,
+        target=target, group=group, time=time, ignore=ignore, impact=impact,
+    )  # fmt: skip
