@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from evenfold.manifests.strict import Strict
-from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 
 def _number(value: Any) -> Any:
@@ -18,23 +26,26 @@ def _number(value: Any) -> Any:
 
 
 def _limit(value: Any) -> Any:
-    if value is False:
+    if value is False or value == "off":
         return "off"  # as YAML reads off
-    if isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{value!r} is no limit; write a number, such as 0.1, or off")
-    return value
+    try:
+        return float("" if isinstance(value, (bool, np.bool_)) else value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{value!r:.100} is no limit; write a number, such as 0.1, or off") from None
 
 
 def _length(value: Any) -> Any:
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"{value!r} is no length of time; write text, such as '30 days', or a number")
-    return value
+    return value if isinstance(value, str) else float(value)
 
 
 _LIMITS = {"anyOf": [{"type": "number"}, {"enum": ["off", False]}]}
-# By the name of a gate: the figure beyond which it fails, or "off".
-GateLimits = Mapping[str, Annotated[float | Literal["off"], BeforeValidator(_limit), WithJsonSchema(_LIMITS)]]
-Length = Annotated[float | str, BeforeValidator(_length)]
+_LENGTHS = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+# PlainValidator: what a value is its function alone says; errors of a union would name pydantic's types.
+Limit = Annotated[float | Literal["off"], PlainValidator(_limit), WithJsonSchema(_LIMITS)]
+Length = Annotated[float | str, PlainValidator(_length), WithJsonSchema(_LENGTHS)]
+GateLimits = Mapping[str, Limit]  # by the name of a gate: the figure beyond which it fails, or "off"
 Whole = Annotated[int, BeforeValidator(_number)]  # neither true for 1 nor "5" for 5: a seed decides folds
 
 
@@ -145,7 +156,9 @@ class LockedPart(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _shows_the_score(cls, value: object) -> object:
+    def _fraction_alone(cls, value: object) -> object:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return {"fraction": value}
         # What manifests of before 0.1 hold where nothing but the score was to be told.
         if isinstance(value, dict) and value.get("policy") == "refuse":
             return {name: each for name, each in value.items() if name not in ("policy", "step")}
@@ -176,6 +189,11 @@ class KeyEncoding(Strict):
     encode: tuple[Encoded, ...] = Field(
         default=("key", "group"), description="Columns of which roles; stratify too, where its values name somebody."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _method_alone(cls, value: object) -> object:
+        return {"method": value} if isinstance(value, str) else value
 
     @property
     def variable(self) -> str:

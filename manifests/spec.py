@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import inspect
 import unicodedata
-from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed
@@ -23,11 +23,6 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from .fields import Columns, GateLimits, Holdout, Length, Pseudonyms, Whole
 from .strict import Strict
 
-# What pydantic calls the types of a union; columns may be called "speed [m/s]", or float.
-_TAGGED = (
-    "list|dict|tuple|set|literal|nullable|chain|is-instance|lax-or-strict|json-or-python|function-.+?|constrained-.+?"
-)
-TYPE = re.compile(rf"str|int|float|bool|(?:{_TAGGED})\[.*\]", re.DOTALL)
 MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
 
@@ -88,16 +83,6 @@ class SplitSpec(Strict):
         require_bounded(given)
         return plain_numbers(dict(given) if isinstance(given, Mapping) else given)
 
-    @field_validator("holdout", mode="before")
-    @classmethod
-    def _fraction_alone(cls, value: Any) -> Any:
-        return {"fraction": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-    @field_validator("key_encoding", mode="before")
-    @classmethod
-    def _method_alone(cls, value: Any) -> Any:
-        return {"method": value} if isinstance(value, str) else value
-
     @field_validator("strategy", mode="before")
     @classmethod
     def _by_name(cls, value: Any) -> Any:
@@ -114,36 +99,30 @@ class SplitSpec(Strict):
         return value
 
     @model_validator(mode="after")
-    def _target_is_learnt(self) -> SplitSpec:
-        if self.columns.target in self.pseudonyms():
-            raise ValueError(
-                f"the target {self.columns.target} cannot be encoded, for a model learns it; name another column to "
-                "stratify or as the group, or leave that role out of key_encoding.encode"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _seed_has_one_place(self) -> SplitSpec:
-        if "random_state" in self.params:
-            raise ValueError("params hold random_state; give it as seed")
-        return self
-
-    @model_validator(mode="after")
-    def _known_at_one_time(self) -> SplitSpec:
-        if self.label_horizon is not None and self.columns.label_end:
-            raise ValueError("label_horizon and columns.label_end both say when targets are known; give one")
-        return self
-
-    @model_validator(mode="after")
-    def _something_to_cross(self) -> SplitSpec:
-        if self.crossed and not self.columns.entities:
-            raise ValueError("group_mode: cross needs two group columns or more; name them, or leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _something_to_wait_for(self) -> SplitSpec:
-        if self.missing_target == "wait" and self.columns.target is None:
-            raise ValueError("missing_target: wait needs a target column; name it, or leave it out")
+    def _fits_together(self) -> SplitSpec:
+        columns = self.columns
+        for unfit, sentence in (
+            (
+                columns.target in self.pseudonyms(),
+                f"the target {columns.target} cannot be encoded, for a model learns it; name another column to "
+                "stratify or as the group, or leave that role out of key_encoding.encode",
+            ),
+            ("random_state" in self.params, "params hold random_state; give it as seed"),
+            (
+                self.label_horizon is not None and columns.label_end,
+                "label_horizon and columns.label_end both say when targets are known; give one",
+            ),
+            (
+                self.crossed and not columns.entities,
+                "group_mode: cross needs two group columns or more; name them, or leave it out",
+            ),
+            (
+                self.missing_target == "wait" and columns.target is None,
+                "missing_target: wait needs a target column; name it, or leave it out",
+            ),
+        ):
+            if unfit:
+                raise ValueError(sentence)
         return self
 
     @property
@@ -222,38 +201,21 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
         return _unknown_field(
             str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
         )
-    sentences = _told(error.errors())
+    told: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
+    for each in error.errors():
+        place = fields = each["loc"]
+        # A request's parameter may be of several types, which pydantic names: told is the one that came furthest.
+        if fields and get_origin(model.model_fields[str(fields[0])].annotation) in (Union, UnionType):
+            types = get_args(model.model_fields[str(fields[0])].annotation)
+            if len({*types} - {NoneType}) > 1:
+                place, fields = fields[:1], fields[:1] + fields[2:]
+        if place not in told or len(fields) > len(told[place][0]):
+            such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
+            reason = each["msg"].removeprefix("Value error, ") + such
+            told[place] = fields, reason[:1].lower() + reason[1:]
+    sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in told.values()]
     more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
     return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
-
-
-def _told(problems: Sequence[Any]) -> list[str]:
-    """Return a sentence for each place; of a union one, of the type that came furthest, without pydantic's names."""
-    places = [each["loc"] for each in problems]
-    furthest: dict[tuple[Any, ...], tuple[list[Any], str]] = {}
-    for each in problems:
-        fields = _fields(each["loc"], places)
-        place = tuple(takewhile(lambda part: part is not None, fields))
-        if place not in furthest or len(fields) > len(furthest[place][0]):
-            such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
-            furthest[place] = fields, each["msg"] + such
-    return [_sentence(fields, message) for fields, message in furthest.values()]
-
-
-def _fields(loc: tuple[Any, ...], places: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Return a place with None for what is no field, but what pydantic calls a type of a union."""
-    fields: list[Any] = []
-    for number, part in enumerate(loc):
-        # Of a union other types were tried at the same place.
-        tried = {place[number] for place in places if len(place) > number and place[:number] == loc[:number]}
-        several = sum(bool(TYPE.fullmatch(str(name))) for name in tried) > 1
-        fields.append(None if TYPE.fullmatch(str(part)) and (several or "[" in str(part)) else part)
-    return fields
-
-
-def _sentence(fields: Sequence[Any], message: str) -> str:
-    reason, place = message.removeprefix("Value error, "), ".".join(str(part) for part in fields if part is not None)
-    return (f"{place}: " if place else "") + reason[:1].lower() + reason[1:]
 
 
 def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], given: Any) -> str:
@@ -282,8 +244,6 @@ def _load(path: Path) -> Any:
 
 
 def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
-    import inspect
-
     parameters = inspect.signature(strategy).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
 

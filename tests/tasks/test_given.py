@@ -202,5 +202,5 @@ def test_a_column_with_its_unit_in_brackets_is_named(folds: SplitRef) -> None:
 
 def test_a_limit_that_is_no_number_is_told_once(folds: SplitRef) -> None:
     """Though it may be a word, too."""
-    with pytest.raises(SplitError, match=r"fit: gates\.group_leak: input should be a valid number, unable to [^;]*\.$"):
+    with pytest.raises(SplitError, match=r"fit: gates\.group_leak: 'x' is no limit; write a number[^;]*\.$"):
         split.fn("rows.parquet", {"gates": {"group_leak": "x"}})
