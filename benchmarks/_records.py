@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,8 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from .written import write
+
 ROOT = Path(__file__).parent.parent
-RESULTS, PAGE = ROOT / "docs" / "records.json", ROOT / "docs" / "operations.md"
 EVALUATIONS, ROUNDS = 100, 3
 RECORD = """
 import json, sys, time
@@ -112,10 +112,7 @@ def main(before: Path) -> None:
     }
     told = {"date": datetime.now(UTC).date().isoformat(), "evaluations": EVALUATIONS, "rounds": ROUNDS}
     told["per evaluation"] = medians
-    RESULTS.write_text(json.dumps(told, indent=1) + "\n")
-    page = PAGE.read_text(encoding="utf-8")
-    mark = re.compile(r"(<!-- records -->\n).*?(<!-- /records -->)", re.S)
-    PAGE.write_text(mark.sub(lambda found: f"{found[1]}{table(told)}{found[2]}", page), encoding="utf-8")
+    write("records", told, "operations.md", table(told))
 
 
 def table(told: dict[str, Any]) -> str:
@@ -125,7 +122,7 @@ def table(told: dict[str, Any]) -> str:
         for version, figures in versions.items():
             numbers = f"{figures['rows']:.0f} | {figures['ms']:.0f} | {figures['cpu_ms']:.0f}"
             lines.append(f"| {store} | {version} | {numbers} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

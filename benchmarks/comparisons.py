@@ -7,11 +7,9 @@ docs/estimates.md.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,8 @@ from scipy.special import expit
 
 from benchmarks.coverage.processes import Array, logistic
 
-DOCS = Path(__file__).parent.parent / "docs"
+from .written import write
+
 SETS, FULL = 60, 600
 REPEATS = (1, 2, 5, 10)
 LEVEL, MOST = 0.95, 0.07  # how often equal recipes may be called different
@@ -191,12 +190,7 @@ def table(found: list[dict[str, Any]], n_sets: int) -> str:
 def main(n_sets: int) -> None:
     """Write the study, and the page's table."""
     found = study(n_sets)
-    (DOCS / "comparisons.json").write_text(json.dumps({"sets": n_sets, "rows": found}, indent=0) + "\n")
-    page = DOCS / "estimates.md"
-    before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- comparisons -->\n")
-    _, end, after = rest.partition("<!-- end of comparisons -->")
-    page.write_text(f"{before}{mark}{table(found, n_sets)}\n{end}{after}", encoding="utf-8")
-    print(table(found, n_sets))
+    write("comparisons", {"sets": n_sets, "rows": found}, "estimates.md", table(found, n_sets))
 
 
 if __name__ == "__main__":

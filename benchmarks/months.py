@@ -6,7 +6,6 @@ which a month of the flights was broken and of the right month after it, to docs
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -26,8 +25,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from .written import write
+
 ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
 YEARS, ROWS, KNOWN = 200, 300, 3
 TRIED = (4, 8, 11)  # months that are broken
 # How far months lie apart: of the slope, of the log of the noise. Flights have about .05 and .2.
@@ -290,12 +290,7 @@ def table(told: dict[str, Any]) -> str:
 def main(years: int) -> None:
     """Write the figures, and the page's tables."""
     told = {"years": years, "rate": rate(years), "broken": tried()}
-    (DOCS / "months.json").write_text(json.dumps(told, indent=0) + "\n")
-    page = DOCS / "operations.md"
-    before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- months -->\n")
-    _, end, after = rest.partition("<!-- end of months -->")
-    page.write_text(f"{before}{mark}{table(told)}\n{end}{after}", encoding="utf-8")
-    print(table(told))
+    write("months", told, "operations.md", table(told))
 
 
 if __name__ == "__main__":

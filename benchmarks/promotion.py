@@ -8,14 +8,12 @@ docs/promotion.json and its table to docs/estimates.md.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import lru_cache
 from math import log, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 
-DOCS = Path(__file__).parent.parent / "docs"
+from .written import write
+
 YEARS, FULL, MONTHS, FIRST, LAST, FOLDS = 60, 400, 12, 350, 900, 5
 SIZES = np.linspace(FIRST, LAST, MONTHS).astype(int).tolist()
 REPEATS = (1, 2, 5, 10)
@@ -267,12 +266,7 @@ def _is_shown(metric: str, rule: str, repeats: int) -> bool:
 def main(years: int) -> None:
     """Write the frontier, and the page's table."""
     found = frontier(years, RULES)
-    (DOCS / "promotion.json").write_text(json.dumps({"years": years, "rows": found}, indent=0) + "\n")
-    page = DOCS / "estimates.md"
-    before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- promotion -->\n")
-    _, end, after = rest.partition("<!-- end of promotion -->")
-    page.write_text(f"{before}{mark}{table(found)}\n{end}{after}", encoding="utf-8")
-    print(table(found))
+    write("promotion", {"years": years, "rows": found}, "estimates.md", table(found))
 
 
 if __name__ == "__main__":
