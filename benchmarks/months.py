@@ -21,14 +21,17 @@ from evenfold.manifests import Snapshot, check_arrival, decide, extend
 from evenfold.manifests.growth.newcomers import TELLING
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import binomtest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from .promotion import fits
 from .written import write
 
 ROOT = Path(__file__).parent.parent
-YEARS, ROWS, KNOWN = 200, 300, 3
+YEARS, ROWS, KNOWN = 60, 300, 3
 TRIED = (4, 8, 11)  # months that are broken
 # How far months lie apart: of the slope, of the log of the noise. Flights have about .05 and .2.
 RESTLESS = {"calm": (0.0, 0.0), "as flights": (0.05, 0.2), "restless": (0.1, 0.35)}
@@ -41,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 def refused_in_a_year(seed: int, apart: tuple[float, float], strength: float, classes: int) -> list[str]:
-    """Return the verdicts on 12 good months, that of a model refitted each month, after 3 that were known."""
+    """Return the verdicts on 12 good months after 3 known ones, by a model refitted each month and by rows alone."""
     rng = np.random.default_rng([seed, classes])
     n = ROWS * (KNOWN + 12)
     month, day = np.arange(n) // ROWS, np.arange(n) // 10
@@ -51,7 +54,8 @@ def refused_in_a_year(seed: int, apart: tuple[float, float], strength: float, cl
         rng.standard_t(5, n) / 1.3 + rng.normal(size=n // 10)[day] / 3
     )
     y = (signal + noise > 0).astype(np.int64) if classes else signal + noise
-    verdicts = []
+    table, verdicts = pd.DataFrame(X[:, :4], columns=[*"abcd"]).assign(id=np.arange(n), day=day, y=y), []
+    table["time"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(day, "D")
     for now in range(KNOWN, KNOWN + 12):
         old, new = np.flatnonzero(month < now), np.flatnonzero(month == now)
         fold = np.random.default_rng(seed).integers(0, 5, day.max() + 1)[day[old]]
@@ -60,13 +64,22 @@ def refused_in_a_year(seed: int, apart: tuple[float, float], strength: float, cl
             p[fold == each] = _predicted(X, y, old[fold != each], old[fold == each], classes)
         earlier = [_figures(y[old[rows]], p[rows], day[old[rows]], classes) for rows in blocks(old, new.size, day[old])]
         came = _figures(y[new], _predicted(X, y, old, new, classes), day[new], classes)
-        verdicts.append(judge(came, earlier, "y").verdict)
+        verdicts.append("refused" if _stopped(table, now) else judge(came, earlier, "y").verdict)
     return verdicts
+
+
+def _stopped(table: Frame, known: int) -> bool:
+    """Return whether what is found without a model stops the month after the known ones."""
+    spec: dict[str, Any] = {"name": "good", "strategy": "GroupBootstrap", "params": {"n_splits": 2}}
+    spec["columns"], rows = {"key": "id", "target": "y", "group": "day", "time": "time"}, table[: ROWS * known]
+    manifest = decide(spec, rows)
+    arrived = check_arrival(manifest, table[: ROWS * (known + 1)], Snapshot.of(manifest, rows), columns=[*"abcd"])
+    return bool(arrived.failed)
 
 
 def _predicted(X: Floats, y: Any, train: Any, test: Any, classes: int) -> Floats:
     if classes:
-        return np.asarray(LogisticRegression().fit(X[train], y[train]).predict_proba(X[test])[:, 1])
+        return expit(X[test] @ fits(X[train], y[train], np.ones((1, train.size)))[0])
     return np.asarray(X[test] @ np.linalg.lstsq(X[train], y[train], rcond=None)[0])
 
 
@@ -85,9 +98,11 @@ def rate(years: int) -> list[dict[str, Any]]:
         if not classes or apart[0] == "as flights"
     ]:
         told = [refused_in_a_year(seed, apart, strength, classes) for seed in range(years)]
+        refused = sum("refused" in year for year in told)
+        low, high = binomtest(refused, years).proportion_ci(method="exact")
         rows.append({
             "months": how, "champion": champion, "target": "classes" if classes else "numbers", "years": years,
-            "refused": round(float(np.mean(["refused" in year for year in told])), 4),
+            "refused": round(refused / years, 4), "low": round(float(low), 4), "high": round(float(high), 4),
             "unclear": round(float(np.mean([verdict == "unclear" for year in told for verdict in year])), 4),
         })  # fmt: skip
     return rows
@@ -270,7 +285,8 @@ def table(told: dict[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row['months']} | {row['champion']} | {row['target']} | {row['refused']:.1%} | {row['unclear']:.1%} |"
+        f"| {row['months']} | {row['champion']} | {row['target']} | {row['refused']:.1%} "
+        f"({row['low']:.1%} to {row['high']:.1%}) | {row['unclear']:.1%} |"
         for row in told["rate"]
     ]
     years = told["rate"][0]["years"]

@@ -25,7 +25,7 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks.arrivals import check_table, keep_snapshot, newest, stage_extension, stage_split
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
-from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef, StoredScore
+from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.committing import committing, settle_commits
@@ -43,8 +43,7 @@ from evenfold.tasks.record.models.registry import (
     register_model,
 )
 from evenfold.tasks.record.models.tags import moved_code
-from evenfold.tasks.record.reading import score_stored
-from evenfold.tasks.retrained import Opened, Retraining, retrain_report
+from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
@@ -132,20 +131,12 @@ def _retrained(course: Course, opened: Opened) -> Retraining:
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     champion = run(read_champion, course.split, course.name)
     judged = _judged(course, champion, opened.run_id)
-    if champion is not None and (moved := moved_code(champion)):
-        words = f"{listed(moved)} changed since version {champion.version}."
-        judged = judged.model_copy(update={"sentences": [*judged.sentences, words]})
     candidate = _evaluated(course, course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     decision, now = opened.decision, None if champion is None else champion.version
     if decision is None or not (decision.champion == now or (champion and champion.run_id == opened.run_id)):
         decision = replace(_decide(course, champion), champion=now)
     run(record_decision, course.split, opened.run_id, decision)
-    stored = (
-        run(score_stored, course.split, champion, course.metric)
-        if champion
-        else StoredScore(why="there is no champion yet")
-    )
     winner = candidate if decision.winner == "candidate" else _evaluated_champion(course, champion, candidate)
     loser = candidate.model if decision.winner == "champion" else champion.model if champion else None
     new = _new_model(course, decision, champion, winner)
@@ -168,7 +159,6 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         champion=champion,
         evaluation_run_id=candidate.run_id,
         decision=decision,
-        stored_champion=stored,
         registered=registered,
         run_id=opened.run_id,
         report="",
@@ -177,11 +167,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         model=winner.model if winner else champion.model if champion else None,
         loser=loser if decision.difference is not None else None,
     )
-    outcome = outcome.model_copy(update={"report": retrain_report(outcome)})
-    metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
-    metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": stored.score}
-    numbers = {name: float(value) for name, value in metrics.items() if value is not None}
-    run(close_retraining, course.split, outcome, numbers)
+    outcome = run(close_retraining, course.split, outcome)
     tell([outcome.summary])
     publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome
@@ -231,7 +217,7 @@ def _looked_at(known: Path, data: str, request: Request) -> Audit | None:
 def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
     """Return what the champion says of the rows that joined; raises GateError where they may not be learnt from."""
     split = course.split
-    judged = run(judge_month, split, champion, arrival=course.arrival, run_id=run_id)
+    judged = run(judge_month, split, champion, metric=course.metric, arrival=course.arrival, run_id=run_id)
     unclear = judged.verdict == "unclear"
     if course.request.gates and (judged.verdict == "refused" or (unclear and course.request.on_unclear == "stop")):
         unless = " (on_unclear='commit', --on-unclear commit, lets them in)" if unclear else ""
@@ -298,13 +284,8 @@ def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str
     try:
         difference = compared(course.split, course.candidate, measured, course.metric, code)
     except EvaluationError as reason:
-        why = f"{changed}, the champion, and {reason}"
-        if course.request.gates:
-            raise GateError(
-                f"{why}, so there is no comparison: retrain on them by that code first, or, to let the candidate take "
-                "its place without a comparison, say gates=False (--no-gates)."
-            ) from None
-        return without_champion(course.metric, why)
+        why = f"{changed}, and {reason} (retrain on the table before, of which there are)"
+        raise _undecided(champion, why) from None
     looks, pair = run(read_looks, course.split, course.name), digest_json([_pair(course, measured), code])
     error = to_spend(looks, date.today())
     # Not refitted where it wins: that would be the code of now.

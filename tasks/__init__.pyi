@@ -30,7 +30,7 @@ from .record.models.registry import (
     register_model as register_model,
 )
 from .record.models.withdrawing import roll_back as roll_back, withdraw as withdraw
-from .record.reading import load_split as load_split, score_stored as score_stored
+from .record.reading import load_split as load_split
 from .retrained import Retraining as Retraining
 from .runtime.files import asking as asking, data_reference as data_reference, room as room
 from .runtime.home import Home as Home, prepare_environment as prepare_environment

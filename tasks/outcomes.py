@@ -291,24 +291,19 @@ class Champion(Outcome):
     run_id: str | None = None
 
 
-class StoredScore(Outcome):
-    """What a stored model scores on rows that are newer than its training rows, or why nothing can be said."""
-
-    score: float | None = None
-    rows: int = 0
-    why: str = ""
-
-
 class Judged(Outcome):
     """Whether what joined a split may be learnt from, and why, in sentences; ``unclear`` where nothing can tell.
 
     ``series``: the slope and the error of each generation's new rows under the champion of its day, with the ends of
-    what a good one has, by name and generation; see ``evenfold.estimates.intervals.months``.
+    what a good one has, by name and generation; see ``evenfold.estimates.intervals.months``. ``score``: the champion's
+    on the new ``rows``, which decides nothing; None where there is none.
     """
 
     verdict: Literal["sound", "unclear", "refused"] = "sound"
     sentences: list[str] = []
     series: dict[str, dict[int, float]] = {}
+    score: float | None = None
+    rows: int = 0
 
 
 class Registered(Outcome):

@@ -11,7 +11,7 @@ from evenfold.manifests import Audit
 from evenfold.reports.markdown import estimate_table, plain
 from evenfold.splitters.display import Displayed
 
-from .outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef, StoredScore
+from .outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef
 
 if TYPE_CHECKING:
     from evenfold.reports import Page
@@ -30,7 +30,6 @@ class Retraining(Displayed, Outcome):
     champion: Champion | None
     evaluation_run_id: str
     decision: Decision
-    stored_champion: StoredScore
     registered: Registered | None
     run_id: str
     report: str
@@ -47,6 +46,15 @@ class Retraining(Displayed, Outcome):
         from evenfold.reports.evaluations.decisions import difference_words
 
         return difference_words(self.decision, *self._titles)
+
+    @property
+    def before(self) -> str:
+        """What the champion of before scores on the rows that it has not seen, in a sentence; empty without a score."""
+        if self.judged.score is None:
+            return ""
+        metric = metric_of(self.decision.metric)
+        value = f"{metric.title} {metric.shown(self.judged.score):.4g}"
+        return f"The champion of before has {value} on the {self.judged.rows:,} new rows; it decides nothing."
 
     @property
     def _titles(self) -> tuple[str, str]:
@@ -68,12 +76,10 @@ class Retraining(Displayed, Outcome):
         """Return the page of the decision."""
         from evenfold.reports import Origin, retraining_page
 
-        rows, stored = self.growth, self.stored_champion
+        rows = self.growth
         joined = (
             f"{rows.added:,} rows joined, {rows.moved:,} moved, {rows.deleted:,} deleted, {rows.quarantined:,} wait."
         )
-        metric, score = self.decision.metric, stored.score
-        newer = stored.why if score is None else f"{metric} {score:.4g} on the {stored.rows:,} newer rows."
         return retraining_page(
             self.registered.name if self.registered else self.split.name,
             self.decision,
@@ -81,8 +87,9 @@ class Retraining(Displayed, Outcome):
             self.audit,
             version=self.registered.version if self.registered else "",
             growth=[joined, *rows.notes],
-            stored=newer,
+            newer=self.before,
             months=self.judged.series,
+            unclear=self.judged.sentences if self.judged.verdict == "unclear" else [],
             split=f"{self.split.name} {self.split.version}",
             serves=self._titles[0],
             loser=self._titles[1],
@@ -104,16 +111,15 @@ class Opened(Outcome):
 
 def retrain_report(outcome: Retraining) -> str:
     """Return the report as Markdown."""
-    decision, split = outcome.decision, outcome.split
+    decision, split, judged = outcome.decision, outcome.split, outcome.judged.sentences
     parts = [
         f"# Retraining on {split.name} {split.version}",
         f"**{plain(_headline(outcome))}** {plain(decision.why.capitalize())}.",
         plain(outcome.compared),
         f"## The split\n\n{_growth(outcome.growth)} `split_id {split.split_id}`",
-        f"## The new rows, judged\n\n{' '.join(outcome.judged.sentences)}" if outcome.judged.sentences else "",
+        f"## The new rows, judged\n\n{' '.join([*judged, outcome.before])}" if judged else "",
         f"## The audit\n\n{_audit(outcome.audit)}",
         f"## What serves\n\n{_serves(outcome)}{estimate_table(outcome.estimates)}",
-        f"## The stored champion\n\n{_stored_champion(outcome)}",
         f"## The new model\n\n{_told(outcome.checked)}" if outcome.checked else "",
         f"## The rule\n\n{decision.rule}" if decision.rule else "",
     ]
@@ -153,14 +159,3 @@ def _told(found: Audit) -> str:
     """Return what checks found, beyond their limits or within them."""
     within = [f"- {plain(sentence)}" for sentence in found.passed.values() if sentence]
     return "\n".join([*([_audit(found)] if found.findings else []), *within]) or "Nothing was found."
-
-
-def _stored_champion(outcome: Retraining) -> str:
-    stored = outcome.stored_champion
-    if stored.score is None:
-        return f"Not scored: {plain(stored.why)}."
-    metric = metric_of(outcome.decision.metric)
-    return (
-        f"{metric.title} {metric.shown(stored.score):.4g} on the {stored.rows:,} rows "
-        "that are newer than its training rows; it decides nothing."
-    )

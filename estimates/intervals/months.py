@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 # The chance, over any twelve months of one name, that a month as good as the earlier ones is refused. Two figures a
-# month spend four fifths of it; the rest is for what is found without a model.
+# month spend half of it; the rest is for what is found without a model.
 YEARLY = 0.05
-EACH = 0.8 * YEARLY / (12 * 2)
+EACH = YEARLY / 2 / (12 * 2)
 # How far months lie apart before any has told: of the slope, and of the log of the error; worth so many months.
 PRIOR, WORTH = {"slope": 0.08, "spread": 0.3}, 3
 MOST_BLOCKS = 24
@@ -77,7 +77,7 @@ class Judgement:
 def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
     """Return what a champion's figures of a month say of it, beside its figures of earlier rows that it had not seen.
 
-    Refused where a figure lies where at most one good month in 600 has it. Unclear where nothing can tell: few rows or
+    Refused where a figure lies where at most one good month in 960 has it. Unclear where nothing can tell: few rows or
     groups, or a champion so weak that targets in any order would pass as well.
     """
     usable = [month for month in earlier if isfinite(month.spread.value) and isfinite(month.slope.se)]

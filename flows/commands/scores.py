@@ -328,12 +328,7 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
     facts = [("decision", f"{outcome.decision.why}."), ("", outcome.compared)]
     facts += [("split", f"{split.name} {split.version}: {moved}"), *(("", note) for note in growth.notes)]
     facts += [("score", f"{serves}{line.strip()}") for line in _scores_of(outcome.estimates)]
-    if outcome.stored_champion.score is not None:
-        metric = metric_of(outcome.decision.metric)
-        value = written(metric.shown(outcome.stored_champion.score))
-        newer = counted(outcome.stored_champion.rows, "newer row")
-        facts.append(("before", f"the model that was champion: {metric.title} {value} on {newer}; it decides nothing"))
-    facts += [("month", sentence) for sentence in outcome.judged.sentences]
+    facts += [("month", sentence) for sentence in [*outcome.judged.sentences, outcome.before]]
     for title, words in facts:
         if words:
             console.say(f"  {title:9} {words}", hang=10)

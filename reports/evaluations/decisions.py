@@ -157,19 +157,21 @@ def retraining_page(
     *,
     version: str = "",
     growth: Sequence[str] = (),
-    stored: str = "",
+    newer: str = "",
     split: str = "",
     serves: str = "",
     loser: str = "",
     months: Mapping[str, Mapping[int, float]] | None = None,
+    unclear: Sequence[str] = (),
     origin: Origin | None = None,
 ) -> Page:
     """Return the page of a retraining: what serves and what that scores, what was decided and why, the split, the rule.
 
     ``version``: of the registry, of the new champion if it was promoted. ``serves``: what people call its recipe, which
     ``estimates`` are of; ``loser``: the other one's, where there was one. ``growth``: what joined the split, in
-    sentences. ``stored``: what the stored champion scores on newer rows. ``split``: name and version of the split.
-    ``months``: the figures of the new rows, by name and generation.
+    sentences. ``newer``: what the champion scores on rows that it has not seen. ``split``: name and version of the
+    split. ``months``: the figures of the new rows, by name and generation; ``unclear``: why nobody could tell whether
+    these are sound, in sentences.
     """
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"
@@ -177,32 +179,29 @@ def retraining_page(
     tiles = [Tile("promoted" if decision.promote else "not promoted", recipe)]
     if decision.difference is not None:
         tiles.append(_difference_tile(decision, decision.difference))
-    overfit, joined = optimism(estimates), [Paragraph(words[:1].upper() + words[1:]) for words in growth]
+    overfit, verdict = optimism(estimates), verdict_of(None, audit)
+    details = [Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])]
+    details += [Section("newer", "The champion on newer rows", [Paragraph(newer)])] if newer else []
+    details += [Section("rule", "The rule", [Paragraph(decision.rule)])]
+    details += [Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []
+    joined = [Paragraph(words[:1].upper() + words[1:]) for words in growth]
+    pictures = [(f"months-{i}", picture) for i, picture in enumerate(month_pictures(months or {}))]
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
-        verdict=verdict_of(None, audit),
+        verdict=Verdict.LOOK if unclear and verdict is Verdict.GOOD else verdict,
         lead=lead.strip(),
         tiles=[*tiles, *score_tiles(estimates)][:4],
-        findings=[*remarks_of(audit), *warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])],
+        findings=[
+            *(Remark("warning", words) for words in unclear), *remarks_of(audit), *warnings_of(estimates),
+            *([Remark("note", overfit)] if overfit else []),
+        ],
         sections=[
             *([Section("split", "What joined the split", joined)] if joined else []),
-            *(
-                Section(f"months-{i}", picture.title, [picture])
-                for i, picture in enumerate(month_pictures(months or {}))
-            ),
+            *(Section(name, picture.title, [picture]) for name, picture in pictures),
         ],
-        details=[
-            *(
-                [Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])]
-                if estimates
-                else []
-            ),
-            *([Section("stored", "The stored champion on newer rows", [Paragraph(stored)])] if stored else []),
-            Section("rule", "The rule", [Paragraph(decision.rule)]),
-            *([Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
-        ],
+        details=details if estimates else details[1:],
         footer=(origin or Origin()).words(),
-    )
+    )  # fmt: skip
 
 
 def difference_words(decision: Decision, serves: str = "", loser: str = "") -> str:

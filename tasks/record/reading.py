@@ -11,33 +11,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from evenfold.estimates import Estimate, ModelSpec
-from evenfold.estimates.metrics.responses import Responses
-from evenfold.estimates.metrics.scoring import score
 from evenfold.manifests import Manifest, read_header, read_manifest
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
-from evenfold.tasks.outcomes import Champion, SplitRef, StoredScore
+from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.references import SHORT_ID, VERSION, splits_of
 from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.steps.step import step
-from evenfold.tasks.work import Work, training_rows, work_of
-from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from .entries import MOST_FOLDS, code_in
 from .models.signatures import RECIPE, read_signed
-from .models.stored_models import load_version
-from .models.tags import moved_code
 from .runs import every_run, is_registered, metrics_in, run_named
-from .tracker import Tracker, tracker_of
+from .tracker import Tracker
 
 
 @dataclass(frozen=True)
@@ -340,42 +333,3 @@ def _download(tracker: Tracker, run_id: str, place: Path, split_id: str) -> None
 def _header_names(folder: Path, place: Path) -> bool:
     header = read_header(folder)
     return (header["name"], header["version"]) == (place.parent.name, place.name)
-
-
-FEWEST_ROWS = 2
-
-
-@step(run_name=lambda split, champion, **_: f"score {champion.name} version {champion.version}")
-def score_stored(split: SplitRef, champion: Champion, metric: str) -> StoredScore:
-    """Return the stored champion's score on the generations newer than its training manifest, or why there is none.
-
-    It has seen every other row, so only these say anything about it. The locked part stays closed.
-    """
-    if champion.model is None:
-        return StoredScore(why="it names no recipe")
-    trained_on = champion.tags.get("evenfold.spec", "unknown")
-    line, _, generation = trained_on.rpartition(".")
-    if line != f"{split.name}@{split.version.partition('.')[0]}":
-        return StoredScore(why=f"it was trained on another split ({trained_on})")
-    if moved := moved_code(champion):
-        return StoredScore(why=f"{listed(moved)} changed since it was fitted")
-    try:
-        work = work_of(split, champion.model)
-        rows = _newer_rows(work, int(generation))
-        if rows.size < FEWEST_ROWS:
-            return StoredScore(why=f"{rows.size} rows are newer than its training rows")
-        model = load_version(tracker_of(split).client, champion.name, champion.version)
-        answers = Responses(model, work.problem.X.iloc[rows])
-        weights = None if work.problem.weights is None else work.problem.weights[rows]
-        return StoredScore(
-            score=score(metric, answers, work.problem.y[rows], weights, work.problem.classes), rows=int(rows.size)
-        )
-    except Exception as error:  # whatever keeps a stored model from loading or scoring is told, and decides nothing
-        reason = str(error).splitlines()[0][:300]
-        return StoredScore(why=f"it no longer loads or scores ({type(error).__name__}: {reason})")
-
-
-def _newer_rows(work: Work, generation: int) -> NDArray[np.int64]:
-    born = work.manifest.born
-    rows = training_rows(work)
-    return rows[:0] if born is None else work.place[rows[born[rows] > generation]]

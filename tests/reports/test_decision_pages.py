@@ -178,6 +178,9 @@ def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     warned = replace(estimates[0], warnings=("The model does no better than predicting the mean: R2 0 against 0.",))
     told = retraining_page("orders", decision, [warned], checks).findings
     assert warned.warnings[0] in [remark.message for remark in told]  # a champion that has learnt nothing is said so
+    weak = retraining_page("orders", decision, estimates, checks, unclear=["The champion is too weak to judge."])
+    assert (page.verdict, weak.verdict) == (Verdict.GOOD, Verdict.LOOK)
+    assert (weak.findings[0].severity, weak.findings[0].message) == ("warning", "The champion is too weak to judge.")
 
 
 def test_a_second_look_at_locked_rows_is_warned_of() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.months import Judgement, Month, Reading, blocks, judge, month_of
 from evenfold.estimates.metrics.responses import Responses, all_classes, replay
+from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.fit import fitted
 from evenfold.manifests import Audit
 from evenfold.manifests.growth.newcomers import TELLING
@@ -30,24 +32,30 @@ Rows = NDArray[np.int64]
 
 @step(run_name=lambda split, **_: f"judge what joined {split.name}")
 def judge_month(
-    split: SplitRef, champion: Champion | None, *, arrival: Audit | None = None, run_id: str | None = None
+    split: SplitRef,
+    champion: Champion | None,
+    *,
+    metric: str | None = None,
+    arrival: Audit | None = None,
+    run_id: str | None = None,
 ) -> Judged:
     """Say whether the rows that joined ``split`` since the champion, which never saw them, may be learnt from.
 
     ``champion``: the one that serves; its recipe is fitted again on what it learnt from, so that nothing stored is
-    loaded, and its out-of-fold predictions say what earlier rows were like. None where there is none. ``arrival``: what
-    ``check_table`` found in the table, within its limits or with the gates off; None of a first one. ``run_id``: the
-    run that keeps the figures, a step for each generation, after those that led to the champion.
+    loaded, and its out-of-fold predictions say what earlier rows were like. None where there is none. ``metric``: by
+    which it is scored on the new rows, beside. ``arrival``: what ``check_table`` found in the table, within its limits
+    or with the gates off; None of a first one. ``run_id``: the run that keeps the figures, a step for each generation,
+    after those that led to the champion.
     """
     odd = [text for name, text in (arrival.passed if arrival else {}).items() if name in TELLING and text]
-    told = Judgement() if champion is None else _by_champion(split, champion)
+    told, scored = (Judgement(), {}) if champion is None else _by_champion(split, champion, metric)
     verdict = "unclear" if odd and told.verdict == "sound" else told.verdict
     series: dict[str, dict[int, float]] = {}
     if champion is not None and told.figures and run_id:
         tracker, generation = tracker_of(split), int(split.version.partition(".")[2])
         series = _series(tracker, champion, told.figures, generation)
         tracker.measured(run_id, {}, series)
-    return Judged(verdict=verdict, sentences=[*told.sentences, *odd], series=series)
+    return Judged(verdict=verdict, sentences=[*told.sentences, *odd], series=series, **scored)
 
 
 def _series(
@@ -63,7 +71,8 @@ def _series(
     return series
 
 
-def _by_champion(split: SplitRef, champion: Champion) -> Judgement:
+def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tuple[Judgement, dict[str, Any]]:
+    """Return the judgement, and the score on the new rows with their number where they can be scored."""
     trained_on = champion.tags.get("evenfold.spec", "unknown")
     line, _, generation = trained_on.rpartition(".")
     why = "it names no recipe" if champion.model is None else ""
@@ -74,26 +83,32 @@ def _by_champion(split: SplitRef, champion: Champion) -> Judgement:
     if not why:
         try:
             work = work_of(split, champion.model)
-            now = _now(work, int(generation))
+            new, answers = _predicted(work, int(generation))
+            if not new.size:
+                return Judgement(), {}
+            now, problem = _month(work, work.problem.y[new], answers, _units(work, new)), work.problem
         except Exception as error:  # whatever keeps it from being fitted or from predicting these rows is told
             why = f"it cannot predict them ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
         else:
-            return Judgement() if now is None else judge(now, _earlier(work, champion, now.rows), work.problem.target)
-    return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",))
+            scored: dict[str, Any] = {}
+            with suppress(Exception):  # of a metric that is not defined on these rows
+                weights = None if problem.weights is None else problem.weights[new]
+                scored = {"score": score(str(metric), answers, problem.y[new], weights, problem.classes)}
+            return judge(now, _earlier(work, champion, now.rows), problem.target), scored | {"rows": new.size}
+    return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",)), {}
 
 
-def _now(work: Work, generation: int) -> Month | None:
-    """Return the figures of the rows that joined after a generation, None where there are none."""
+def _predicted(work: Work, generation: int) -> tuple[Rows, Any]:
+    """Return the rows that joined after a generation, and what a model says of them that learnt from those before."""
     rows, born = training_rows(work), work.manifest.born
     newer = np.zeros(rows.size, dtype=np.bool_) if born is None else born[rows] > generation
     old, new = work.place[rows[~newer]], work.place[rows[newer]]
-    if not new.size:
-        return None
     seed, name = work.manifest.spec.seed, "the champion's recipe"
+    if not new.size:
+        return new, None
     with limited(fair_threads()):
         model = fitted(work.problem.model, work.problem, old, seed=seed, name=name, inner=work.inner)
-        answers = Responses(model, work.problem.X.iloc[new])
-        return _month(work, work.problem.y[new], answers, _units(work, new))
+        return new, Responses(model, work.problem.X.iloc[new])
 
 
 def _units(work: Work, rows: Rows) -> Rows:

@@ -30,7 +30,7 @@ from evenfold.tasks.record.entries import (
 )
 from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
-from evenfold.tasks.retrained import Opened, Retraining
+from evenfold.tasks.retrained import Opened, Retraining, retrain_report
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.steps.outages import unreachable
@@ -325,10 +325,13 @@ def _new_version(
 
 
 @step(run_name=lambda split, **_: f"record retrain {split.name}")
-def close_retraining(split: SplitRef, outcome: Retraining, metrics: dict[str, float]) -> Retraining:
-    """Log report and outcome, and set the run FINISHED last."""
-    tracker, run_id = tracker_of(split), outcome.run_id
-    tracker.measured(run_id, metrics)
+def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
+    """Log figures, report and outcome, and set the run FINISHED last."""
+    tracker, run_id, decision = tracker_of(split), outcome.run_id, outcome.decision
+    outcome = outcome.model_copy(update={"report": retrain_report(outcome)})
+    metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
+    metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": outcome.judged.score}
+    tracker.measured(run_id, {name: float(value) for name, value in metrics.items() if value is not None})
     tracker.keep(run_id, "retrain.md", outcome.report)
     tracker.keep(run_id, "report.html", outcome.page().html())
     tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])

@@ -76,11 +76,11 @@ def test_two_homes_that_retrain_alike_at_once_register_one_version(
 
 @pytest.mark.usefixtures("first")
 def test_a_champion_of_another_split_is_compared_by_its_recipe() -> None:
-    """Another line needs a word; then its recipe is evaluated on the new folds, and its stored model is not scored."""
+    """Another line needs a word; then its recipe is evaluated on the new folds, and it judges none of their rows."""
     other = {"spec": {"params": {"n_splits": 4}}}
     with pytest.raises(SplitError, match=r"the champion, stands on monthly@1\.0, which has other rules .*new_major"):
         retrain("monthly", rows(120), BAD, **other)
     outcome = retrain("monthly", rows(120), BAD, **other, on_refused="new_major")
     assert outcome.split.version == "2.0"
     assert outcome.decision.winner == "champion"
-    assert "another split (monthly@1.0)" in outcome.stored_champion.why
+    assert "another split (monthly@1.0)" in outcome.judged.sentences[0]

@@ -15,18 +15,6 @@ from tables import rows
 pytestmark = pytest.mark.usefixtures("first")
 
 
-def test_a_champion_that_no_longer_loads_is_told_and_decides_nothing(home: Home) -> None:
-    """Its recipe still competes; the report says that the stored model does not load."""
-    import shutil
-
-    source = registry(home).get_model_version_by_alias("monthly", "champion")
-    shutil.rmtree(registry(home).get_model_version_download_uri("monthly", source.version).removeprefix("file://"))
-    outcome = retrain("monthly", rows(150), BAD)
-    assert "no longer loads" in outcome.stored_champion.why
-    assert outcome.decision.winner == "champion"
-    assert outcome.decision.difference is not None
-
-
 @pytest.mark.parametrize("gates", [True, False])
 @pytest.mark.parametrize(
     ("recipe", "why"),

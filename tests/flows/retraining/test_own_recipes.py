@@ -30,7 +30,7 @@ def test_ones_own_champion_works_where_it_was_made_and_its_signature_is_why(
     later = rows(160)[120:]
     assert len(predict_later("models:/own@champion", later)) == 40
     assert score_later("models:/own/1", later).rows == 40
-    assert retrain("own", rows(150), GOOD).stored_champion.rows == 30
+    assert retrain("own", rows(150), GOOD).judged.rows == 30
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     with pytest.raises(UntrustedNameError, match="'own_shop:pipeline' may not be imported for a deployed run"):
         predict_later("models:/own/1", later)

@@ -100,8 +100,9 @@ def test_new_rows_refit_the_same_recipe(home: Home) -> None:
     assert outcome.growth.moved == 0
     assert outcome.decision.why == "the recipe is the champion's, refitted on newer rows"
     assert champion(home, "monthly") == "2"
-    assert outcome.stored_champion.rows == 30
-    assert outcome.stored_champion.score > 0.3
+    assert outcome.judged.rows == 30
+    assert outcome.judged.score > 0.3
+    assert f"has R2 {outcome.judged.score:.4g} on the 30 new rows; it decides nothing." in outcome.report
 
 
 @pytest.mark.usefixtures("first")
