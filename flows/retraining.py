@@ -43,6 +43,8 @@ from evenfold.tasks.record.models.registry import (
     register_model,
 )
 from evenfold.tasks.record.models.tags import moved_code
+from evenfold.tasks.record.reading import read_split
+from evenfold.tasks.references import splits_of
 from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
@@ -182,6 +184,8 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
     with saying("splitting"):
         path = from_anywhere(data)
         plan = plan_of(spec, path)
+        if champion is not None:
+            _fetch_split(champion, spec.name)
         known = newest(Home.here(), plan.spec, champion, on_refused)
         arrival, notes = None, []
         if known is not None:
@@ -202,6 +206,16 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
                 notes.append(f"{refused} A new split was made.")
         first = run(stage_split, data, spec, staged)
         return Growth(split=first, added=first.n_rows, notes=notes), arrival
+
+
+def _fetch_split(champion: Champion, name: str) -> None:
+    """Load what the champion stands on where this home has not made it, as that of a new container has not."""
+    split_id = champion.tags.get("evenfold.split_id")
+    if split_id and all(read_header(folder)["split_id"] != split_id for _, folder in splits_of(Home.here(), name)):
+        try:
+            read_split(split_id)
+        except SplitError as error:  # whether another line may be taken is said by whoever looks for this one
+            tell([str(error)])
 
 
 def _looked_at(known: Path, data: str, request: Request) -> Audit | None:

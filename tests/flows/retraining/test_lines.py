@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,14 @@ def test_two_homes_that_retrain_alike_at_once_register_one_version(
     assert outcome.registered.version == "1"
     assert [str(each.version) for each in client.search_model_versions("name = 'twins'")] == ["1"]
     assert champion(home, "twins") == "1"
+
+
+@pytest.mark.usefixtures("first")
+def test_a_home_without_the_champions_split_loads_it_as_it_is_recorded(home: Home) -> None:
+    """As that of a new container is: its next month joins, and nobody has to say a word."""
+    shutil.rmtree(home.splits / "monthly")
+    outcome = retrain("monthly", rows(150), GOOD)
+    assert (outcome.split.version, outcome.growth.added, champion(home, "monthly")) == ("1.1", 30, "2")
 
 
 @pytest.mark.usefixtures("first")
