@@ -16,8 +16,17 @@ from .plan import is_numeric_target
 if TYPE_CHECKING:
     from .manifest import Manifest
 
+PARTS = ("train", "validation", "test")
+# What each calls the three. BigQuery takes words where it tunes, and else a column of truth values.
+WORDS: dict[str, tuple[str, str, str]] = {
+    "vertex": ("training", "validation", "test"),
+    "databricks": ("train", "validate", "test"),
+    "bigquery": ("TRAIN", "EVAL", "TEST"),
+}
+OFTEN = [("train", "valid", "test"), ("train", "val", "test"), ("train", "dev", "test")]
+PART_OF = {word.lower(): part for words in [*WORDS.values(), *OFTEN] for word, part in zip(words, PARTS, strict=True)}
 MOST_LEVELS = 20
-PARTS = 4  # of a number
+QUARTERS = 4  # of a number
 MISSING, OTHERS = "missing", "others"
 LEAST_SPARE = 30  # rows, or groups, beyond one a fold: fewer may be dealt like another column by chance
 
@@ -25,17 +34,30 @@ LEAST_SPARE = 30  # rows, or groups, beyond one a fold: fewer may be dealt like 
 def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -> list[str]:
     """Return the columns that give the fold of each row, as files for other tools do: 0 to k-1 or 1 to k, in any order.
 
-    ``codes``: of the rows of ``table``, a column for each repeat. There are none where folds are by design what a
-    column says (times, places, folds decided elsewhere, a group each), and where chance could have done it.
+    ``codes``: of the rows of ``table``, a column for each repeat. There are no such numbers where folds are by design
+    what a column says (times, places, folds decided elsewhere, a group each), and where chance could have done it.
+    Words for several parts, such as TRAIN and TEST, are of some split, whichever this one is.
     """
+    words = [name for name in table.column_names if _are_parts(table.column(name))]
     needs, dealt = (
         manifest.splitter.needs,
         manifest.n if manifest.group_table is None else manifest.group_table.num_rows,
     )
     by_design = needs.time or needs.fixed or needs.coordinates or manifest.kind != "labels"
     if by_design or dealt < manifest.n_splits // codes.shape[1] + LEAST_SPARE:
-        return []
-    return [name for name in table.column_names if any(_are_folds(table.column(name), each) for each in codes.T)]
+        return words
+    numbers = [name for name in table.column_names if any(_are_folds(table.column(name), each) for each in codes.T)]
+    return [*words, *numbers]
+
+
+def _are_parts(column: pa.ChunkedArray) -> bool:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return False
+    if pc.count_distinct(column.slice(0, 1_000)).as_py() > len(PARTS):
+        return False
+    parts = {PART_OF.get(word.lower()) for word in column.unique().to_pylist() if word is not None}
+    return len(parts) > 1 and None not in parts
 
 
 def _are_folds(column: pa.ChunkedArray, codes: NDArray[Any]) -> bool:
@@ -73,7 +95,7 @@ def _quarters(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]
     present = np.sort(values[~np.isnan(values)])
     if not present.size:
         return np.full(values.size, -1, dtype=np.int64), []
-    edges = np.unique(present[[(part * present.size) // PARTS for part in range(1, PARTS)]])
+    edges = np.unique(present[[(part * present.size) // QUARTERS for part in range(1, QUARTERS)]])
     codes = np.where(np.isnan(values), -1, np.searchsorted(edges, values, side="right"))
     kept, numbered = np.unique(codes[codes >= 0], return_inverse=True)
     codes[codes >= 0] = numbered

@@ -7,12 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from evenfold.manifests.attributes import PARTS
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED
 from evenfold.splitters import SplitError
 
 from .kept import folds_of_kept, kept_keys, kept_rows, labels_of
-from .parts import COLUMN, PARTS, parts_of
+from .parts import COLUMN, parts_of
 
 SPLIT_URLS = {"train": "cr:TrainingSplit", "validation": "cr:ValidationSplit", "test": "cr:TestSplit"}
 

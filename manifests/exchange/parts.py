@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.attributes import PART_OF, PARTS, WORDS
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels
 from evenfold.manifests.plan import Plan
@@ -18,15 +20,6 @@ from numpy.typing import NDArray
 from .kept import kept_keys, kept_rows, labels_of
 from .load_folds import free_name
 
-PARTS = ("train", "validation", "test")
-# What each calls the three. BigQuery takes words where it tunes, and else a column of truth values.
-WORDS: dict[str, tuple[str, str, str]] = {
-    "vertex": ("training", "validation", "test"),
-    "databricks": ("train", "validate", "test"),
-    "bigquery": ("TRAIN", "EVAL", "TEST"),
-}
-OFTEN = [("train", "valid", "test"), ("train", "val", "test"), ("train", "dev", "test")]
-KNOWN = {word.lower(): part for words in [*WORDS.values(), *OFTEN] for word, part in zip(words, PARTS, strict=True)}
 TAKEN_BY = {
     "vertex": "predefined_split_column_name='split'",
     "databricks": "split_col='split'",
@@ -89,11 +82,11 @@ def import_parts(
     if column not in table.column_names:
         raise SplitError(f"the data have no column {column!r}; they have {listed(table.column_names)}.")
     words = table.column(column).to_pylist()
-    unknown = sorted({str(word) for word in words if word is not None and str(word).lower() not in KNOWN})
+    unknown = sorted({str(word) for word in words if word is not None and str(word).lower() not in PART_OF})
     if unknown:
-        raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(KNOWN, most=len(KNOWN))}.")
-    parts = [None if word is None else KNOWN[str(word).lower()] for word in words]
-    _require_apart(table, [key] if isinstance(key, str) else key or [], parts)
+        raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(PART_OF, most=len(PART_OF))}.")
+    parts = [None if word is None else PART_OF[str(word).lower()] for word in words]
+    _require_apart(table, [key] if isinstance(key, str) else key or [], column, parts)
     codes = {"train": NEVER_TESTED, "validation": 0, "test": LOCKED if "validation" in parts else 0, None: EXCLUDED}
     folds = pa.array([codes[part] for part in parts], pa.int64())
     place = free_name(table.column_names)
@@ -102,18 +95,28 @@ def import_parts(
     return Plan(spec, table.append_column(place, folds)).decide()
 
 
-def _require_apart(table: pa.Table, key: list[str], parts: list[str | None]) -> None:
-    """Raise SplitError where a value of the key is in several parts, whose rows then are no test of one another."""
-    if not key or not set(key) <= set(table.column_names):
-        return
+def _require_apart(table: pa.Table, key: list[str], column: str, parts: list[str | None]) -> None:
+    """Raise SplitError where a value of the key is in several parts, whose rows then are no test of one another.
+
+    The column of the parts tells no row apart. That a column which is part of a key shares values is told, for it may
+    be by design.
+    """
+    names = [name for name in key if name != column and name in table.column_names]
+    if len(names) < len({*key} - {column}):
+        return  # which is said where the key is read
+    if shared := _shared(table, names, parts):
+        raise SplitError(f"{shared}; where {', '.join(names)} is no key, name one.")
+    for name in names if len(names) > 1 else []:
+        if shared := _shared(table, [name], parts):
+            logging.getLogger("evenfold").warning("%s.", shared)
+
+
+def _shared(table: pa.Table, names: list[str], parts: list[str | None]) -> str:
     held: dict[Any, set[str]] = {}
-    for value, part in zip(zip(*(table.column(name).to_pylist() for name in key), strict=True), parts, strict=True):
+    for value, part in zip(zip(*(table.column(name).to_pylist() for name in names), strict=True), parts, strict=False):
         held.setdefault(value, set()).update([part] if part else [])
     both = Counter(tuple(part for part in PARTS if part in among) for among in held.values() if len(among) > 1)
-    if both:
-        counts = [f"{amount(n, 'value')} of {', '.join(key)} {'is' if n == 1 else 'are'} in {' and in '.join(among)}"
-                  for among, n in sorted(both.items())]  # fmt: skip
-        raise SplitError(
-            f"{'; '.join(counts)}: what is learnt in one part is known in the other. Leave these rows out of one, or "
-            f"split anew with group {key[0]!r}; where {', '.join(key)} is no key, name one."
-        )
+    counts = [f"{amount(n, 'value')} of {', '.join(names)} {'is' if n == 1 else 'are'} in {' and in '.join(among)}"
+              for among, n in sorted(both.items())]  # fmt: skip
+    words = f"{'; '.join(counts)}: what is learnt in one part is known in the other. Leave these rows out of one, or "
+    return f"{words}split anew with group {names[0]!r}" if both else ""

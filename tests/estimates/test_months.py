@@ -41,7 +41,7 @@ BROKEN: dict[str, tuple[Change, int, str]] = {
     "half shuffled": (
         lambda y, p: permuted(y, 0.5),
         0,
-        "what the champion predicted is 0.414; a good month has 0.74",
+        "what the champion predicted is 0.414; a good month has 0.72",
     ),
     "turned": (lambda y, p: -y, 0, "this looks turned"),
     "in other units": (lambda y, p: 60 * y, 0, "a target in other units"),

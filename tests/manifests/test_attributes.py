@@ -131,3 +131,12 @@ def test_columns_that_hold_the_folds_are_known_by_what_they_hold(strategy: str, 
     written = {"as_is": folds, "from_1": folds + 1.0, "permuted": (folds + 2) % (folds.max() + 1), "one": all_but_one}
     table = pa.Table.from_pandas(frame.assign(**written, tens=folds * 10, words=folds.astype(str)))
     assert columns_of_folds(table, manifest, manifest.in_use.codes) == found
+
+
+@pytest.mark.parametrize("words", [("TRAIN", "VALIDATION", "TEST"), ("train", "dev"), ("Training", "test", None)])
+def test_a_column_of_words_for_parts_is_no_feature_whatever_the_folds_are(words: tuple[str, ...]) -> None:
+    """Of several parts; one word alone, or another beside them, may be anything."""
+    frame = pd.DataFrame({"id": range(90), "part": np.resize(np.array(words, dtype=object), 90)})
+    table = pa.Table.from_pandas(frame.assign(one=words[0], site=[*frame["part"][:89], "north"]))
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id"}}, frame)
+    assert columns_of_folds(table, manifest, manifest.in_use.codes) == ["part"]

@@ -301,7 +301,7 @@ def test_keys_that_a_csv_cannot_tell_come_back_where_their_type_is_declared(tmp_
     assert back.split_id == manifest.split_id
 
 
-def test_parts_that_share_values_of_the_key_are_told_as_what_they_are() -> None:
+def test_parts_that_share_values_of_the_key_are_told_as_what_they_are(caplog: pytest.LogCaptureFixture) -> None:
     """A document in training and in validation is a leak, and no want of another key."""
     frame = pd.DataFrame({"doc": [*range(20), 0, 1, 2, 3], "site": 1, "split": ["train"] * 12 + ["valid"] * 12})
     with pytest.raises(SplitError, match=r"^4 values of doc are in train and in validation: what is learnt .* group"):
@@ -309,3 +309,8 @@ def test_parts_that_share_values_of_the_key_are_told_as_what_they_are() -> None:
     frame.loc[23, "split"] = "test"
     with pytest.raises(SplitError, match=r"^1 value of doc, site is in train and in test; 3 values of doc, site are"):
         import_parts(frame, ["doc", "site"])
+    with pytest.raises(SplitError, match=r"values of doc are in train and in validation"):
+        import_parts(frame, ["doc", "split"])
+    assert import_parts(frame.assign(site=range(24)), ["doc", "site"])
+    assert "; 3 values of doc are in train and in validation: what is learnt in one part" in caplog.text
+    assert "of site" not in caplog.text
