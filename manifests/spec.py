@@ -15,9 +15,9 @@ from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strateg
 from evenfold.splitters.catalogue import strategy_named
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.documents import read_document, require_bounded
-from evenfold.splitters.encoding import is_whole, plain_numbers
 from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import refusal
+from evenfold.splitters.numbers import is_whole, plain_numbers
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from .fields import Columns, GateLimits, Holdout, Length, Pseudonyms, Whole

@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import fsum, gcd
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from evenfold.splitters.kernels.random import DRAWS, LABELS, IntArray, Stream
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .encoding import check_count as check_count, is_real as is_real, is_whole as is_whole, plain_numbers
 from .errors import SplitError
+from .numbers import check_count, is_real, is_whole, label_type, plain_numbers
 from .rows import Needs, Rows
 
 Pair = tuple[IntArray, IntArray]
@@ -32,9 +32,20 @@ class _Refined:
         return self.declared if instance is None else self.of(instance)
 
 
-def refines(declared: T) -> Callable[[Callable[[Any], T]], T]:
+def refines(declared: Any) -> Callable[[Callable[[Any], Any]], Any]:
     """Make a method a trait that parameters refine: the class answers ``declared``, an instance what it returns."""
-    return lambda of: cast(T, _Refined(declared, of))
+    return lambda of: _Refined(declared, of)
+
+
+def follows(inner: str, *traits: str) -> Callable[[type[T]], type[T]]:
+    """Make an instance's ``traits`` those of the strategy that ``inner()`` returns; the class keeps its own."""
+
+    def delegating(cls: type[T]) -> type[T]:
+        for trait in traits:
+            setattr(cls, trait, _Refined(getattr(cls, trait), lambda self, t=trait: getattr(getattr(self, inner)(), t)))
+        return cls
+
+    return delegating
 
 
 class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
@@ -240,11 +251,6 @@ class PairSplitter(Splitter):
 
     kind = "pairs"
     promises = frozenset({"disjoint"})
-
-
-def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
-    """Return the smallest of int16 and int32 that holds ``n_labels`` labels."""
-    return np.int16 if n_labels <= 32_767 else np.int32
 
 
 def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool = False) -> Iterator[Pair]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -135,35 +134,3 @@ def _encode_objects(array: NDArray[Any], name: str) -> tuple[IntArray, list[Any]
             f"{name} holds values that cannot be compared ({reason_of(error)}); pass numbers or text."
         ) from None
     return codes, list(seen)
-
-
-def plain_numbers(value: Any) -> Any:
-    """Return NumPy's numbers as Python's, alone or inside mappings, lists and tuples; anything else as it is.
-
-    Of single precision the number that was written: 0.2, not 0.20000000298. What holds none stays the same object.
-    """
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-        return float(str(value)) if value.dtype.kind == "f" else value.item()
-    if type(value) not in (dict, list, tuple):
-        return value
-    inside = value.values() if isinstance(value, dict) else value
-    plain = [plain_numbers(each) for each in inside]
-    if all(new is old for new, old in zip(plain, inside, strict=True)):
-        return value
-    return dict(zip(value, plain, strict=True)) if isinstance(value, dict) else type(value)(plain)
-
-
-def is_whole(value: Any) -> bool:
-    """Return whether ``value`` is an integer of Python or NumPy, and no boolean."""
-    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
-
-
-def is_real(value: Any) -> bool:
-    """Return whether ``value`` is a finite number of Python or NumPy, and no boolean."""
-    return (isinstance(value, (float, np.floating)) or is_whole(value)) and bool(np.isfinite(float(value)))
-
-
-def check_count(name: str, value: Any, least: int) -> None:
-    """Raise SplitError unless ``value`` is an integer of at least ``least``."""
-    if not is_whole(value) or value < least:
-        raise SplitError(f"{name}={value!r}; choose a whole number of at least {least}.")

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.kernels.components import bridge_of, components_of
+from evenfold.splitters.kernels.components import components_of
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
 from numpy.typing import NDArray
@@ -212,19 +212,14 @@ def _require_apart(entities: Entities, largest: int, n: int) -> None:
     alone = max(int(np.bincount(column).max()) for column in entities.codes.T)
     if 2 * largest <= n or largest == alone:  # one level alone is as large: nothing is joined
         return
-    column, level, without = bridge_of(entities.codes)
-    name, value = entities.names[column], shown(repr(entities.levels[column][level]))
-    joined = f"{' and '.join(entities.names)} join {largest:,} of {n:,} rows ({largest / n:.0%}) into one group"
-    if 2 * without > n:
-        raise SplitError(
-            f"{joined}, and without {value} of {name}, which joins most, it would still hold {without:,}. Where values "
-            "are numbered anew within another column, as patient 1 of every hospital, write both into one column; else "
-            "keep one of the columns, or leave out the rows that cross folds (group_mode: cross)."
-        )
+    met = [np.bincount(column) for column in np.unique(entities.codes, axis=0).T]
+    column = int(np.argmax([counts.max() for counts in met]))
+    value = shown(repr(entities.levels[column][int(met[column].argmax())]))
     raise SplitError(
-        f"{joined}; without "
-        f"{value} of {name}, which joins most, the largest would hold {without:,} ({without / n:.0%}). Leave such a "
-        "level out, keep one of the columns, or leave out the rows that cross folds (group_mode: cross)."
+        f"{' and '.join(entities.names)} join {largest:,} of {n:,} rows ({largest / n:.0%}) into one group; {value} of "
+        f"{entities.names[column]}, which meets {met[column].max():,} others, joins most. Leave such a level out, keep "
+        "one of the columns, or leave out the rows that cross folds (group_mode: cross). Where values are numbered "
+        "anew within another column, as patient 1 of every hospital, write both into one column."
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .encoding import is_real, is_whole, present
+from .encoding import present
 from .errors import SplitError
+from .numbers import is_real, is_whole
 
 MICROSECONDS = {
     "second": 1_000_000,

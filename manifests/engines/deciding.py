@@ -29,8 +29,8 @@ from evenfold.manifests.tables.canonical import ARROW_TYPES, canonical_table, co
 from evenfold.manifests.tables.keys import key_values, type_names, with_key_types
 from evenfold.manifests.tables.source import Source
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Stream, all_strategies
-from evenfold.splitters.base import label_type
 from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.numbers import label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
 from numpy.typing import NDArray

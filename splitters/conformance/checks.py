@@ -9,28 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from evenfold.splitters.base import LabelSplitter, Pair, Splitter, T
 from evenfold.splitters.kernels.random import MADE_UP, IntArray, Stream
 from evenfold.splitters.rows import Rows
 from numpy.typing import NDArray
-
-
-class Labelled:
-    """A container whose index labels are not its positions, as in a shuffled frame."""
-
-    def __init__(self, values: Any) -> None:
-        self.values = np.asarray(values)
-        self.index = np.arange(len(self))[::-1]
-        self.shape = self.values.shape
-
-    def __len__(self) -> int:
-        return int(self.values.shape[0])
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
-        return self.values if dtype is None else self.values.astype(dtype)
-
-    def __getitem__(self, label: Any) -> Any:
-        return self.values[::-1][label]
 
 
 def _narrow(values: Any) -> NDArray[Any]:
@@ -43,7 +26,10 @@ CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "array": copy.deepcopy,
     "narrow": _narrow,
     "list": lambda values: np.asarray(values).tolist(),
-    "labelled": lambda values: Labelled(np.array(values)),
+    # A frame or series whose index labels are not its positions, as a shuffled one has them.
+    "labelled": lambda values: (pd.Series if np.ndim(values) == 1 else pd.DataFrame)(
+        np.array(values), index=np.arange(len(values))[::-1]
+    ),
 }
 
 

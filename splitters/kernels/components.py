@@ -32,27 +32,3 @@ def by_appearance(codes: NDArray[np.integer]) -> IntArray:
     from pandas import factorize
 
     return factorize(codes)[0]
-
-
-MOST_TRIED = 8
-
-
-def bridge_of(entities: IntArray) -> tuple[int, int, int]:
-    """Return (column, level, rows of the largest component without it) of the level that joins most.
-
-    Of each column the 8 levels that meet the most levels of other columns are tried, each left out in turn.
-    """
-    best = (0, 0, entities.shape[0] + 1)
-    for column in range(entities.shape[1]):
-        met = np.zeros(int(entities[:, column].max(initial=-1)) + 1, dtype=np.int64)
-        for other in range(entities.shape[1]):
-            if other != column:
-                pairs = np.unique(entities[:, [column, other]], axis=0)[:, 0]
-                met += np.bincount(pairs, minlength=met.size)
-        for level in np.argsort(-met, kind="stable")[:MOST_TRIED].tolist():
-            without = entities.copy()
-            without[without[:, column] == level, column] = -1
-            largest = int(np.bincount(components_of(without)).max())
-            if largest < best[2]:
-                best = column, level, largest
-    return best

@@ -6,19 +6,18 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.encoding import present
 from evenfold.splitters.errors import SplitError
 from numpy.typing import NDArray
 
 
-def hashed(key: Any, salt: str) -> NDArray[np.uint64]:
+def hashed(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
     """Return the first 64 bits of SHA-256(salt + "|" + key) for each key.
 
     Integers are hashed as their decimal digits, text as its UTF-8 bytes as they are. Other keys have no text that
     every engine agrees on and are a SplitError. O(n), about a microsecond a key.
     """
     prefix = f"{salt}|"
-    digests = (sha256((prefix + text).encode()).digest()[:8] for text in _texts(present(key, "key")))
+    digests = (sha256((prefix + text).encode()).digest()[:8] for text in _texts(key))
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 

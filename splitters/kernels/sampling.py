@@ -6,8 +6,8 @@ from math import ceil, floor
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import is_real, is_whole, label_type
 from evenfold.splitters.errors import SplitError
+from evenfold.splitters.numbers import is_real, is_whole, label_type
 from numpy.typing import NDArray
 
 from .order import stable_order

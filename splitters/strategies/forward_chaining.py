@@ -8,10 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, PairSplitter, check_count
+from evenfold.splitters.base import Pair, PairSplitter
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
+from evenfold.splitters.numbers import check_count
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.times import Calendar, calendar_units, gap_of, later
 from numpy.typing import NDArray

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import DrawSplitter, Pair, is_real
+from evenfold.splitters.base import DrawSplitter, Pair
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import IntArray, Stream
 from evenfold.splitters.kernels.sampling import groups_until, sizes_of
+from evenfold.splitters.numbers import is_real
 from evenfold.splitters.packing.cost import group_table
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, PartSplitter, check_count, refines, shares_of_parts
+from evenfold.splitters.base import LabelSplitter, PartSplitter, refines, shares_of_parts
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
+from evenfold.splitters.numbers import check_count
 from evenfold.splitters.packing.bounds import PackReport, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, group_table, is_weight, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack, pack_to, searches_on
@@ -161,7 +162,7 @@ class BalancedGroupKFold(GroupPacker):
         self.optimiser = optimiser
         self.random_state = random_state
 
-    @refines(cast("str | int", 5))
+    @refines(5)
     def version(self) -> str | int:
         """Another one where a population of packings follows the exchanges."""
         return "5.1" if searches_on(self.effort) else 5
@@ -211,7 +212,7 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         self.optimiser = optimiser
         self.random_state = random_state
 
-    @refines(cast("str | int", 4))
+    @refines(4)
     def version(self) -> str | int:
         """Another one where a population of packings follows the exchanges."""
         return "4.1" if searches_on(self.effort) else 4
@@ -253,7 +254,7 @@ class BalancedKFold(LabelSplitter):
         self.effort = effort
         self.random_state = random_state
 
-    @refines(cast("str | int", 3))
+    @refines(3)
     def version(self) -> str | int:
         """Another one where a population of packings follows the exchanges."""
         return "3.1" if searches_on(self.effort) else 3

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, PartSplitter, check_parts, codes_of, refines, shares_of_parts
+from evenfold.splitters.encoding import present
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.hashing import hashed, scaled
 from evenfold.splitters.kernels.random import Stream
@@ -61,6 +62,7 @@ class HashSplit(LabelSplitter):
 
     def labels_of(self, key: Any) -> NDArray[Any]:
         """Return the fold or part of each key alone: for rows that arrive one by one, and never an empty-fold error."""
+        key = present(key, "key")
         if not self.parts:
             return scaled(hashed(key, self.salt), self.n_splits)
         return np.array(list(self.part_codes().values()))[share_of_key(key, self.shares.values(), self.salt)]

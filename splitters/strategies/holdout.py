@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, Splitter, refines
+from evenfold.splitters.base import Pair, Splitter, follows, refines
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
@@ -15,7 +15,7 @@ from evenfold.splitters.kernels.random import HOLDOUT, IntArray, Stream
 from evenfold.splitters.kernels.sampling import shuffled_in_blocks, take_evenly
 from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.packing.pack import pack
-from evenfold.splitters.rows import Needs, Rows
+from evenfold.splitters.rows import Rows
 
 from .forward_chaining import nearest_begins
 
@@ -82,6 +82,7 @@ def check_fraction(fraction: object, rows: Rows) -> None:
         )
 
 
+@follows("inner", "needs", "portable", "in_memory_because")
 class Holdout(Splitter):
     """Any strategy on the rows that are left when a test part is locked away.
 
@@ -107,25 +108,10 @@ class Holdout(Splitter):
         """Return the strategy that splits the rest."""
         return strategy_of(self.strategy, self.random_state)
 
-    @refines(Splitter.needs)
-    def needs(self) -> Needs:
-        """What the strategy needs."""
-        return self.inner().needs
-
     @refines(Splitter.version)
     def version(self) -> str | int:
         """The version of locking and that of the strategy."""
         return f"{LOCKING_VERSION}/{self.inner().version}"
-
-    @refines(Splitter.portable)
-    def portable(self) -> bool:
-        """Whether the strategy is the same on every machine."""
-        return self.inner().portable
-
-    @refines(Splitter.in_memory_because)
-    def in_memory_because(self) -> str:
-        """Why the strategy is decided in memory only."""
-        return self.inner().in_memory_because
 
     def prepared(self, rows: Rows) -> Rows:
         """Return the rows as the strategy sees them."""

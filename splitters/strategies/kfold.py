@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, check_count, label_type, refines
+from evenfold.splitters.base import LabelSplitter, follows, refines
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.encoding import encode
@@ -16,6 +16,7 @@ from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import REPEATS, IntArray, Stream
 from evenfold.splitters.kernels.sampling import deal
+from evenfold.splitters.numbers import check_count, label_type
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 from sklearn.base import clone
@@ -224,6 +225,7 @@ class LeaveOneOut(LabelSplitter):
 TRIES = 20
 
 
+@follows("repeated", "needs", "portable", "grows", "shares_out", "by_group_table", "in_memory_because")
 class Repeated(LabelSplitter):
     """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
 
@@ -262,11 +264,6 @@ class Repeated(LabelSplitter):
             )
         return strategy
 
-    @refines(LabelSplitter.needs)
-    def needs(self) -> Needs:
-        """What the strategy needs."""
-        return self.repeated().needs
-
     @refines(LabelSplitter.promises | {"repeats_differ"})
     def promises(self) -> frozenset[str]:
         """What the strategy promises, and that repeats differ."""
@@ -276,31 +273,6 @@ class Repeated(LabelSplitter):
     def version(self) -> str | int:
         """The version of repeating and that of the strategy."""
         return f"1/{self.repeated().version}"
-
-    @refines(LabelSplitter.portable)
-    def portable(self) -> bool:
-        """Whether the strategy is the same on every machine."""
-        return self.repeated().portable
-
-    @refines(LabelSplitter.grows)
-    def grows(self) -> bool:
-        """Whether the strategy's folds can grow."""
-        return self.repeated().grows
-
-    @refines(LabelSplitter.shares_out)
-    def shares_out(self) -> bool:
-        """Whether the strategy's folds have shares."""
-        return self.repeated().shares_out
-
-    @refines(LabelSplitter.by_group_table)
-    def by_group_table(self) -> bool:
-        """Whether the strategy's labels follow from the table of groups."""
-        return self.repeated().by_group_table
-
-    @refines(LabelSplitter.in_memory_because)
-    def in_memory_because(self) -> str:
-        """Why the strategy is decided in memory only."""
-        return self.repeated().in_memory_because
 
     def part_codes(self) -> dict[str, int]:
         """Return the code of each of the strategy's named parts."""
