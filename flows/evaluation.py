@@ -13,7 +13,7 @@ from evenfold.reports.page import listed
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
-from evenfold.tasks.fits import fit_final, fit_holdout
+from evenfold.tasks.fits import fit_final, fit_fold
 from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
@@ -198,7 +198,7 @@ def look_at_holdout(split: Split, split_run_id: str, model: ModelSpec, request: 
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
     look = _announced(split, work, request.reason)
-    result = run(fit_holdout, split.ref, model, time_limit=request.time_limit)
+    result = run(fit_fold, split.ref, "holdout", model, time_limit=request.time_limit)
     left = None if look.budget is None else look.budget - look.look
     adjusted = level_of_look(look.look, request.level, look.sharing)
     estimates = run(aggregate_look, split.ref, result, interval=request.interval, level=adjusted)

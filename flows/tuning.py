@@ -20,8 +20,8 @@ from evenfold.estimates import (
     chosen_inside,
 )
 from evenfold.splitters import SplitError, Stream
-from evenfold.tasks.fits import fit_inner, require_inner
-from evenfold.tasks.outcomes import Evaluated, InnerResult, NestedChoice, SplitRef, Tried
+from evenfold.tasks.fits import fit_fold, require_inner
+from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.looks import record_tuning
 from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
@@ -128,7 +128,7 @@ def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request)
         judged, inside = split.splits(), _inner_predictions(split, trials, request.time_limit)
     simplest = request.one_standard_error
     chosen = [chosen_inside(metric, work.problem, inside[i], one_standard_error=simplest) for i in judged]
-    results = [trials[winner].evaluated.folds[i] for i, winner in zip(judged, chosen, strict=True)]
+    results = [trials[winner].evaluated.fits[i] for i, winner in zip(judged, chosen, strict=True)]
     estimates = run(aggregate_chosen, split, results, interval=request.interval, level=request.level)
     return NestedChoice(splits=judged, chosen=chosen, estimates=estimates)
 
@@ -156,9 +156,9 @@ def _of_past(work: Work, i: int, trial: Trial) -> pd.DataFrame:
 def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float | None) -> dict[int, list[pd.DataFrame]]:
     """Return, of each split, each configuration's predictions of the training rows by models that did not see them."""
     calls = [(split, i, trial.recipe) for trial in trials for i in split.splits()]
-    results: dict[int, InnerResult] = {}
+    results: dict[int, FitResult] = {}
     say("choosing inside the folds", 0, len(calls))
-    for number, done in finished_each(fit_inner, calls, time_limit=time_limit):
+    for number, done in finished_each(fit_fold, calls, of="inside", time_limit=time_limit):
         fits, (_, i, recipe) = trials[number // split.n_splits].fits, calls[number]
         if done.error is not None:
             raise EvaluationError(f"inside split {i}, configuration {recipe.params!r}: {done.error}")

@@ -1,20 +1,11 @@
 from .arrivals import extend as extend
 from .audits import audit_split as audit_split
-from .fits import (
-    fit_all as fit_all,
-    fit_draws as fit_draws,
-    fit_final as fit_final,
-    fit_fold as fit_fold,
-    fit_folds as fit_folds,
-    fit_holdout as fit_holdout,
-)
+from .fits import fit_final as fit_final, fit_fold as fit_fold
 from .outcomes import (
     Champion as Champion,
-    DrawsResult as DrawsResult,
     Evaluated as Evaluated,
     FinalModel as FinalModel,
-    FoldResult as FoldResult,
-    FoldsResult as FoldsResult,
+    FitResult as FitResult,
     Growth as Growth,
     Look as Look,
     Registered as Registered,

@@ -1,29 +1,19 @@
-"""The tasks that fit: one model on one split, on a block of splits, on all rows, and the last one, which is kept."""
+"""The task that fits: one model on one split, on a block of them, on all rows; and the last one, which is kept."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from typing import Any, TypedDict
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import (
-    EvaluationError,
-    FoldScore,
-    ModelSpec,
-    fit_and_score,
-    fit_predictions,
-    fitted,
-    score_draws,
-)
+from evenfold.estimates import EvaluationError, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.models.importance import MOST_FOLDS
 from evenfold.splitters import SplitError, Splitter
-from numpy.typing import NDArray
 
-from .outcomes import DrawsResult, FinalModel, FoldResult, FoldsResult, InnerResult, KeptFile, Refit, SplitRef
+from .outcomes import FinalModel, FitResult, Fits, KeptFile, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
@@ -31,237 +21,107 @@ from .runtime.limits import fair_threads, limited, peak_memory, within
 from .runtime.signing import sign
 from .steps.running import finished_here
 from .steps.step import UNDER_KEY, refreshing, step
-from .work import (
-    Block,
-    Work,
-    further_pairs,
-    key_of,
-    key_of_all,
-    key_of_block,
-    key_of_inner,
-    key_of_pair,
-    key_of_split,
-    training_rows,
-    work_of,
-)
+from .work import Block, Work, further_pairs, key_of_fit, training_rows, work_of
 
 
-def _fold_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
-    return f"score/{key_of_split(work_of(split, model), i)}"
+def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", apparent: str = "full", **_: Any) -> Any:
+    # A look at the locked rows is never taken from the cache.
+    return None if i == "holdout" else f"score/{key_of_fit(work_of(split, model), i, of, apparent)}"
 
 
-def _fold_title(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
-    return f"fit {work_of(split, model).manifest.membership.split_title(i)}"
+def _name(work: Work, i: Any, of: str | int) -> str:
+    """Return what a fit is called, or a block of them."""
+    block = isinstance(i, (tuple, list))
+    numbers = f"{i[0]}-{i[1] - 1}" if block else i
+    if of not in ("folds", "inside"):
+        return f"{of if isinstance(of, str) else f'{of} repeats'}, further fit {numbers}"
+    if block:
+        return f"{'draws' if work.manifest.kind == 'draws' else 'folds'} {numbers}"
+    title = i if isinstance(i, str) else work.manifest.membership.split_title(i)
+    return title if of == "folds" else f"inside {title}"
 
 
-@step(key_of=_fold_key, run_name=_fold_title)
-def fit_fold(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
+def _title(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: Any) -> str:
+    return f"fit {_name(work_of(split, model), i, of)}"
+
+
+@step(key_of=_key, run_name=_title)
+def fit_fold(
+    split: SplitRef,
+    i: Fits,
+    model: Model = None,
+    *,
+    of: str | int = "folds",
+    apparent: Apparent = "full",
+    time_limit: TimeLimit = None,
+) -> FitResult:
     """Fit a model on split ``i``, keep its test predictions, and return its scores.
 
-    A fit is computed once for what it depends on: the rows of this split, the columns that the model reads, the
-    recipe, the seed and the versions of the libraries. Raises EvaluationError, ModelError or SplitError.
+    ``i`` may also be a block of splits (first, last + 1), whose predictions make one file; of draws it holds their
+    scores, and ``apparent="resample"`` scores each on its own draw too. "all rows" is fitted on and scored by all that
+    may be used: the apparent score; "holdout" tests the locked rows: record the look first, see ``record_look``.
+    ``of="inside"`` predicts the training rows of split ``i`` over folds of its own strategy, and ``of`` an interval
+    method, or so many repeats, makes its further fit ``i`` (``further_pairs``); neither scores.
+    A fit is computed once for what it depends on: the rows of this split, the columns that the model reads, the recipe,
+    the seed and the versions of the libraries. Raises EvaluationError, ModelError or SplitError, as where a strategy
+    cannot be asked again about some of the rows.
     """
     work = work_of(split, model)
-    key = _unchanged(key_of_split(work, i))
-    return within(time_limit, work.manifest.membership.split_title(i), _fit_fold, split, i, model, key)
+    key = _unchanged(key_of_fit(work, i, of, apparent))
+    return within(time_limit, _name(work, i, of), _fit, split, i, model, of, apparent, key)
 
 
-def _fit_fold(split: SplitRef, i: int, model: Any, key: str) -> FoldResult:
-    work = work_of(split, model)
-    score, predictions = _scored(work, i)
-    return _fold_result(work, score, predictions, key)
-
-
-def _scored(work: Work, i: int) -> tuple[FoldScore, pd.DataFrame]:
-    repeat, fold = work.manifest.membership.split_name(i)
-    train, test = work.pair(i)
-    with limited(fair_threads()):
-        return fit_and_score(
-            work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed,
-            name=work.manifest.membership.split_title(i), repeat=repeat, fold=fold, inner=work.inner,
-            importance=i < MOST_FOLDS,
-        )  # fmt: skip
-
-
-def _fold_result(work: Work, score: FoldScore, predictions: pd.DataFrame, key: str) -> FoldResult:
-    return FoldResult(
-        score=score,
-        predictions=keep_predictions(work.keyed(predictions), key),
-        peak_memory_mb=peak_memory(),
-        **_about(work),
-    )
-
-
-class _About(TypedDict):
-    split_id: str
-    fingerprint: str
-    model: ModelSpec
-
-
-def _about(work: Work) -> _About:
-    """Return what every ``Fit`` says."""
-    return {"split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "model": work.problem.model}
-
-
-def _resampled(apparent: str) -> bool:
-    if apparent not in ("full", "resample"):
-        raise SplitError(f"apparent={apparent!r} is unknown; choose full or resample.")
-    return apparent == "resample"
-
-
-def _block_key(split: SplitRef, block: Block, model: Any = None, apparent: str = "full", **_: Any) -> str:
-    return f"score/{key_of_block(work_of(split, model), block, _resampled(apparent))}"
-
-
-@step(
-    key_of=_block_key,
-    run_name=lambda split, block, **_: f"fit draws {block[0]}-{block[1] - 1}",
-)
-def fit_draws(
-    split: SplitRef, block: Block, model: Model = None, *, apparent: Apparent = "full", time_limit: TimeLimit = None
-) -> DrawsResult:
-    """Fit a model on each draw of a block (first, last + 1); keep the table of scores and the losses per row.
-
-    ``apparent="resample"`` scores each model on its own draw as well. Asking for more draws leaves finished blocks
-    alone. Raises EvaluationError, ModelError or SplitError.
-    """
-    work = work_of(split, model)
-    resampled = _resampled(apparent)
-    key = _unchanged(key_of_block(work, block, resampled))
-    name = f"draws {block[0]}-{block[1] - 1}"
-    return within(time_limit, name, _fit_draws, split, block, model, resampled, key)
-
-
-def _fit_draws(split: SplitRef, block: Block, model: Any, apparent: bool, key: str) -> DrawsResult:
-    work = work_of(split, model)
-    draws = ((i, work.pair(i)) for i in range(*block))
-    with limited(fair_threads()):
-        scored = score_draws(
-            work.problem.model, work.problem, draws, seed=work.manifest.spec.seed, apparent=apparent, inner=work.inner
-        )
-    table, losses = scored.to_frames()
-    scores, sums = keep_predictions(table, key), keep_predictions(losses, f"{key}-rows")
-    return DrawsResult(first=block[0], last=block[1], scores=scores, losses=sums, **_about(work))
-
-
-def _named(block: Block) -> str:
-    first, last = block[0], block[1] - 1
-    return f"fit fold {first}" if first == last else f"fit folds {first}-{last}"
-
-
-@step(
-    key_of=_block_key,
-    run_name=lambda split, block, **_: _named(block),
-)
-def fit_folds(split: SplitRef, block: Block, model: Model = None, *, time_limit: TimeLimit = None) -> FoldsResult:
-    """Fit a model on each fold of a block of very many, and keep their predictions in one file. Raises as fit_fold."""
-    work = work_of(split, model)
-    key = _unchanged(key_of_block(work, block))
-    return within(time_limit, f"folds {block[0]}-{block[1] - 1}", _fit_folds, split, block, model, key)
-
-
-def _fit_folds(split: SplitRef, block: Block, model: Any, key: str) -> FoldsResult:
-    work = work_of(split, model)
-    results = [_scored(work, i) for i in range(*block)]
-    predictions = work.keyed(pd.concat([table for _, table in results], ignore_index=True))
-    return FoldsResult(
-        scores=[score for score, _ in results], predictions=keep_predictions(predictions, key), **_about(work)
-    )
-
-
-@step(run_name=lambda split, block, **_: _named(block), retries=0)
-def fit_short_folds(
-    split: SplitRef, block: Block, model: Model = None, *, refresh: bool = False
-) -> list[tuple[FoldResult | None, bool]]:
-    """Do what ``fit_fold`` does for each fold of a block (first, last + 1), in one task run: a run costs 50 ms.
-
-    Each fold is locked, found and kept under its own score key, at once: whoever asks for single folds or other
-    blocks finds it, and a kill loses only the fold that was under way. Returns for each fold its result, None where
-    it failed, which stops no other, and whether it came from the cache; ``refresh`` computes again what that holds.
-    """
-    with refreshing(refresh):
-        finished = [finished_here(fit_fold, split, i, model) for i in range(*block)]
-    return [(None if fold.error else fold.value, fold.cached) for fold in finished]
-
-
-def _refit_key(split: SplitRef, asked: str | int, i: int, model: Any = None, **_: Any) -> str:
-    work = work_of(split, model)
-    return f"score/{key_of_pair(work, *further_pairs(work, asked)[i])}"
-
-
-def _asked(asked: str | int) -> str:
-    return asked if isinstance(asked, str) else f"{asked} repeats"
-
-
-@step(key_of=_refit_key, run_name=lambda asked, i, **_: f"{_asked(asked)}: further fit {i}")
-def fit_further(
-    split: SplitRef, asked: str | int, i: int, model: Model = None, *, time_limit: TimeLimit = None
-) -> Refit:
-    """Fit the further model ``i`` that an interval method asks for, or so many repeats, and keep its predictions.
-
-    See ``further_pairs``. It is named by its rows: whatever asks for the same fit finds it. Raises as ``fit_fold``
-    does.
-    """
-    work = work_of(split, model)
-    key = _unchanged(key_of_pair(work, *further_pairs(work, asked)[i]))
-    return within(time_limit, f"{_asked(asked)}, further fit {i}", _fit_further, split, asked, i, model, key)
-
-
-def _fit_further(split: SplitRef, asked: str | int, i: int, model: Any, key: str) -> Refit:
-    work = work_of(split, model)
-    with limited(fair_threads()):
-        predictions = fit_predictions(
-            work.problem.model, work.problem, *further_pairs(work, asked)[i], seed=work.manifest.spec.seed,
-            name=f"{_asked(asked)}, further fit {i}", inner=work.inner,
-        )  # fmt: skip
-    return Refit(predictions=keep_predictions(predictions, key), **_about(work))
-
-
-@step(
-    run_name=lambda asked, block, **_: f"{_asked(asked)}: further fits {block[0]}-{block[1] - 1}",
-    retries=0,
-)
-def fit_short_further(
-    split: SplitRef, asked: str | int, block: Block, model: Model = None, *, refresh: bool = False
-) -> list[tuple[Refit | None, bool]]:
-    """Do what ``fit_further`` does for each of a block (first, last + 1), in one task run; see ``fit_short_folds``."""
-    with refreshing(refresh):
-        finished = [finished_here(fit_further, split, asked, i, model) for i in range(*block)]
-    return [(None if fit.error else fit.value, fit.cached) for fit in finished]
-
-
-def _inner_key(split: SplitRef, i: int, model: Any = None, **_: Any) -> str:
-    return f"score/{key_of_inner(work_of(split, model), i)}"
-
-
-@step(key_of=_inner_key, run_name=lambda split, i, **_: f"{split.name}: inside split {i}")
-def fit_inner(split: SplitRef, i: int, model: Model = None, *, time_limit: TimeLimit = None) -> InnerResult:
-    """Fit a model on the inner folds of split ``i``: those of the split's own strategy on its training rows.
-
-    Groups stay whole. What is kept are the predictions of the training rows by models that did not see them, by which a
-    configuration is chosen without the rows that then judge it. Raises as ``fit_fold`` does, and SplitError where the
-    strategy cannot be asked again about some of the rows.
-    """
-    work = work_of(split, model)
-    key = _unchanged(key_of_inner(work, i))
-    return within(time_limit, f"inside {work.manifest.membership.split_title(i)}", _fit_inner, split, i, model, key)
-
-
-def _fit_inner(split: SplitRef, i: int, model: Any, key: str) -> InnerResult:
+def _fit(split: SplitRef, i: Any, model: Any, of: str | int, apparent: str, key: str) -> FitResult:
     work = work_of(split, model)
     problem, seed = work.problem, work.manifest.spec.seed
-    train, _ = work.pair(i)
-    pairs = inner_pairs(problem, train, seed, require_inner(work))
+    how: dict[str, Any] = {"seed": seed, "inner": work.inner}
+    about: dict[str, Any] = {
+        "key": key, "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "model": problem.model,
+        "i": i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i),
+        "of": of, "apparent": apparent,
+    }  # fmt: skip
     with limited(fair_threads()):
-        frames = [
-            fit_predictions(
-                problem.model, problem, train[inside], train[out], seed=seed, fold=fold, inner=work.inner,
-                name=f"inner fold {fold} of {work.manifest.membership.split_title(i)}",
-            )
-            for fold, (inside, out) in enumerate(pairs)
-        ]  # fmt: skip
-    predictions = pd.concat(frames, ignore_index=True)
-    return InnerResult(predictions=keep_predictions(predictions, key), n_fits=len(pairs), **_about(work))
+        if work.manifest.kind == "draws" and isinstance(i, (tuple, list)):
+            draws = ((number, work.pair(number)) for number in range(*i))
+            scored = score_draws(problem.model, problem, draws, apparent=apparent == "resample", **how)
+            scores, losses = scored.to_frames()
+            files = {"predictions": keep_predictions(scores, key), "losses": keep_predictions(losses, f"{key}-rows")}
+            return FitResult(**about, **files)
+        if of == "folds":
+            made = [fit_and_score(problem.model, problem, **fit, **how) for fit in _scored(work, i)]
+            table: Any = work.keyed(pd.concat([each for _, each in made], ignore_index=True))
+            about |= {"scores": [score for score, _ in made]}
+        else:
+            frames = [fit_predictions(problem.model, problem, **fit, **how) for fit in _predicted(work, i, of)]
+            table, about["n_fits"] = pd.concat(frames, ignore_index=True), len(frames)
+    return FitResult(predictions=keep_predictions(table, key), peak_memory_mb=peak_memory(), **about)
+
+
+def _scored(work: Work, i: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows to train on and to test of each fit that is scored, and what it is called."""
+    if isinstance(i, str):
+        rows = training_rows(work)
+        train, test = (rows, rows) if i == "all rows" else work.manifest.locked_pair()
+        yield {"train": work.place[train], "test": work.place[test], "name": i}
+        return
+    for number in range(*i) if isinstance(i, (tuple, list)) else [i]:
+        (train, test), (repeat, fold) = work.pair(number), work.manifest.membership.split_name(number)
+        name, importance = work.manifest.membership.split_title(number), number < MOST_FOLDS
+        yield {"train": train, "test": test, "name": name, "repeat": repeat, "fold": fold, "importance": importance}
+
+
+def _predicted(work: Work, i: int, of: str | int) -> Iterator[dict[str, Any]]:
+    """Yield the same of each fit that predicts alone."""
+    if of != "inside":
+        train, test = further_pairs(work, of)[i]
+        yield {"train": train, "test": test, "name": _name(work, i, of)}
+        return
+    train, _ = work.pair(i)
+    for fold, (inside, out) in enumerate(
+        inner_pairs(work.problem, train, work.manifest.spec.seed, require_inner(work))
+    ):
+        name = f"inner fold {fold} of {work.manifest.membership.split_title(i)}"
+        yield {"train": train[inside], "test": train[out], "name": name, "fold": fold}
 
 
 def require_inner(work: Work) -> Splitter:
@@ -275,45 +135,24 @@ def require_inner(work: Work) -> Splitter:
     return work.inner
 
 
-def _all_key(split: SplitRef, model: Any = None, **_: Any) -> str:
-    return f"score/{key_of_all(work_of(split, model))}"
+@step(run_name=lambda split, block, model=None, of="folds", **_: _title(split, block, model, of), retries=0)
+def fit_short(
+    split: SplitRef, block: Block, model: Model = None, *, of: str | int = "folds", refresh: bool = False
+) -> list[tuple[FitResult | None, bool]]:
+    """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
-
-@step(key_of=_all_key, run_name=lambda split, **_: f"fit all rows of {split.name}")
-def fit_all(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
-    """Fit all rows that may be used and score the same rows: the apparent score, with its predictions."""
-    work = work_of(split, model)
-    key = _unchanged(key_of_all(work))
-    return within(time_limit, "all rows", _fit_rows, split, model, "all rows", key)
-
-
-@step(run_name=lambda split, **_: f"fit and score the holdout of {split.name}")
-def fit_holdout(split: SplitRef, model: Model = None, *, time_limit: TimeLimit = None) -> FoldResult:
-    """Fit every row but the locked ones, and score the locked ones. Record the look first: see ``record_look``."""
-    work = work_of(split, model)
-    key = key_of(work, f"holdout {work.manifest.split_id}")
-    return within(time_limit, "holdout", _fit_rows, split, model, "holdout", key)
-
-
-def _fit_rows(split: SplitRef, model: Any, name: str, key: str) -> FoldResult:
-    work = work_of(split, model)
-    rows = work.place[training_rows(work)]
-    train, test = (rows, rows) if name == "all rows" else _locked(work)
-    with limited(fair_threads()):
-        score, predictions = fit_and_score(
-            work.problem.model, work.problem, train, test, seed=work.manifest.spec.seed, name=name, inner=work.inner
-        )
-    return _fold_result(work, score, predictions, key)
-
-
-def _locked(work: Work) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    train, test = work.manifest.locked_pair()
-    return work.place[train], work.place[test]
+    Each fit is locked, found and kept under its own score key, at once: whoever asks for single ones or other blocks
+    finds it, and a kill loses only the fit that was under way. Returns for each its result, None where it failed, which
+    stops no other, and whether it came from the cache; ``refresh`` computes again what that holds.
+    """
+    with refreshing(refresh):
+        finished = [finished_here(fit_fold, split, i, model, of=of) for i in range(*block)]
+    return [(None if fit.error else fit.value, fit.cached) for fit in finished]
 
 
 def final_key(work: Work, i: int | None = None) -> str:
     """Return the key of the model of all rows, or of split ``i``."""
-    return key_of_all(work) if i is None else key_of_split(work, i)
+    return key_of_fit(work, "all rows" if i is None else i)
 
 
 def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int | None]) -> None:
@@ -335,8 +174,7 @@ def _final_key(split: SplitRef, model: Any = None, i: int | None = None, **_: An
 
 
 def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:
-    name = "all rows" if i is None else work_of(split, model).manifest.membership.split_title(i)
-    return f"fit the model of {name}"
+    return f"fit the model of {_name(work_of(split, model), 'all rows' if i is None else i, 'folds')}"
 
 
 @step(key_of=_final_key, run_name=_final_title)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
@@ -13,9 +13,6 @@ from evenfold.manifests.store.header import sha256
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import is_signed, is_whole
 from pydantic import BaseModel, ConfigDict, Field
-
-if TYPE_CHECKING:
-    pass
 
 BLOCK = 250
 
@@ -151,49 +148,34 @@ class KeptFile(Outcome):
         return Path(self.path).exists() and sha256(Path(self.path)) == self.sha256
 
 
-class Fit(Outcome):
-    """What every fit says: of which split, recipe and values. ``fingerprint``: of every column that the model read."""
+Block = tuple[int, int]
+Fits = int | Block | Literal["all rows", "holdout"]
 
+
+class FitResult(Outcome):
+    """What ``fit_fold`` fitted, kept under ``key``: of which split, recipe and values; its scores and its predictions.
+
+    ``fingerprint``: of every column that the model read. ``i``, ``of``, ``apparent``: as they were asked for. Of draws
+    ``predictions`` are the table of their scores, and ``losses`` the sums of losses per row.
+    """
+
+    key: str
     split_id: str
     fingerprint: str
     model: ModelSpec
-
-
-class FoldResult(Fit):
-    """One model on one split: its scores, and its predictions in a file."""
-
-    score: FoldScore
+    i: Fits
+    of: str | int = "folds"
+    apparent: str = "full"
+    scores: list[FoldScore] = []
     predictions: KeptFile
+    losses: KeptFile | None = None
+    n_fits: int = 1
     peak_memory_mb: float = 0.0
 
-
-class Refit(Fit):
-    """A further model that an interval asks for: its predictions in a file."""
-
-    predictions: KeptFile
-
-
-class InnerResult(Fit):
-    """A model on the inner folds of one split's training rows: its predictions of those rows, in a file."""
-
-    predictions: KeptFile
-    n_fits: int
-
-
-class FoldsResult(Fit):
-    """The models of a block of splits: their scores, and their predictions in one file."""
-
-    scores: list[FoldScore]
-    predictions: KeptFile
-
-
-class DrawsResult(Fit):
-    """A block of draws: the table of their scores, and the sums of losses per row."""
-
-    first: int
-    last: int
-    scores: KeptFile
-    losses: KeptFile
+    @property
+    def score(self) -> FoldScore:
+        """The score of the one split."""
+        return self.scores[0]
 
 
 class FinalModel(Outcome):
@@ -231,10 +213,8 @@ class Evaluated(Outcome):
     left_out: dict[str, str]
     encoded: dict[str, str] = {}
     imputed: list[str] = []
-    folds: list[FoldResult] = []
-    blocks: list[FoldsResult] = []
-    draws: list[DrawsResult] = []
-    apparent: FoldResult | None = None
+    fits: list[FitResult] = []
+    apparent: FitResult | None = None
     estimates: list[Estimate] = []
     levels: list[LevelScore] = []
     confusion: Confusion | None = None
@@ -245,12 +225,17 @@ class Evaluated(Outcome):
     @property
     def scores(self) -> list[FoldScore]:
         """The score of each fold, in their order; draws have a table instead."""
-        return [fold.score for fold in self.folds] + [score for block in self.blocks for score in block.scores]
+        return [score for fit in self.fits for score in fit.scores]
 
     @property
     def predictions(self) -> list[str]:
         """The files that hold the predictions of the folds."""
-        return [fit.predictions.path for fit in self.folds] + [block.predictions.path for block in self.blocks]
+        return [fit.predictions.path for fit in self.fits if fit.losses is None]
+
+    @property
+    def draws(self) -> list[FitResult]:
+        """The blocks of draws."""
+        return [fit for fit in self.fits if fit.losses is not None]
 
 
 class RunRef(Outcome):

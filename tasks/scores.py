@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,13 @@ from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from .outcomes import BLOCK, DrawsResult, Evaluated, Fit, FoldResult, FoldsResult, Refit, SplitRef
+from .outcomes import BLOCK, Evaluated, FitResult, SplitRef
 from .parameters import Intervals, Level
 from .runtime.home import Home
 from .steps.step import step
-from .work import Work, further_pairs, key_of_all, key_of_block, key_of_pair, key_of_split, work_of
-
-Result = FoldResult | FoldsResult | DrawsResult
+from .work import Work, further_pairs, key_of_fit, work_of
 
 MOST_SINGLE_FOLDS = 1_000
-NO_SPLIT = ("all rows", "holdout")  # the names of what fit_all and fit_holdout return
 
 
 def in_blocks(split: SplitRef) -> bool:
@@ -61,19 +59,19 @@ def in_blocks(split: SplitRef) -> bool:
 @step(run_name=lambda split, **_: f"combine the scores on {split.name}", retries=0)
 def aggregate(
     split: SplitRef,
-    results: Sequence[Result],
+    results: Sequence[FitResult],
     *,
-    apparent: FoldResult | None = None,
+    apparent: FitResult | None = None,
     errors: Sequence[str] = (),
-    refits: Sequence[Refit] = (),
+    refits: Sequence[FitResult] = (),
     interval: Intervals = "auto",
     level: Level = 0.95,
 ) -> Evaluated:
-    """Return the estimates that the results of ``fit_fold`` (``fit_folds``, ``fit_draws``) come to together.
+    """Return the estimates that the results of ``fit_fold`` come to together.
 
     Folds give cross-validation with its pooled score and an interval of it (``interval``: one of
-    ``evenfold.estimates.INTERVALS``; ``refits``: of ``fit_further``, where it asks for further fits); draws, which
-    need ``apparent`` of ``fit_all``, out-of-bag, .632 and .632+.
+    ``evenfold.estimates.INTERVALS``; ``refits``: where it asks for further fits); draws, which need the ``apparent``
+    fit of "all rows", out-of-bag, .632 and .632+.
     Where results of some splits are not given and no ``errors`` say why, ``errors`` of the outcome says of how many
     the estimates are: it is recorded as partial.
     Raises EvaluationError where results are of other data, models or splits than one, or one comes twice.
@@ -93,21 +91,23 @@ def aggregate(
     return evaluated.model_copy(update=update)
 
 
-def _require_fits(results: Sequence[Result], apparent: FoldResult | None) -> None:
-    """Raise EvaluationError for what is no result of a fit, and for an apparent score that is not of all rows."""
-    strange = [type(fit).__name__ for fit in results if not isinstance(fit, Result)]
+def _require_fits(results: Sequence[FitResult], apparent: FitResult | None) -> None:
+    """Raise EvaluationError for what is no result of a split, and for an apparent score that is not of all rows."""
+    strange = [type(fit).__name__ for fit in results if not isinstance(fit, FitResult)]
     if strange:
+        raise EvaluationError(f"a {strange[0]} is no result of a fit; pass a list of what fit_fold returns.")
+    others = [fit.i if fit.of == "folds" else fit.of for fit in results if fit.of != "folds" or isinstance(fit.i, str)]
+    if others:
         raise EvaluationError(
-            f"a {strange[0]} is no result of a fit; pass a list of what fit_fold, fit_folds or fit_draws return."
+            f"what is called {others[0]!r} is no result of a split; pass what fit_fold returns of one."
         )
-    of_all = [fit.score.name for fit in results if isinstance(fit, FoldResult) and fit.score.name in NO_SPLIT]
-    if of_all:
-        raise EvaluationError(f"what is called {of_all[0]!r} is no result of a split; pass what fit_fold returns.")
-    if apparent is not None and apparent.score.name != "all rows":
-        raise EvaluationError(f"apparent is of {apparent.score.name!r}; pass what fit_all(split, model) returns.")
+    if apparent is not None and apparent.i != "all rows":
+        raise EvaluationError(
+            f"apparent is of {apparent.score.name!r}; pass what fit_fold(split, 'all rows', model) returns."
+        )
 
 
-def _missing(results: Sequence[Result], work: Work) -> list[str]:
+def _missing(results: Sequence[FitResult], work: Work) -> list[str]:
     """Return of how many splits there are results, in a sentence; nothing where it is all of them."""
     given, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
     return [f"{given} of {n_splits} splits are given, and the estimates are of these alone."] * (given < n_splits)
@@ -156,8 +156,8 @@ def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> 
 def unaggregated(
     split: SplitRef,
     model: ModelSpec,
-    results: Sequence[Result],
-    apparent: FoldResult | None = None,
+    results: Sequence[FitResult],
+    apparent: FitResult | None = None,
     errors: Sequence[str] = (),
 ) -> Evaluated:
     """Return the results of fits without the estimates, as where too many failed."""
@@ -171,22 +171,18 @@ def unaggregated(
         left_out=work.problem.left_out,
         encoded=work.problem.encodings,
         imputed=list(work.problem.imputed),
-        folds=[fit for fit in results if isinstance(fit, FoldResult)],
-        blocks=[fit for fit in results if isinstance(fit, FoldsResult)],
-        draws=[fit for fit in results if isinstance(fit, DrawsResult)],
+        fits=list(results),
         apparent=apparent,
         errors=list(errors),
     )
 
 
-def _one_work(split: SplitRef, results: Sequence[Result], others: Sequence[Fit], interval: str) -> Work:
-    fits = [*results, *others]
-    kinds = {(fit.fingerprint, fit.model.model_dump_json()) for fit in fits}
-    work = work_of(split, fits[0].model)
-    # Of two splits with a fold in common the cache has one result, which names the split that it was made for.
-    shared = [fit for fit in fits if fit.split_id != split.split_id]
-    foreign = {_kept_as(fit) for fit in shared} - {key for fit in shared for key in _keys_of(fit, work, interval)}
-    if kinds != {(work.fingerprint, fits[0].model.model_dump_json())} or foreign:
+def _one_work(split: SplitRef, results: Sequence[FitResult], others: Sequence[FitResult], interval: str) -> Work:
+    fits, model = [*results, *others], results[0].model
+    work = work_of(split, model)
+    if not all(
+        fit.fingerprint == work.fingerprint and fit.model == model and _is_of(fit, work, interval) for fit in fits
+    ):
         raise EvaluationError(
             "the data changed while they were evaluated, or the results are of several models or splits; "
             "run the evaluation again."
@@ -198,39 +194,28 @@ def _one_work(split: SplitRef, results: Sequence[Result], others: Sequence[Fit],
     return work
 
 
-def _splits_of(fit: Result, work: Work) -> range:
+def _is_of(fit: FitResult, work: Work, interval: str) -> bool:
+    """Return whether a result is of the split of ``work``; of two with a fold in common one is kept, and names one."""
+    if fit.split_id == work.manifest.split_id:
+        return True
+    with suppress(SplitError):
+        if fit.of == "folds":
+            return fit.key == key_of_fit(work, fit.i, apparent=fit.apparent)
+        return fit.key in {key_of_fit(work, i, interval) for i in range(len(further_pairs(work, interval)))}
+    return False
+
+
+def _splits_of(fit: FitResult, work: Work) -> range:
     """Return the numbers of the splits that a result says it is of."""
-    if isinstance(fit, DrawsResult):
-        return range(fit.first, fit.last)
-    scores = fit.scores if isinstance(fit, FoldsResult) else [fit.score]
-    first = scores[0].repeat * (work.manifest.n_splits // work.manifest.membership.n_repeats) + scores[0].fold
-    return range(first, first + len(scores))
-
-
-def _kept_as(fit: Any) -> str:
-    return Path((fit.scores if isinstance(fit, DrawsResult) else fit.predictions).path).stem
-
-
-def _keys_of(fit: Any, work: Work, interval: str) -> Iterator[str]:
-    """Yield the keys under which such a result is kept where it is of the split of ``work``."""
-    if isinstance(fit, Refit):
-        yield from (key_of_pair(work, *pair) for pair in further_pairs(work, interval))
-        return
-    splits = _splits_of(fit, work)
-    if splits.stop > work.manifest.n_splits:
-        return
-    if isinstance(fit, FoldResult):
-        yield from (key_of_all(work), key_of_split(work, splits.start))
-    else:
-        yield from (key_of_block(work, (splits.start, splits.stop), apparent) for apparent in (False, True))
+    if not fit.scores:
+        return range(*fit.i)  # type: ignore[misc]
+    first = fit.score.repeat * (work.manifest.n_splits // work.manifest.membership.n_repeats) + fit.score.fold
+    return range(first, first + len(fit.scores))
 
 
 def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
     """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept; or nothing."""
-    if in_blocks(split):
-        keys = [key_of_block(work, block) for block in split.blocks(BLOCK)]
-    else:
-        keys = [key_of_split(work, i) for i in split.splits()]
+    keys = [key_of_fit(work, i) for i in (split.blocks() if in_blocks(split) else split.splits())]
     files = [file for key in keys if (file := Home.here().scores / f"{key}.parquet").exists()]
     return frame_of(files) if files else pd.DataFrame()
 
@@ -270,7 +255,7 @@ def _frame_in(file: str | Path) -> pd.DataFrame:
 
 @step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)
 def aggregate_chosen(
-    split: SplitRef, results: Sequence[FoldResult], *, interval: Intervals = "auto", level: Level = 0.95
+    split: SplitRef, results: Sequence[FitResult], *, interval: Intervals = "auto", level: Level = 0.95
 ) -> list[Estimate]:
     """Return the estimates of folds in each of which another configuration may have been chosen."""
     work = work_of(split, results[0].model)
@@ -280,7 +265,7 @@ def aggregate_chosen(
 
 @step(run_name=lambda split, **_: f"{split.name}: holdout, aggregate", retries=0)
 def aggregate_look(
-    split: SplitRef, result: FoldResult, *, interval: Intervals = "auto", level: Level = 0.95
+    split: SplitRef, result: FitResult, *, interval: Intervals = "auto", level: Level = 0.95
 ) -> list[Estimate]:
     """Return what a look at the locked part says: an estimate per metric, of the one model that was tested there."""
     work = work_of(split, result.model)
@@ -318,14 +303,16 @@ def estimate_of_one_model(
 
 
 def estimates_of(
-    evaluated: Evaluated, work: Work, refits: Sequence[Refit] = (), interval: str = "auto", level: float = 0.95
+    evaluated: Evaluated, work: Work, refits: Sequence[FitResult] = (), interval: str = "auto", level: float = 0.95
 ) -> list[Estimate]:
     """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
     if not evaluated.draws:
         predictions = frame_of(evaluated.predictions)
         return _of_folds(evaluated.scores, predictions, work, refits, interval, level)
     if evaluated.apparent is None:
-        raise EvaluationError("estimates from draws need the apparent score; pass apparent=fit_all(split, model).")
+        raise EvaluationError(
+            "estimates from draws need the apparent score; pass apparent=fit_fold(split, 'all rows', model)."
+        )
     draws = scores_of_draws(evaluated)
     apparent = evaluated.apparent
     if "out_of_bag" in work.manifest.splitter.promises:
@@ -343,7 +330,7 @@ def estimates_of(
 
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:
     """Return what every draw scored, of all blocks together."""
-    kept = [(pd.read_parquet(block.scores.path), pd.read_parquet(block.losses.path)) for block in evaluated.draws]
+    kept = [(pd.read_parquet(block.predictions.path), pd.read_parquet(block.losses.path)) for block in evaluated.draws]
     return DrawScores.merge([DrawScores.from_frames(*frames) for frames in kept])
 
 
@@ -351,7 +338,7 @@ def _of_folds(
     scores: Sequence[FoldScore],
     predictions: pd.DataFrame,
     work: Work,
-    refits: Sequence[Refit],
+    refits: Sequence[FitResult],
     interval: str,
     level: float,
 ) -> list[Estimate]:

@@ -43,11 +43,10 @@ from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
-from .outcomes import SplitRef, place_now
+from .outcomes import Block, Fits, SplitRef, place_now
 from .splits import stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
-Block = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -240,40 +239,44 @@ def require_block(work: Work, block: Block) -> None:
         raise SplitError(f"{title} has no block {block!r}; give (first, last + 1) of its {n:,} splits, as (0, {n}).")
 
 
-def key_of_split(work: Work, i: int) -> str:
-    """Return the score key of split ``i``: other splits, and columns that the model does not read, leave it alone."""
-    require_split(work, i)
-    return key_of(work, _of_split(work, i))
+def key_of_fit(work: Work, i: Fits, of: str | int = "folds", apparent: str = "full") -> str:
+    """Return the score key of what ``fit_fold`` fits; raises SplitError for what there is not.
+
+    Other splits, and columns that the model does not read, leave it alone. More draws leave finished blocks and the one
+    fit on all rows alone; another locked part does not.
+    """
+    if apparent not in ("full", "resample"):
+        raise SplitError(f"apparent={apparent!r} is unknown; choose full or resample.")
+    if of not in ("folds", "inside"):
+        pairs = further_pairs(work, of)
+        if not _number(i, len(pairs) - 1):
+            raise SplitError(f"{of!r} asks for {len(pairs)} further fits, and {i!r} is the number of none of them.")
+        train, test = pairs[i]  # type: ignore[index]
+        # -1 is no position: it parts the two sides, so that no other pair has the same bytes.
+        return _key_of(work, f"pair {_digest(train, np.array([-1]), test)}")
+    if i == "all rows":
+        return _key_of(work, f"all rows {_digest(training_rows(work))}")
+    if i == "holdout":
+        return _key_of(work, f"holdout {work.manifest.split_id}")
+    if isinstance(i, (tuple, list)):
+        require_block(work, i)
+        splits = digest_json([_of_split(work, number) for number in range(*i)])
+        return _key_of(work, f"apparent {splits}" if apparent == "resample" else splits)
+    require_split(work, i)  # type: ignore[arg-type]
+    if of == "folds":
+        return _key_of(work, _of_split(work, i))
+    return _key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}{_own_code(work)}")
 
 
-def _of_split(work: Work, i: int) -> str:
+def _of_split(work: Work, i: Any) -> str:
     # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
     membership, rows = work.manifest.membership, work.manifest.in_use.digest(i)
     named = [rows, *membership.split_name(i), membership.split_title(i)]
     return digest_json(named)
 
 
-def key_of_inner(work: Work, i: int) -> str:
-    """Return the score key of the inner folds of split ``i``, which are those of the split's own strategy."""
-    require_split(work, i)
-    return key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}{_own_code(work)}")
-
-
 def _own_code(work: Work) -> str:
     return strategy_code(work.manifest.spec.strategy, work.manifest.spec.params)
-
-
-def key_of_block(work: Work, block: Block, apparent: bool = False) -> str:
-    """Return the score key of a block of splits (``apparent``: of draws that score their own rows as well)."""
-    require_block(work, block)
-    splits = digest_json([_of_split(work, i) for i in range(*block)])  # more draws leave finished blocks alone
-    return key_of(work, f"apparent {splits}" if apparent else splits)
-
-
-def key_of_pair(work: Work, train: NDArray[np.int64], test: NDArray[np.int64]) -> str:
-    """Return the score key of a fit on some rows, tested on others, given as positions in the problem."""
-    # -1 is no position: it parts the two sides, so that no other pair has the same bytes.
-    return key_of(work, f"pair {_digest(train, np.array([-1]), test)}")
 
 
 def _digest(*places: NDArray[np.int64]) -> str:
@@ -319,17 +322,12 @@ def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
     ]
 
 
-def key_of_all(work: Work) -> str:
-    """Return the score key of the one fit on all rows: more draws leave it alone, another locked part does not."""
-    return key_of(work, f"all rows {_digest(training_rows(work))}")
-
-
 def training_rows(work: Work) -> NDArray[np.int64]:
     """Return the rows that a model of all rows learns from: in use, and neither locked nor excluded."""
     return work.manifest.in_use.unlocked
 
 
-def key_of(work: Work, membership: str) -> str:
+def _key_of(work: Work, membership: str) -> str:
     """Return the score key of a membership: what a score depends on, and nothing else."""
     spec, model = work.manifest.spec, work.problem.model
     tuned = model.threshold == "tuned" and work.inner is not None

@@ -279,7 +279,7 @@ def _record_of(
         note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
         tables={
             "predictions.parquet": evaluation.predictions,
-            "scores.parquet": [block.scores.path for block in evaluation.draws],
+            "scores.parquet": [block.predictions.path for block in evaluation.draws],
         },
         failure=failure,
         models=models,
@@ -287,7 +287,7 @@ def _record_of(
 
 
 def _children(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore]) -> list[FoldRecord]:
-    peaks = {fold.score.name: fold.peak_memory_mb for fold in evaluation.folds}
+    peaks = {fit.score.name: fit.peak_memory_mb for fit in evaluation.fits if isinstance(fit.i, int)}
     return [
         FoldRecord(**vars(score), peak_memory_mb=peaks.get(score.name, 0.0), split=number)
         for number, score in _numbered(evaluation, work, scores)
@@ -343,13 +343,13 @@ def _page(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore], of_spl
         split=SplitLink(f"{split.name} {split.version}", split.split_id, of_split),
         origin=Origin(Path(data).name),
         levels=evaluation.levels,
-        n_missing=split.n_splits - len(evaluation.scores) - sum(draws.last - draws.first for draws in evaluation.draws),
+        n_missing=split.n_splits - len(evaluation.scores) - sum(len(range(*block.i)) for block in evaluation.draws),
     )
 
 
 def _scores_of_draws(evaluation: Evaluated) -> list[FoldScore]:
     """Return the scores of draws, those that are defined, as scores of folds."""
-    tables = [pd.read_parquet(block.scores.path).to_dict("records") for block in evaluation.draws]
+    tables = [pd.read_parquet(block.predictions.path).to_dict("records") for block in evaluation.draws]
     return [
         FoldScore(
             name=f"resample {row['draw']}",

@@ -18,7 +18,7 @@ from evenfold.manifests import Manifest
 from evenfold.reports import Origin, Page, look_page, tuning_page
 from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
-from evenfold.tasks.outcomes import FoldResult, Look, NestedChoice, SplitRef, Tried
+from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -139,7 +139,7 @@ def _runs_of(tracker: Tracker, holdout: str) -> list[Run]:
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")
 def record_look_scores(
-    split: SplitRef, look: Look, result: FoldResult, estimates: Sequence[Estimate] | None = None
+    split: SplitRef, look: Look, result: FitResult, estimates: Sequence[Estimate] | None = None
 ) -> Look:
     """Record what a look at the locked part showed, in the run that announced it; ``estimates``: with intervals."""
     tracker = tracker_of(split)

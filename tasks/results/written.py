@@ -8,22 +8,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from evenfold.tasks.outcomes import (
-    DrawsResult,
-    FinalModel,
-    FoldResult,
-    FoldsResult,
-    InnerResult,
-    Outcome,
-    Refit,
-    SplitAudit,
-    SplitRef,
-)
+from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 
-KINDS: dict[str, type[Outcome]] = {
-    kind.__name__: kind
-    for kind in (SplitRef, SplitAudit, FoldResult, FoldsResult, Refit, InnerResult, DrawsResult, FinalModel)
-}
+KINDS: dict[str, type[Outcome]] = {kind.__name__: kind for kind in (SplitRef, SplitAudit, FitResult, FinalModel)}
 
 
 def _unchanged(text: bytes) -> bytes:

@@ -19,7 +19,7 @@ from evenfold.tasks import Home
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.scores import aggregate
 from evenfold.tasks.steps.step import UNDER_KEY
-from evenfold.tasks.work import key_of_split, work_of
+from evenfold.tasks.work import key_of_fit, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import Ridge
@@ -262,7 +262,7 @@ def test_data_that_change_under_way_poison_no_cache(home: Home, data: Path) -> N
     model = ModelSpec.of(RIDGE)
     first = fit_fold.fn(outcome.split, 0, model)
     assert first.score.test == outcome.scores[0].test
-    token = UNDER_KEY.set(f"score/{key_of_split(work_of(outcome.split, model), 0)}")
+    token = UNDER_KEY.set(f"score/{key_of_fit(work_of(outcome.split, model), 0)}")
     small().assign(a=lambda frame: frame["a"] + frame["b"]).to_parquet(data)
     with pytest.raises(EvaluationError, match="the data changed while they were evaluated; run the evaluation again"):
         fit_fold.fn(outcome.split, 0, model)

@@ -17,7 +17,7 @@ from evenfold.flows import Evaluation, evaluate
 from evenfold.flows.fits import BLOCK_SECONDS, SHORT_SECONDS, short_blocks
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.locks import locked
-from evenfold.tasks.work import key_of_split, work_of
+from evenfold.tasks.work import key_of_fit, work_of
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from servers import environment
@@ -78,7 +78,7 @@ def test_folds_in_blocks_are_kept_one_by_one(prefect_home: Home, data: Path, mon
     one = evaluated(data)
     assert (one.n_fits, one.n_cached) == (N_SPLITS, 0)
     work = work_of(one.split, one.model)
-    keys = {key_of_split(work, i) for i in range(N_SPLITS)}
+    keys = {key_of_fit(work, i) for i in range(N_SPLITS)}
     assert {path.name for path in (prefect_home.results / "score").iterdir() if path.is_file()} == keys
     monkeypatch.setenv("EVENFOLD_WORKERS", "3")
     two, plain = evaluated(data), evaluated(data, "plain")
@@ -118,9 +118,9 @@ def test_a_fold_that_fails_in_a_block_loses_no_other(
 KILLED = """
 import sys
 from evenfold.tasks import SplitRef
-from evenfold.tasks.fits import fit_short_folds
+from evenfold.tasks.fits import fit_short
 split = SplitRef.model_validate_json(sys.argv[1])
-fit_short_folds.fn(split, (0, 7), {"estimator": "estimators:Mortal", "metrics": ["r2"]})
+fit_short.fn(split, (0, 7), {"estimator": "estimators:Mortal", "metrics": ["r2"]})
 """
 
 
@@ -138,7 +138,7 @@ def test_a_block_that_is_killed_keeps_its_finished_folds(home: Home, data: Path,
     assert finished > 0
     second = evaluated(data, "plain", model)
     assert second.n_cached == finished
-    with locked(home.locks, f"score/{key_of_split(work_of(second.split, second.model), finished)}"):
+    with locked(home.locks, f"score/{key_of_fit(work_of(second.split, second.model), finished)}"):
         assert evaluated(data, "plain").n_cached == N_SPLITS
 
 

@@ -87,7 +87,7 @@ def test_a_forged_result_of_a_bucket_writes_nothing_outside_of_the_results(named
     for split in ("splits/flights/..", "splits/../splits", "splits/splits/1.0"):
         store.pipe_file(f"{place}/{split}.zip", zipped.getvalue())
     result = {"predictions": named | {"sha256": digest}}
-    store.pipe_file(f"{place}/results/{KEY}.json", packed("FoldResult", result))
+    store.pipe_file(f"{place}/results/{KEY}.json", packed("FitResult", result))
     mirror = tmp_path / "home" / "mirror"
     assert Bucket(url, mirror).result(KEY) is None
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [".creates-only"]
@@ -98,7 +98,7 @@ def test_a_file_of_a_bucket_with_other_bytes_is_not_written(tmp_path: Path) -> N
     store, digest = fsspec.filesystem("memory"), hashlib.sha256(b"right").hexdigest()
     store.pipe_file(f"/{tmp_path.name}/files/{digest}", b"wrong")
     result = {"predictions": {"path": "scores/a", "sha256": digest}}
-    store.pipe_file(f"/{tmp_path.name}/results/{KEY}.json", packed("FoldResult", result))
+    store.pipe_file(f"/{tmp_path.name}/results/{KEY}.json", packed("FitResult", result))
     assert Bucket(f"memory://{tmp_path.name}", tmp_path / "mirror").result(KEY) is None
     assert not (tmp_path / "mirror" / "scores").exists()
 

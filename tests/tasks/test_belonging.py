@@ -15,14 +15,10 @@ from evenfold.tasks import (
     Home,
     SplitRef,
     aggregate,
-    fit_all,
-    fit_draws,
     fit_final,
     fit_fold,
-    fit_folds,
     split,
 )
-from evenfold.tasks.fits import fit_inner
 from evenfold.tasks.record.evaluations import record_evaluation, record_split
 from evenfold.tasks.record.models.registry import register_model
 from evenfold.tasks.scores import _of_draws
@@ -71,7 +67,7 @@ def test_an_estimate_of_some_splits_says_so_and_takes_no_record_of_all_away(path
 
 def test_draws_that_are_left_out_are_told_too(path: str) -> None:
     drawn = split.fn(path, key="id", target="y", strategy="Bootstrap", n_splits=6)
-    some = aggregate.fn(drawn, [fit_draws.fn(drawn, (0, 4), RIDGE)], apparent=fit_all.fn(drawn, RIDGE))
+    some = aggregate.fn(drawn, [fit_fold.fn(drawn, (0, 4), RIDGE)], apparent=fit_fold.fn(drawn, "all rows", RIDGE))
     assert some.errors == ["4 of 6 splits are given, and the estimates are of these alone."]
     assert len(_of_draws(work_of(drawn, RIDGE))[1]) == 6, "what guessing scores is of every draw"
 
@@ -80,7 +76,7 @@ def test_draws_that_are_stratified_say_that_their_spread_is_too_small(path: str)
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "features": ["a", "b"], "metrics": ["accuracy"]}
     for strategy, said in (("StratifiedShuffleSplit", True), ("ShuffleSplit", False)):
         drawn = split.fn(path, key="id", target="late", strategy=strategy, n_splits=3, name=strategy)
-        made = aggregate.fn(drawn, [fit_draws.fn(drawn, (0, 3), model)], apparent=fit_all.fn(drawn, model))
+        made = aggregate.fn(drawn, [fit_fold.fn(drawn, (0, 3), model)], apparent=fit_fold.fn(drawn, "all rows", model))
         (interval,) = (estimate.interval for estimate in made.estimates if estimate.interval is not None)
         assert any("stratified on the target" in note for note in interval.notes) == said
 
@@ -109,7 +105,7 @@ def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
 
 def test_inside_a_split_each_training_row_is_predicted_once_and_no_other(path: str) -> None:
     made = folds_of(path)
-    predicted = pd.read_parquet(fit_inner.fn(made, 0, RIDGE).predictions.path)["row"]
+    predicted = pd.read_parquet(fit_fold.fn(made, 0, RIDGE, of="inside").predictions.path)["row"]
     assert sorted(predicted) == sorted(work_of(made, RIDGE).pair(0)[0])
 
 
@@ -155,11 +151,10 @@ def test_a_block_that_there_is_not_is_refused(path: str) -> None:
         folds_of(path),
         r"^rows 1\.0 has no block .*; give \(first, last \+ 1\) of its 3 splits, as \(0, 3\)\.$",
     )
-    for block in ((0, 0), (2, 1), (0, 9), (-1, 2), (0.0, 2.0), (0, 1, 2), ("0", "2"), 2, None):
-        for task in (fit_folds, fit_draws):
-            with pytest.raises(SplitError, match=says):
-                task.fn(made, block, RIDGE)
-    assert len(fit_folds.fn(made, [0, 2], RIDGE).scores) == 2
+    for block in ((0, 0), (2, 1), (0, 9), (-1, 2), (0.0, 2.0), (0, 1, 2), ("0", "2")):
+        with pytest.raises(SplitError, match=says):
+            fit_fold.fn(made, block, RIDGE)
+    assert len(fit_fold.fn(made, [0, 2], RIDGE).scores) == 2
 
 
 def test_what_is_no_split_no_limit_or_no_fit_is_told_in_a_sentence(path: str) -> None:
@@ -172,16 +167,16 @@ def test_what_is_no_split_no_limit_or_no_fit_is_told_in_a_sentence(path: str) ->
         with pytest.raises(EvaluationError, match=r"^fold 0: time_limit=.* is no time to fit in; give more than 0 sec"):
             fit_fold.fn(made, 0, RIDGE, time_limit=seconds)
     with pytest.raises(SplitError, match=r"^apparent='resmple' is unknown; choose full or resample\.$"):
-        fit_draws.fn(made, (0, 3), RIDGE, apparent="resmple")
-    fold, whole = fit_fold.fn(made, 0, RIDGE), fit_all.fn(made, RIDGE)
+        fit_fold.fn(made, (0, 3), RIDGE, apparent="resmple")
+    fold, whole = fit_fold.fn(made, 0, RIDGE), fit_fold.fn(made, "all rows", RIDGE)
     with pytest.raises(EvaluationError, match=r"^what is called 'all rows' is no result of a split; pass "):
         aggregate.fn(made, [whole])
     with pytest.raises(
-        EvaluationError, match=r"^apparent is of 'fold 0'; pass what fit_all\(split, model\) returns\.$"
+        EvaluationError, match=r"^apparent is of 'fold 0'; pass what fit_fold\(split, 'all rows', model\) returns\.$"
     ):
         aggregate.fn(made, [fold], apparent=fold)
     for strange, kind in (({"a": fold}, "str"), (fold, "tuple"), ([None], "NoneType")):
-        with pytest.raises(EvaluationError, match=rf"^a {kind} is no result of a fit; pass a list of what fit_fold, "):
+        with pytest.raises(EvaluationError, match=rf"^a {kind} is no result of a fit; pass a list of what fit_fold "):
             aggregate.fn(made, strange)
 
 

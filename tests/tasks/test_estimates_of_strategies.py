@@ -14,7 +14,7 @@ from evaluations import LOGISTIC, RIDGE, normals
 from evenfold.estimates import METRICS, Estimate
 from evenfold.splitters import LeaveOneOut, PredefinedPairs, Splitter, all_strategies
 from evenfold.splitters.conformance import data_for
-from evenfold.tasks import aggregate, fit_all, fit_draws, fit_fold, split
+from evenfold.tasks import aggregate, fit_fold, split
 
 # A pooled score and a mean over rows, and with numbers an extreme; tests/estimates/test_values.py asks the same of
 # every metric.
@@ -55,8 +55,8 @@ def estimates(splitter: Splitter, target: str, estimator: str, metrics: list[str
         params["n_splits"] = 6 if "Bootstrap" in type(splitter).__name__ else 3
     ref = split.fn(frame, spec=spec | {"params": params})
     if ref.kind == "draws":
-        results: list[Any] = [fit_draws.fn(ref, (0, ref.n_splits), model)]
-        return aggregate.fn(ref, results, apparent=fit_all.fn(ref, model)).estimates
+        results: list[Any] = [fit_fold.fn(ref, (0, ref.n_splits), model)]
+        return aggregate.fn(ref, results, apparent=fit_fold.fn(ref, "all rows", model)).estimates
     return aggregate.fn(ref, [fit_fold.fn(ref, fold, model) for fold in ref.splits()]).estimates
 
 

@@ -94,7 +94,7 @@ def test_what_the_room_offers_are_tasks_that_work_without_prefect_too(tmp_path: 
     """Each is a Task; its function alone splits, fits and aggregates."""
     from evenfold import tasks
 
-    names = "split extend audit_split load_split fit_fold fit_draws fit_all fit_final aggregate record_split"
+    names = "split extend audit_split load_split fit_fold fit_final aggregate record_split"
     for name in [*names.split(), "record_evaluation", "register_model"]:
         assert isinstance(getattr(tasks, name), Task), name
     data = tmp_path / "rows.parquet"

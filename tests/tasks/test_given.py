@@ -163,7 +163,7 @@ def test_a_task_that_is_given_no_split_or_no_evaluation_says_what_to_pass(folds:
         with pytest.raises(SplitError, match=r"^a value of type NoneType is no split; pass"):
             call(None)
     with pytest.raises(
-        EvaluationError, match=r"^a value of type FoldResult is no evaluation; pass what aggregate returns\.$"
+        EvaluationError, match=r"^a value of type FitResult is no evaluation; pass what aggregate returns\.$"
     ):
         record_evaluation.fn(folds, fit_fold.fn(folds, 0))
 

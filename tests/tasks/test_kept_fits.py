@@ -14,10 +14,9 @@ import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, SplitRef, aggregate, fit_all, fit_draws, fit_fold, fit_folds, split
-from evenfold.tasks.fits import fit_further
+from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, split
 from evenfold.tasks.steps.running import Finished, finished_here
-from evenfold.tasks.work import key_of_all, work_of
+from evenfold.tasks.work import key_of_fit, work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}
 
@@ -77,8 +76,8 @@ def test_rows_that_are_held_together_belong_to_a_fit_that_they_stop(path: Path) 
     }
     for model, same in ((learns, True), ({**learns, "eval_set": 0.2}, False)):
         keys = {
-            key_of_all(work_of(decided(path, "SpatialBlockKFold", f"{size}", {"block_size": size, "n_splits": 2},
-                                       coordinates=["east", "north"]), model))
+            key_of_fit(work_of(decided(path, "SpatialBlockKFold", f"{size}", {"block_size": size, "n_splits": 2},
+                                       coordinates=["east", "north"]), model), "all rows")
             for size in (5, 7)
         }  # fmt: skip
         assert len(keys) == (1 if same else 2)
@@ -106,12 +105,12 @@ def test_results_of_another_split_are_not_aggregated(path: Path) -> None:
     """Of folds, blocks of them, draws and further fits; those that both splits share are."""
     drawn = [decided(path, "Bootstrap", name, {"n_splits": n}) for name, n in {"few": 6, "many": 8}.items()]
     other = split.fn(str(path), key="id", target="y", strategy="Bootstrap", n_splits=6, seed=1, name="other")
-    draws = [finished_here(fit_draws, each, (0, each.n_splits), RIDGE).value for each in (*drawn, other)]
-    whole = finished_here(fit_all, drawn[0], RIDGE).value
-    first = finished_here(fit_draws, drawn[1], (0, 6), RIDGE)
+    draws = [finished_here(fit_fold, each, (0, each.n_splits), RIDGE).value for each in (*drawn, other)]
+    whole = finished_here(fit_fold, drawn[0], "all rows", RIDGE).value
+    first = finished_here(fit_fold, drawn[1], (0, 6), RIDGE)
     assert first.cached
     assert finished_here(aggregate, drawn[0], [first.value], apparent=whole).value.estimates
-    resampled = finished_here(fit_draws, drawn[1], (0, 6), RIDGE, apparent="resample").value
+    resampled = finished_here(fit_fold, drawn[1], (0, 6), RIDGE, apparent="resample").value
     assert finished_here(aggregate, drawn[0], [resampled], apparent=whole).value.estimates
     for foreign in draws[1:]:
         with pytest.raises(EvaluationError, match="of several models or splits"):
@@ -119,8 +118,8 @@ def test_results_of_another_split_are_not_aggregated(path: Path) -> None:
     ours, theirs = (decided(path, "KFold", f"k{n}", {"n_splits": n}) for n in (3, 4))
     mean = RIDGE | {"metrics": ["neg_mean_absolute_error"]}
     folds = [fold.value for fold in fitted(ours, mean)]
-    block = finished_here(fit_folds, theirs, (0, 4), mean).value
-    further = finished_here(fit_further, theirs, "nested", 0, mean).value
+    block = finished_here(fit_fold, theirs, (0, 4), mean).value
+    further = finished_here(fit_fold, theirs, 0, mean, of="nested").value
     for results, refits in (([block], []), (folds, [further])):
         with pytest.raises(EvaluationError, match="of several models or splits"):
             assert finished_here(aggregate, ours, results, refits=refits, interval="nested").value
@@ -131,13 +130,14 @@ def test_a_result_that_comes_twice_is_refused(path: Path) -> None:
     folds = [fold.value for fold in fitted(made)]
     with pytest.raises(EvaluationError, match=r"^fold 0 is given 3 times; give each result once\."):
         assert finished_here(aggregate, made, [folds[0]] * 3).value
-    block = finished_here(fit_folds, made, (0, 2), RIDGE).value
+    block = finished_here(fit_fold, made, (0, 2), RIDGE).value
     with pytest.raises(EvaluationError, match=r"^fold 1 is given 2 times"):
         assert finished_here(aggregate, made, [block, *folds[1:]]).value
     drawn = decided(path, "Bootstrap", params={"n_splits": 6})
-    blocks = [finished_here(fit_draws, drawn, block, RIDGE).value for block in ((0, 4), (3, 6))]
+    blocks = [finished_here(fit_fold, drawn, block, RIDGE).value for block in ((0, 4), (3, 6))]
+    whole = finished_here(fit_fold, drawn, "all rows", RIDGE).value
     with pytest.raises(EvaluationError, match=r"^resample 3 is given 2 times"):
-        assert finished_here(aggregate, drawn, blocks, apparent=finished_here(fit_all, drawn, RIDGE).value).value
+        assert finished_here(aggregate, drawn, blocks, apparent=whole).value
 
 
 def test_a_model_in_a_file_is_the_fit_of_its_fields(path: Path, tmp_path: Path) -> None:
