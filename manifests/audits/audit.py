@@ -3,65 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from functools import cache, partial
-from typing import Any
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Literal
 
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
 
-from .balance import (
-    attribute_deviation,
-    balance_out_of_reach,
-    class_deviation,
-    constant_target,
-    missing_classes,
-    size_deviation,
-    target_deviation,
-    untested_groups,
-)
+from . import balance, leaks, rows
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
-from .findings import Audit, Check, Found, NotAsked, Outcome, gates_with, reasons_of
+from .findings import GATES, Audit, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
-from .leaks import constant_groups, duplicate_rows, group_in_two_folds, similar_keys, time_overlap
-from .rows import (
-    absent_rows,
-    crossing_rows,
-    deleted_rows,
-    empty_folds,
-    fractional_keys,
-    quarantined_rows,
-    repeated_keys,
-    rows_without_fold,
-    waiting_rows,
-)
-from .unnamed.carried import carried_targets
-from .unnamed.combined import computed_target
-from .unnamed.entities import unnamed_entities
-from .unnamed.giveaways import giveaway_features, strong_features
+from .unnamed import carried, combined, entities, giveaways, near_duplicates, populations, times
 from .unnamed.impact import with_impact
 from .unnamed.models import in_one_thread
-from .unnamed.near_duplicates import near_duplicates
-from .unnamed.populations import other_generation, other_populations
 from .unnamed.sample import Sample, read_sample, sampled_columns
-from .unnamed.times import times_left_out
 
-# The checks that look at counts by fold alone, of rows that may be too many for memory.
-COUNTED_CHECKS: tuple[Callable[[Any], Outcome], ...] = (
-    *(empty_folds, group_in_two_folds, constant_groups),
-    *(missing_classes, size_deviation, class_deviation, target_deviation, balance_out_of_reach),
-)
-ROW_CHECKS: tuple[Callable[[Joined], Outcome], ...] = (
-    *(rows_without_fold, absent_rows, repeated_keys),
-    *(deleted_rows, quarantined_rows, waiting_rows, crossing_rows),
-    *(similar_keys, fractional_keys, time_overlap, attribute_deviation, constant_target, untested_groups),
-    *COUNTED_CHECKS,
-)
-SAMPLE_CHECKS: tuple[Callable[[Sample], Outcome], ...] = (
-    *(near_duplicates, unnamed_entities, carried_targets),
-    *(computed_target, strong_features),
-    *(times_left_out, other_populations, other_generation),
-)
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What checks look at, made when the first check takes it: the ``rows``, their ``features``, or a ``sample``."""
+
+    rows: Joined
+    names: Sequence[str] | None
+    exclude: Collection[str]
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The features that are compared row by row."""
+        return feature_names(self.rows, self.names, self.exclude)
+
+    @cached_property
+    def features(self) -> Features | NotAsked:
+        """A hash of every row's features, and the features of some rows."""
+        if not self.columns:
+            return NotAsked("no column of the data is a feature; name some")
+        return read_features(self.rows, self.columns)
+
+    @cached_property
+    def sample(self) -> Sample | NotAsked:
+        """The rows that small models learn from."""
+        return read_sample(self.rows, self.names, tuple(self.exclude))
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question: ``run`` looks at what it ``takes`` of a subject."""
+
+    run: Callable[[Any], Outcome]
+    takes: Literal["rows", "features", "sample"]
+
+    def outcome(self, subject: Subject) -> Outcome:
+        """Return what the check finds; models learn in one thread."""
+        seen = getattr(subject, self.takes)
+        with in_one_thread() if self.takes == "sample" else nullcontext():
+            return seen if isinstance(seen, NotAsked) else self.run(seen)
+
+
+_TAKES = {
+    "rows": (balance, leaks, rows),
+    "sample": (carried, combined, entities, giveaways, near_duplicates, populations, times),
+}
+# A gate is called as the function that checks it.
+CHECKS = {
+    name: Check(getattr(module, name), takes)
+    for takes, modules in _TAKES.items()
+    for module in modules
+    for name in GATES
+    if hasattr(module, name)
+}
+CHECKS |= {
+    check.__name__: Check(check, "features") for check in (leaks.duplicate_rows, id_like_features, target_like_features)
+}
 
 
 def audit(
@@ -93,51 +107,22 @@ def audit(
     """
     limits = gates_with({**manifest.spec.gates, **(gates or {})})
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
-    names = feature_names(joined, features, exclude)
-    sample = cache(partial(read_sample, joined, features, tuple(exclude)))
-    checks = _checks(joined, names, sample, tells_copies=limits[target_like_features.__name__] is not None)
+    subject = Subject(joined, features, exclude)
+    names = subject.columns
+    checks = {name: partial(check.outcome, subject) for name, check in CHECKS.items()}
+
+    def giveaway_features(sample: Sample) -> Outcome:
+        copies: Collection[str] = ()
+        with suppress(Exception):  # which the check of copies tells of itself
+            if limits["target_like_features"] is not None and isinstance(subject.features, Features):
+                copies = subject.features.copies
+        return giveaways.giveaway_features(sample, copies)
+
+    checks["giveaway_features"] = partial(Check(giveaway_features, "sample").outcome, subject)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     made = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
-        priced=with_impact(sample) if impact else None,
+        priced=with_impact(lambda: subject.sample) if impact else None,
     )  # fmt: skip
     beside = [] if features is not None else [name for name in sampled_columns(joined, exclude) if name not in names]
     return made.model_copy(update={"beside": beside})
-
-
-def _checks(
-    joined: Joined, names: list[str], sample: Callable[[], Sample | NotAsked], tells_copies: bool
-) -> dict[str, Check]:
-    """Return what runs each check. The features are read once, by the first check that wants them."""
-
-    @cache
-    def features() -> Features:
-        return read_features(joined, names)
-
-    def of_features(check: Callable[[Joined, Features], Outcome]) -> Outcome:
-        return check(joined, features()) if names else NotAsked("no column of the data is a feature; name some")
-
-    @cache
-    def copies() -> Outcome:
-        return of_features(target_like_features)
-
-    def no_copies(sample: Sample) -> Outcome:
-        found: Outcome = None
-        with suppress(Exception):  # which that check tells of itself
-            found = copies() if tells_copies else None
-        return giveaway_features(sample, found.figures["features"] if isinstance(found, Found) else ())
-
-    def learning(check: Callable[[Sample], Outcome]) -> Outcome:
-        drawn = sample()
-        if isinstance(drawn, NotAsked):
-            return drawn
-        with in_one_thread():
-            return check(drawn)
-
-    return {
-        **{check.__name__: partial(check, joined) for check in ROW_CHECKS},
-        **{check.__name__: partial(learning, check) for check in SAMPLE_CHECKS},
-        **{check.__name__: partial(of_features, check) for check in (duplicate_rows, id_like_features)},
-        target_like_features.__name__: copies,
-        giveaway_features.__name__: partial(learning, no_copies),
-    }

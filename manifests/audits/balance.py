@@ -40,16 +40,12 @@ def missing_classes(joined: Joined) -> Outcome:
             sentences += [_missing(name, levels, empty, side, joined)] if empty.any() else []
             cells += int(np.count_nonzero(empty))
             figures[f"{name}/{side}"] = {
-                _class_name(levels, c): np.flatnonzero(empty[:, c]).tolist()
+                f"class {c}" if is_deployed() else str(levels[c]): np.flatnonzero(empty[:, c]).tolist()
                 for c in np.flatnonzero(empty.any(axis=0))[:MOST_LISTED].tolist()
             }
     if not figures:
         return NotAsked("no row has a class")
     return Found(cells, "; ".join(sentences) + ".", {k: v for k, v in figures.items() if v}) if sentences else None
-
-
-def _class_name(levels: list[Any], code: int) -> str:
-    return f"class {code}" if is_deployed() else str(levels[code])
 
 
 def _missing(name: str, levels: list[Any], empty: NDArray[np.bool_], side: str, joined: Joined) -> str:

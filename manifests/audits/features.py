@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,21 @@ class Features:
     a thousand million rows.
     """
 
+    joined: Joined
     hashes: NDArray[np.uint64]
     rows: NDArray[np.int64]
     sample: pa.Table
+
+    @cached_property
+    def target(self) -> Target:
+        """The named target of the drawn rows."""
+        return Target.of(self.joined.column(str(self.joined.columns.target)).take(pa.array(self.rows)))
+
+    @cached_property
+    def copies(self) -> dict[str, float]:
+        """The features that order the rows as the target does, and how nearly."""
+        likeness = {name: self.target.likeness(self.sample.column(name)) for name in self.sample.column_names}
+        return {name: value for name, value in likeness.items() if value >= TARGET_LIKE}
 
     @property
     def looked_at(self) -> str:
@@ -93,7 +106,7 @@ def read_features(joined: Joined, names: list[str]) -> Features:
         inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)]
         kept.append(table.take(inside - start))
         start = stop
-    return Features(hashes, rows, pa.concat_tables(kept).combine_chunks())
+    return Features(joined, hashes, rows, pa.concat_tables(kept).combine_chunks())
 
 
 def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
@@ -114,23 +127,19 @@ def hash_of_nothing(table: pa.Table) -> np.uint64:
 
 
 def _hashes(array: pa.Array) -> NDArray[np.uint64]:
+    # Not hash_pandas_object of a frame: a block with a gap would hold its whole numbers as floats, and hash as those.
     missing = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)
-    hashes = np.array(_value_hashes(array))
-    hashes[missing] = _MISSING
-    return hashes
-
-
-def _value_hashes(array: pa.Array) -> Any:
     if pa.types.is_large_string(array.type):
         encoded = array.fill_null("").dictionary_encode()
         values = np.asarray(encoded.dictionary.to_numpy(zero_copy_only=False), dtype=object)
-        return pd.util.hash_array(values, categorize=False)[encoded.indices.to_numpy()]
-    if pa.types.is_boolean(array.type):
-        return pd.util.hash_array(array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64))
-    if pa.types.is_floating(array.type):
-        return pd.util.hash_array(array.fill_null(0.0).to_numpy(zero_copy_only=False))
-    whole = array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64())
-    return pd.util.hash_array(whole.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+        hashes = pd.util.hash_array(values, categorize=False)[encoded.indices.to_numpy()]
+    elif pa.types.is_floating(array.type):
+        hashes = pd.util.hash_array(array.fill_null(0.0).to_numpy(zero_copy_only=False))
+    else:
+        narrow = pa.types.is_boolean(array.type) or pa.types.is_date32(array.type)
+        whole = (array.cast(pa.int32()) if narrow else array.view(pa.int64())).fill_null(0)
+        hashes = pd.util.hash_array(whole.to_numpy(zero_copy_only=False).astype(np.int64))
+    return np.where(missing, _MISSING, hashes)
 
 
 ID_LIKE, TARGET_LIKE = 0.99, 0.999
@@ -140,11 +149,12 @@ EXPECTED_REPEATS, LONG_NUMBERS = 10, 10**9
 ROWS_A_VALUE = 5  # a category that stands in fewer rows follows the target by chance
 
 
-def id_like_features(joined: Joined, features: Features) -> Outcome:
+def id_like_features(features: Features) -> Outcome:
     """Look for features, floats aside, of which nearly every row has its own value. All rows are counted.
 
     Whole numbers count where chance would repeat them: numbers in a narrow range, or of ten digits.
     """
+    joined = features.joined
     if joined.n < LEAST_ROWS:
         return NotAsked(f"{joined.n} rows are too few to tell a name from a number")
     sample = features.sample
@@ -177,7 +187,7 @@ def _distinct(column: pa.ChunkedArray) -> float:
     return float(pc.count_distinct(column).as_py()) / len(column)
 
 
-def target_like_features(joined: Joined, features: Features) -> Outcome:
+def target_like_features(features: Features) -> Outcome:
     """Look for features that order the rows as the target does: |rank correlation| or AUC of at least 0.999.
 
     Of several classes the AUC is the mean over all pairs of the ten largest classes (Hand and Till, 2001, A simple
@@ -185,15 +195,13 @@ def target_like_features(joined: Joined, features: Features) -> Outcome:
     rows, the own row left out, so that a level of few rows follows nothing by chance; levels of one row tell nothing.
     That a value is missing counts as a feature of its own.
     """
-    name = joined.columns.target
+    name = features.joined.columns.target
     if name is None:
         return NotAsked("no target column is named")
-    target = Target.of(joined.column(name).take(pa.array(features.rows)))
-    known = int(np.count_nonzero(target.present))
+    target, known = features.target, int(np.count_nonzero(features.target.present))
     if known < LEAST_ROWS:
         return NotAsked(f"{known} rows with a target are too few to tell a copy of it from chance")
-    likeness = {feature: target.likeness(features.sample.column(feature)) for feature in features.sample.column_names}
-    alike = {feature: value for feature, value in likeness.items() if value >= TARGET_LIKE}
+    alike = features.copies
     if not alike:
         return None
     shown = listed(f"{feature} ({target.measure} {value:.4f})" for feature, value in alike.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,7 +70,6 @@ class CouldNotRun:
 
 
 Outcome = Found | NotAsked | None
-Check = Callable[[], Outcome]
 
 
 class Finding(Strict):
@@ -172,10 +171,18 @@ def gates_with(given: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict
     ``given`` may name gates of the other table too: a specification holds the limits of both. Raises SplitError for a
     name that is not a gate, with the nearest, and for a limit that is none.
     """
+    known = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
     for name, limit in given.items():
-        _require_gate(name)
+        if name not in known:
+            hint = meant(name, known) or f"choose of {', '.join(known)}."
+            raise SplitError(f"there is no gate {name!r}; {hint}")
         _require_limit(name, limit)
-    return {name: _changed(gate, given[name]) if name in given else gate for name, gate in of.items()}
+    changed = {
+        name: None if limit == "off" else Gate(float(limit), True, of[name].figure)
+        for name, limit in given.items()
+        if name in of
+    }
+    return {**of, **changed}
 
 
 def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
@@ -192,17 +199,6 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
         if not isinstance(reason, str) or len(reason.split()) < 3:
             raise SplitError(f"{name} is ignored with the reason {reason!r}; say why in three words or more.")
     return {checks.get(name, name): reason for name, reason in ignore.items()}
-
-
-def _changed(gate: Gate, limit: Any) -> Gate | None:
-    return None if limit == "off" else Gate(float(limit), True, gate.figure)
-
-
-def _require_gate(name: str) -> None:
-    known = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
-    if name not in known:
-        hint = meant(name, known) or f"choose of {', '.join(known)}."
-        raise SplitError(f"there is no gate {name!r}; {hint}")
 
 
 def _require_limit(name: str, limit: Any) -> None:

@@ -10,7 +10,6 @@ from .findings import Audit, Finding
 from .rules import RULES
 
 Format = Literal["json", "md", "sarif"]
-_SARIF_LEVELS = {"error": "error", "warning": "warning", "note": "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -47,7 +46,7 @@ def _result(finding: Finding, audit: Audit, data: str) -> dict[str, Any]:
     place = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}
     result: dict[str, Any] = {
         "ruleId": finding.code,
-        "level": _SARIF_LEVELS[finding.severity],
+        "level": finding.severity,
         "message": {"text": finding.message},
         "locations": [place],
         "partialFingerprints": {"evenfold/v1": f"{finding.code}/{audit.split_id}"},
@@ -67,17 +66,15 @@ def markdown(audit: Audit) -> str:
     ]
     if audit.findings:
         lines += ["| | check | finding |", "|---|---|---|"]
-        lines += [f"| {_weight(f)} | {f.code} {f.check} | {_cell(f.message)} |" for f in audit.findings]
+        for f in audit.findings:
+            weight = "**failed**" if f.gate == "failed" else f.severity
+            lines.append(f"| {weight} | {f.code} {f.check} | {_cell(f.message)} |")
     else:
         lines.append("Nothing was found.")
     lines.append("")
     lines += [f"- ignored {f.code} {f.check}: {_cell(f.message)} Reason: {_cell(f.reason)}" for f in audit.ignored]
     lines += [f"- not asked: {name}, because {reason}" for name, reason in audit.not_asked.items()]
     return "\n".join(lines) + "\n"
-
-
-def _weight(finding: Finding) -> str:
-    return "**failed**" if finding.gate == "failed" else finding.severity
 
 
 def _cell(text: str) -> str:

@@ -5,37 +5,21 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from evenfold.splitters.errors import SplitError
 
-from .findings import Audit, Check, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome
+from .findings import Audit, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome
 from .rules import CODES
 
 _SEVERITIES = ("error", "warning", "note")
 
 
-class Judged(Protocol):
-    """What an audit says it is of."""
-
-    @property
-    def name(self) -> str:
-        """What the split is called."""
-
-    @property
-    def version(self) -> str:
-        """Major version and generation."""
-
-    @property
-    def split_id(self) -> str:
-        """The identity of the membership."""
-
-
 def judged(
     limits: Mapping[str, Gate | None],
-    checks: Mapping[str, Check],
-    manifest: Judged,
+    checks: Mapping[str, Callable[[], Outcome]],
+    manifest: Any,
     n_rows: int,
     features: list[str],
     reasons: Mapping[str, str] | None = None,
@@ -49,29 +33,41 @@ def judged(
     What a check with a reason to be ignored finds is told with that reason, and fails nothing. ``priced`` adds to what
     was found beyond its limit what it costs.
     """
-    outcomes = [(name, gate, _outcome(checks[name])) for name, gate in limits.items() if gate]
-    whole = [_finding(name, gate, outcome, priced) for name, gate, outcome in outcomes if _is_finding(gate, outcome)]
-    findings = [finding for finding in whole if finding.check not in (reasons or {})]
+    findings: dict[bool, list[Finding]] = {True: [], False: []}  # by whether they are ignored
+    passed, not_asked = {}, {}
+    for name, gate in limits.items():
+        if gate is None:
+            continue
+        outcome = _outcome(checks[name])
+        if isinstance(outcome, NotAsked):
+            not_asked[name] = outcome.reason
+        elif outcome is None:
+            passed[name] = ""
+        # A figure that is NaN is within no limit.
+        elif isinstance(outcome, Found) and gate.limit is not None and outcome.figure <= gate.limit:
+            passed[name] = outcome.message
+        else:
+            found = priced(outcome) if priced and isinstance(outcome, Found) else outcome
+            findings[name in (reasons or {})].append(_finding(name, gate, found))
     return Audit(
         name=manifest.name,
         version=manifest.version,
         split_id=manifest.split_id,
         n_rows=n_rows,
         features=features,
-        failed=[finding.check for finding in findings if finding.gate == "failed"],
-        findings=sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)),
-        passed={name: _within(outcome) for name, gate, outcome in outcomes if _is_passed(gate, outcome)},
-        not_asked={name: outcome.reason for name, _, outcome in outcomes if isinstance(outcome, NotAsked)},
+        failed=[finding.check for finding in findings[False] if finding.gate == "failed"],
+        findings=sorted(findings[False], key=lambda each: _SEVERITIES.index(each.severity)),
+        passed=passed,
+        not_asked=not_asked,
         off=[name for name, gate in limits.items() if gate is None],
         ignored=[
-            finding.model_copy(update={"reason": reasons[finding.check], "gate": "passed"})
-            for finding in whole
-            if reasons and finding.check in reasons
+            finding.model_copy(update={"reason": (reasons or {})[finding.check], "gate": "passed"})
+            for finding in findings[True]
         ],
     )
 
 
-def _outcome(check: Check) -> Outcome | CouldNotRun:
+def _outcome(check: Callable[[], Outcome]) -> Outcome | CouldNotRun:
     try:
         return check()
     except (SplitError, pa.ArrowException) as error:
@@ -85,22 +81,7 @@ def _outcome(check: Check) -> Outcome | CouldNotRun:
         return CouldNotRun(f"{place}, which is a defect of evenfold; please report it.")
 
 
-def _is_finding(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
-    if isinstance(outcome, Found):
-        # A figure that is NaN is within no limit.
-        return gate.limit is None or not outcome.figure <= gate.limit
-    return isinstance(outcome, CouldNotRun)
-
-
-def _is_passed(gate: Gate, outcome: Outcome | CouldNotRun) -> bool:
-    return not isinstance(outcome, NotAsked) and not _is_finding(gate, outcome)
-
-
-def _within(outcome: Outcome | CouldNotRun) -> str:
-    return outcome.message if isinstance(outcome, Found) else ""
-
-
-def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun, priced: Callable[[Found], Found] | None) -> Finding:
+def _finding(name: str, gate: Gate, outcome: Found | CouldNotRun) -> Finding:
     failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
     severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
     common = {
@@ -111,7 +92,5 @@ def _finding(name: str, gate: Gate, outcome: Outcome | CouldNotRun, priced: Call
         "limit": gate.limit,
     }
     if isinstance(outcome, Found):
-        outcome = priced(outcome) if priced else outcome
         return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
-    assert isinstance(outcome, CouldNotRun)
     return Finding(message=f"{name} could not run: {outcome.reason}", ran=False, **common)

@@ -67,14 +67,14 @@ def constant_groups(joined: Joined) -> Outcome:
     return None
 
 
-def duplicate_rows(joined: Joined, features: Features) -> Outcome:
+def duplicate_rows(features: Features) -> Outcome:
     """Look for rows whose features stand on the other side of a split too, target and key aside.
 
     The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
     feature as in none. The pairs that differ in none are counted in all rows, the others in at most 200,000 and in
     proportion. Rows without any value repeat nothing.
     """
-    ranked = np.sort(features.hashes)
+    joined, ranked = features.joined, np.sort(features.hashes)
     repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
     repeated = repeated[repeated != hash_of_nothing(features.sample)]
     if not repeated.size:
@@ -104,7 +104,9 @@ def similar_keys(joined: Joined) -> Outcome:
     keys = None if joined.keys is None else canonical_table(joined.keys, spec.columns.key, joined.manifest.types)
     if keys is None or not any(pa.types.is_large_string(column.type) for column in keys.columns):
         return NotAsked("no key column holds text")
-    plain, similar = (_numbered(table) for table in (keys, _normalized(keys)))
+    columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
+    text = {name: _normal_text(column) for name, column in columns.items() if pa.types.is_large_string(column.type)}
+    plain, similar = (_numbered(table) for table in (keys, pa.table(columns | text)))
     # Rows of one key are a repeated key, which is another check's finding: of each key the first row is enough.
     first = np.full(joined.n, -1, dtype=np.int64)
     own = np.unique(plain, return_index=True)[1]
@@ -130,12 +132,6 @@ def _numbered(keys: pa.Table) -> NDArray[np.int64]:
     return positions_in(keys, keys)
 
 
-def _normalized(keys: pa.Table) -> pa.Table:
-    made = {name: column.combine_chunks() for name, column in zip(keys.column_names, keys.columns, strict=True)}
-    text = {name: _normal_text(column) for name, column in made.items() if pa.types.is_large_string(column.type)}
-    return pa.table(made | text)
-
-
 def _normal_text(column: pa.Array) -> pa.Array:
     ascii_ = pc.fill_null(pc.string_is_ascii(column), True)
     simple = pc.utf8_lower(pc.utf8_trim_whitespace(column))
@@ -158,7 +154,9 @@ def time_overlap(joined: Joined) -> Outcome:
     name, made = joined.columns.time, joined.manifest.splitter
     if name is None:
         return NotAsked("no time column is named")
-    rows = _in_time(joined, name)
+    spec = joined.manifest.spec
+    ends = label_ends(spec, joined.column) if name == spec.columns.time else None
+    rows = Rows.of(needs=Needs(time=True, label_end="optional"), time=to_numpy(joined.column(name)), label_end=ends)
     # Strategies that know no time are held to what forward chaining without a gap would do.
     strategy = made if made.needs.time else ForwardChaining()
     late = {
@@ -185,10 +183,3 @@ def time_overlap(joined: Joined) -> Outcome:
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
     )
     return Found(total, message, {"splits": splits}, ByTime(name))
-
-
-def _in_time(joined: Joined, name: str) -> Rows:
-    """Return the rows of the data as a strategy of time sees them."""
-    ends = label_ends(joined.manifest.spec, joined.column) if name == joined.manifest.spec.columns.time else None
-    needs = Needs(time=True, label_end="optional")
-    return Rows.of(needs=needs, time=to_numpy(joined.column(name)), label_end=ends)

@@ -9,14 +9,8 @@ from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
-from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
-
-DELETED_SAID = "were deleted from the data and are in no split; their folds are kept."
-QUARANTINED_SAID = (
-    "are quarantined, because their groups belong together and are in different folds; they are in no split."
-)
 
 
 def rows_without_fold(joined: Joined) -> Outcome:
@@ -72,25 +66,20 @@ def fractional_keys(joined: Joined) -> Outcome:
     if joined.keys is None:
         return NotAsked("rows are joined by position")
     keys = canonical_table(joined.keys, joined.manifest.spec.columns.key, joined.manifest.types)
-    fractions = {
-        name: _with_fraction(to_numpy(keys.column(name)))
-        for name in keys.column_names
-        if pa.types.is_floating(keys.schema.field(name).type)
-    }
-    found = {name: rows for name, rows in fractions.items() if rows.size}
-    if not found:
+    for name in keys.column_names:
+        if pa.types.is_floating(keys.schema.field(name).type):
+            values = to_numpy(keys.column(name))
+            rows = np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))
+            if rows.size:
+                break
+    else:
         return None
-    name, rows = next(iter(found.items()))
     return Found(
         rows.size,
         f"{amount(rows.size, 'row')} {verb(rows.size, 'has', 'have')} a fraction as key ({name!r}, first in row "
         f"{rows[0]}), and a key is compared to its last bit: 0.1 + 0.2 is not 0.3; name a column of whole numbers or "
         "text.",
     )
-
-
-def _with_fraction(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))
 
 
 def empty_folds(joined: Joined) -> Outcome:
@@ -104,12 +93,13 @@ def empty_folds(joined: Joined) -> Outcome:
 
 def deleted_rows(joined: Joined) -> Outcome:
     """Count the rows that were deleted."""
-    return _of_status(joined, DELETED, DELETED_SAID)
+    return _of_status(joined, DELETED, "were deleted from the data and are in no split; their folds are kept.")
 
 
 def quarantined_rows(joined: Joined) -> Outcome:
     """Count the rows that are quarantined."""
-    return _of_status(joined, QUARANTINED, QUARANTINED_SAID)
+    why = "because their groups belong together and are in different folds"
+    return _of_status(joined, QUARANTINED, f"are quarantined, {why}; they are in no split.")
 
 
 def crossing_rows(joined: Joined) -> Outcome:
@@ -141,10 +131,6 @@ def waiting_rows(joined: Joined) -> Outcome:
 
 
 def _of_status(joined: Joined, status: int, said: str) -> Outcome:
-    return with_status(int(np.count_nonzero(joined.manifest.status == status)), joined.manifest.n, said)
-
-
-def with_status(rows: int, of: int, said: str) -> Outcome:
-    """Say of how many rows of the manifest something holds; nothing where it holds of none."""
-    share = rows / of
+    rows = int(np.count_nonzero(joined.manifest.status == status))
+    share = rows / joined.manifest.n
     return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {said}", {"share": share}) if rows else None

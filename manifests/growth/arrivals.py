@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Check, Found, NotAsked, Outcome, gates_with
+from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
@@ -51,7 +51,7 @@ def check_arrival(
     Promises: no finding quotes a value of the data. O(n log n).
     """
     arrived = _Arrived(Joined.of(known, data), snapshot, columns)
-    checks: dict[str, Check] = {check.__name__: partial(check, arrived) for check in CHECKS}
+    checks: dict[str, Callable[[], Outcome]] = {check.__name__: partial(check, arrived) for check in CHECKS}
     checks["merged_groups"] = partial(_merged_groups, known, quarantined)
     limits = gates_with({**known.spec.gates, **(gates or {})}, ARRIVAL_GATES)
     return judged(limits, checks, known, n_rows=arrived.joined.n, features=sorted(columns or ()))

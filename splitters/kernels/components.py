@@ -22,9 +22,13 @@ def components_of(entities: IntArray) -> IntArray:
     nodes = entities + n + np.concatenate([[0], np.cumsum(sizes)[:-1]])
     present = entities >= 0
     rows = np.broadcast_to(np.arange(n)[:, None], entities.shape)[present]
-    edges = coo_array((np.ones(rows.size, dtype=np.int8), (rows, nodes[present])), shape=(n + int(sizes.sum()),) * 2)
-    components = connected_components(edges, directed=False)[1][:n]
-    return by_appearance(components)
+    return by_appearance(joined_by(rows, nodes[present], n + int(sizes.sum()))[:n])
+
+
+def joined_by(a: IntArray, b: IntArray, n: int) -> IntArray:
+    """Return the component of each of ``n`` nodes that the edges from ``a`` to ``b`` join."""
+    edges = coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
+    return np.asarray(connected_components(edges, directed=False)[1], dtype=np.int64)
 
 
 def by_appearance(codes: NDArray[np.integer]) -> IntArray:

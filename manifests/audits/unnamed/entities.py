@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Together
 from evenfold.manifests.tables.canonical import canonical_table, listed, verb
@@ -118,13 +119,9 @@ def unnamed_entities(sample: Sample) -> Outcome:
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:
+    """Yield each column, each key column of several, and the parts of a text key that separators or digits set off."""
     for column in sample.columns.values():
         yield Candidate(repr(column.name), f"group: {column.name}", column.codes, column.kind != "category")
-    yield from _key_parts(sample)
-
-
-def _key_parts(sample: Sample) -> Iterator[Candidate]:
-    """Yield each key column of several, and the parts of a text key that separators or digits set off."""
     spec, keys = sample.joined.manifest.spec, sample.joined.keys
     if keys is None:
         return
@@ -160,10 +157,8 @@ def _text_parts(name: str, values: list[Any], quoted: bool) -> Iterator[Candidat
 
 
 def _numbered(values: list[Any]) -> Codes:
-    codes: dict[Any, int] = {None: -1}
-    for value in values:
-        codes.setdefault(value, len(codes) - 1)
-    return np.array([codes[value] for value in values], dtype=np.int64)
+    codes: Codes = pd.factorize(np.array(values, dtype=object))[0]  # None is -1
+    return codes
 
 
 def _may_be_an_entity(candidate: Candidate, sample: Sample) -> bool:

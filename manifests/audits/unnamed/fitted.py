@@ -31,7 +31,8 @@ class Fits:
     """
 
     def __init__(self, columns: Sequence[Column], outcome: Array) -> None:
-        whole = [column for column in columns if not np.isnan(column.values).any() and _is_spread(column.values)]
+        # NaN is not above 0. The mean of equal numbers may be off in its last bit; squares of tiny ones are nothing.
+        whole = [column for column in columns if np.ptp(column.values) > 0 and column.values.std() > 0]
         whole = whole[: min(MOST_COLUMNS, int(np.sqrt(MOST_PRODUCTS / outcome.size)))]
         self.names, self.n = [column.name for column in whole], outcome.size
         X = np.column_stack([column.values for column in whole]) if whole else np.zeros((outcome.size, 0))
@@ -108,11 +109,6 @@ class Fits:
             if size > 0 and 1.0 - float(own @ weights) ** 2 / size < EXACTLY:
                 return True
         return False
-
-
-def _is_spread(values: Array) -> bool:
-    # The mean of equal numbers may be off in its last bit, and the squares of tiny ones are nothing.
-    return bool(np.ptp(values) > 0 and values.std() > 0)
 
 
 def _shadow(products: Array, with_other: Array, n: int) -> tuple[float, int]:

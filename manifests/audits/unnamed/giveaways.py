@@ -9,7 +9,7 @@ from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .models import is_usable, predict_from_all, predict_from_one
-from .sample import LEAST_ROWS, Column, Sample, Target
+from .sample import LEAST_ROWS, Sample, Target
 
 # Scores from which a single feature is looked at, by whether the target is a number.
 GIVES_IT_AWAY = {False: 0.95, True: 0.94}
@@ -46,7 +46,10 @@ def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
     if not new:
         return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} said to be all but the target already.")
     n_others, together = _together(sample, scores.keys() - alike.keys())
-    if not _stand_alone(scores, alike, together, target.numeric):
+    gap, ranked = STANDS_ALONE[target.numeric], sorted(scores.values(), reverse=True)
+    best_of_others = max([together, *ranked[1:2]]) if len(alike) == 1 else together
+    knows_little = len(alike) == 1 or together < OTHERS_KNOW_LITTLE[target.numeric]
+    if not (knows_little and ranked[len(alike) - 1] - best_of_others >= gap):
         shown = listed(f"{name} ({score:.3f})" for name, score in alike.items())
         return Found(0, f"{shown} tell much of {target.name!r} alone ({target.measure}), as other features do.")
     shown = listed(f"{name} ({target.measure} {score:.3f})" for name, score in new.items())
@@ -91,8 +94,15 @@ def _scores(sample: Sample) -> dict[str, float] | NotAsked:
     target = sample.target
     if target is None:
         return NotAsked("no target column is named")
-    features = [column for column in sample.feature_columns() if _is_told_by_few(column)]
-    if target.outcomes.size < LEAST_ROWS or not features or not _varies(sample):
+    features = [
+        column
+        for column in sample.feature_columns()
+        if column.n_levels and (column.kind != "category" or column.values.size >= ROWS_A_LEVEL * column.n_levels)
+    ]
+    # Every outcome must vary outside each block, so that there is something to learn.
+    outside = [target.outcomes[sample.blocks != block] for block in np.unique(sample.blocks)]
+    varies = all(rows.size and (np.ptp(rows, axis=0) > 0).all() for rows in outside)
+    if target.outcomes.size < LEAST_ROWS or not features or not varies:
         return NotAsked("too few rows with a target, or no feature to learn from")
     return {c.name: target.score(predict_from_one(c, target.outcomes, sample.blocks)) for c in features}
 
@@ -103,19 +113,6 @@ def _sure_of(target: Target) -> float:
     return 0.0 if target.numeric else SURELY + ERRORS * float(np.sqrt(SURELY * (1.0 - SURELY) / max(rarest, 1.0))) / 2.0
 
 
-def _is_told_by_few(column: Column) -> bool:
-    if column.n_levels < 1:
-        return False
-    return column.kind != "category" or column.values.size >= ROWS_A_LEVEL * column.n_levels
-
-
-def _varies(sample: Sample) -> bool:
-    """Return whether every outcome varies outside each block, so that there is something to learn."""
-    assert sample.target is not None
-    outside = (sample.target.outcomes[sample.blocks != block] for block in np.unique(sample.blocks))
-    return all(rows.size and (np.ptp(rows, axis=0) > 0).all() for rows in outside)
-
-
 def _together(sample: Sample, names: Set[str]) -> tuple[int, float]:
     """Return how many features are named, and how well they tell the target together, out of fold."""
     assert sample.target is not None
@@ -123,11 +120,3 @@ def _together(sample: Sample, names: Set[str]) -> tuple[int, float]:
     if not is_usable(others):
         return len(others), 0.0 if sample.target.numeric else 0.5
     return len(others), sample.target.score(predict_from_all(others, sample.target.outcomes, sample.blocks))
-
-
-def _stand_alone(scores: dict[str, float], alike: dict[str, float], together: float, numeric: bool) -> bool:
-    ranked = sorted(scores.values(), reverse=True)
-    gap = STANDS_ALONE[numeric]
-    if len(alike) == 1:
-        return ranked[0] - max([together, *ranked[1:2]]) >= gap
-    return together < OTHERS_KNOW_LITTLE[numeric] and ranked[len(alike) - 1] - together >= gap

@@ -29,10 +29,13 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
 
     def priced(found: Found) -> Found:
         sample = read()
-        if found.remedy is None or isinstance(sample, NotAsked) or not _is_learnable(sample.learned):
+        if found.remedy is None or isinstance(sample, NotAsked) or sample.target is None:
+            return found
+        sample = sample.learned
+        if sample.rows.size < LEAST_ROWS or not is_usable(sample.feature_columns()):
             return found
         with in_one_thread():
-            impact = _scores(sample.learned, as_split(sample.learned), found.remedy)
+            impact = _scores(sample, as_split(sample), found.remedy)
         if impact is None:
             return found
         measure, before, mended = impact
@@ -42,11 +45,6 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
         return replace(found, message=message, figures={**found.figures, "impact": figures})
 
     return priced
-
-
-def _is_learnable(sample: Sample) -> bool:
-    target = sample.target
-    return target is not None and target.outcomes.shape[0] >= LEAST_ROWS and is_usable(sample.feature_columns())
 
 
 def _scores(sample: Sample, as_split: Array, remedy: Remedy) -> tuple[str, float, float] | None:

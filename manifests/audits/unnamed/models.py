@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, wraps
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
@@ -41,17 +41,11 @@ def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
 
     The audit of a split and that of a model's features learn mostly the same: the fits are nearly all of their time.
     """
-    known: dict[bytes, Array] = {}
+    known: dict[str | None, Array] = {}
 
     @wraps(learn)
     def run(*arguments: Any) -> Array:
-        digest = hashlib.blake2b(learn.__name__.encode())
-        # Type and shape are part of it: other arrays may have the same bytes.
-        for argument in arguments:
-            array = np.ascontiguousarray(argument)
-            digest.update(f"{array.dtype} {array.shape} ".encode())
-            digest.update(array.data)
-        key = digest.digest()
+        key = joblib.hash((learn.__name__, *arguments))
         if key not in known:
             learnt = learn(*arguments)
             for oldest in list(known)[: max(0, len(known) + 1 - MOST_KNOWN)]:
@@ -71,8 +65,10 @@ def predict_from_one(column: Column, outcomes: Array, blocks: Codes) -> Array:
     predicted = np.empty_like(outcomes)
     for block in np.unique(blocks):
         test = blocks == block
-        learn = _level_means if column.kind == "category" else _tree
-        predicted[test] = learn(column, outcomes, ~test, test)
+        if column.kind == "category":
+            predicted[test] = _level_means(column, outcomes, ~test, test)
+        else:
+            predicted[test] = _grown(column.values[~test], outcomes[~test], column.values[test])
     return predicted
 
 
@@ -83,10 +79,6 @@ def _level_means(column: Column, outcomes: Array, train: NDArray[np.bool_], test
     sums = [np.bincount(codes[train], weights=outcome[train], minlength=rows.size) for outcome in outcomes.T]
     means = (np.stack(sums, axis=1) + PRIOR_ROWS * overall) / (rows + PRIOR_ROWS)[:, None]
     return np.asarray(means[codes[test]])
-
-
-def _tree(column: Column, outcomes: Array, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
-    return _grown(column.values[train], outcomes[train], column.values[test])
 
 
 @_once
@@ -128,9 +120,13 @@ def _learnt(train: Array, outcome: Array, asked: Array, categorical: list[bool],
     kept = [i for i, column in enumerate(train.T) if np.unique(column[~np.isnan(column)]).size > 1]
     if not kept:
         return np.full(asked.shape[0], outcome.mean())
-    model = _boosted([categorical[i] for i in kept], rounds).fit(train[:, kept], outcome)
-    predicted: Array = model.predict(asked[:, kept])
-    return predicted
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    model = HistGradientBoostingRegressor(
+        max_iter=rounds, max_leaf_nodes=12, min_samples_leaf=10, learning_rate=0.15, max_bins=63,
+        categorical_features=[categorical[i] for i in kept], early_stopping=False, random_state=0,
+    )  # fmt: skip
+    return np.asarray(model.fit(train[:, kept], outcome).predict(asked[:, kept]))
 
 
 def design(columns: Sequence[Column]) -> tuple[Array, list[bool]]:
@@ -138,15 +134,6 @@ def design(columns: Sequence[Column]) -> tuple[Array, list[bool]]:
     used = [column for column in columns if column.kind != "category" or column.n_levels <= MOST_CATEGORIES]
     coded = [np.where(c.codes < 0, np.nan, c.codes) if c.kind == "category" else c.values for c in used]
     return np.column_stack(coded).astype(np.float64), [column.kind == "category" for column in used]
-
-
-def _boosted(categorical: list[bool], rounds: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    return HistGradientBoostingRegressor(
-        max_iter=rounds, max_leaf_nodes=12, min_samples_leaf=10, learning_rate=0.15, max_bins=63,
-        categorical_features=categorical, early_stopping=False, random_state=0,
-    )  # fmt: skip
 
 
 def is_usable(columns: Sequence[Column]) -> bool:

@@ -12,6 +12,7 @@ from evenfold.manifests.audits.features import ranks_of
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Together
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import Stream
+from evenfold.splitters.kernels.components import joined_by
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
@@ -48,7 +49,12 @@ def near_duplicates(sample: Sample) -> Outcome:
     O(n log n): beyond 20,000 rows neighbours of more than six columns are sought in two projections of six.
     """
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
-    looks = [*_looks(columns), *_made(sample, columns), *(_texts(column) for column in columns if is_prose(column))]
+    looks = [*_looks(columns), *_made(sample, columns)]
+    looks += [
+        Look(f"text of {column.name}", similar_texts(column), f"say nearly the same in {column.name!r}")
+        for column in columns
+        if is_prose(column)
+    ]
     if not looks:
         return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare, and no text is prose")
     sentences, figures, rows = [], {}, np.zeros(sample.joined.n, dtype=np.bool_)
@@ -110,20 +116,9 @@ def _is_fine(column: Column) -> bool:
     )
 
 
-def _texts(column: Column) -> Look:
-    return Look(f"text of {column.name}", similar_texts(column), f"say nearly the same in {column.name!r}")
-
-
 def _units(pairs: Pairs, n: int) -> Codes:
     """Return a number for each row, the same for rows that a chain of pairs joins, -1 for rows of no pair."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    a, b = pairs
-    units = connected_components(coo_array((np.ones(a.size), (a, b)), shape=(n, n)), directed=False)[1]
-    paired = np.zeros(n, dtype=np.bool_)
-    paired[a] = paired[b] = True
-    return np.where(paired, units, -1).astype(np.int64)
+    return np.where(np.isin(np.arange(n), pairs), joined_by(*pairs, n), -1).astype(np.int64)
 
 
 def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
@@ -155,23 +150,20 @@ def nearly_equal_pairs(columns: list[Column]) -> Look:
     for r in range(1, min(4, n_columns - LEAST_COLUMNS + 2)):
         if r == 3 and not any(pairs[0].size for pairs in near):
             break  # no near hit, whatever the near misses are
-        sets = _some_of(list(combinations(range(n_columns), r)))
+        sets = list(combinations(range(n_columns), r))
+        sets = [sets[i] for i in np.sort(Stream(0, AUDITING, 5).permutation(len(sets))[:MOST_SETS])]
         # The hash of a row is the sum of its columns' modulo 2**64, so columns are left out by subtraction.
         pairs = [_all_pairs(total - hashes[list(chosen)].sum(axis=0, dtype=np.uint64)) for chosen in sets]
         if any(pair is None for pair in pairs):
             break  # so many that columns of so few values bring them forth
-        a, b = _once(_joined_pairs([_NO_PAIRS, *(pair for pair in pairs if pair is not None)]))
+        both = np.stack(_joined_pairs([_NO_PAIRS, *(pair for pair in pairs if pair is not None)]))
+        a, b = np.unique(np.sort(both, axis=0), axis=1)  # each pair once
         differ = (hashes[:, a] != hashes[:, b]).sum(axis=0) == r
         near.append((a[differ], b[differ]))
         # Of some sets of columns only: scaled up to all of them, so that the counts can be compared.
         counts.append(np.count_nonzero(differ) * comb(n_columns, r) / len(sets))
     few = [near[r] for r in range(1, len(counts) - 1) if counts[r] > FEWER * counts[r + 1]]
     return Look("equal columns", _joined_pairs([_NO_PAIRS, *few]), "equal another in all columns but one or two")
-
-
-def _some_of(sets: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    kept = np.sort(Stream(0, AUDITING, 5).permutation(len(sets))[:MOST_SETS])
-    return [sets[i] for i in kept]
 
 
 def _all_pairs(hashes: NDArray[np.uint64]) -> Pairs | None:
@@ -184,11 +176,6 @@ def _all_pairs(hashes: NDArray[np.uint64]) -> Pairs | None:
         pairs.append((order[same], order[same + step]))
         step += 1
     return _joined_pairs(pairs)
-
-
-def _once(pairs: Pairs) -> Pairs:
-    both = np.unique(np.sort(np.stack(pairs), axis=0), axis=1)
-    return both[0], both[1]
 
 
 def _column_hashes(columns: list[Column]) -> NDArray[np.uint64]:
@@ -263,7 +250,8 @@ def _neighbours(space: Array) -> tuple[Codes, Array, Array]:
     for view in _views(space):
         # One for the row itself and two for rows that are equal to it: none of these counts as near.
         _, nearest = cKDTree(view).query(view, k=min(NEIGHBOURS + 2, len(view) - 1) + 1)
-        distances.append(_distances(space, nearest))
+        away = [np.sqrt(np.square(space - space[column]).sum(axis=1)) for column in nearest.T]
+        distances.append(np.stack(away, axis=1))
         rows.append(nearest)
     distance, row = np.hstack(distances), np.hstack(rows)
     distance[row == np.arange(len(space))[:, None]] = np.inf
@@ -286,7 +274,3 @@ def _views(space: Array) -> list[Array]:
         return [space]
     signs = [1.0 - 2.0 * Stream(0, AUDITING, 8, i).below(2, dimensions * PROJECTED) for i in range(2)]
     return [space @ sign.reshape(dimensions, PROJECTED) for sign in signs]
-
-
-def _distances(space: Array, nearest: Codes) -> Array:
-    return np.stack([np.sqrt(np.square(space - space[column]).sum(axis=1)) for column in nearest.T], axis=1)

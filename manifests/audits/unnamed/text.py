@@ -55,15 +55,11 @@ def _signatures(texts: list[str]) -> NDArray[np.uint64]:
     shifts = Stream(0, AUDITING, 10).raw(size) >> np.uint64(3)
     signatures = np.empty((len(texts), size), dtype=np.uint64)
     for i, text in enumerate(texts):
-        runs = np.array(_runs(text), dtype=np.uint64)
-        signatures[i] = ((runs[:, None] * factors + shifts) % _PRIME).min(axis=0)
+        words = _WORD.findall(text.casefold())
+        runs = [" ".join(words[j : j + WORDS]) for j in range(max(len(words) - WORDS + 1, 1))]
+        hashes = np.array([zlib.crc32(run.encode()) for run in runs], dtype=np.uint64)
+        signatures[i] = ((hashes[:, None] * factors + shifts) % _PRIME).min(axis=0)
     return signatures
-
-
-def _runs(text: str) -> list[int]:
-    words = _WORD.findall(text.casefold())
-    runs = [" ".join(words[i : i + WORDS]) for i in range(max(len(words) - WORDS + 1, 1))]
-    return [zlib.crc32(run.encode()) for run in runs]
 
 
 def _bands(signatures: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:

@@ -24,7 +24,8 @@ def times_left_out(sample: Sample) -> Outcome:
         return NotAsked("no target column is named")
     if joined.manifest.splitter.needs.time:
         return NotAsked(f"{joined.manifest.spec.strategy} splits by time")
-    clocks = _clocks(sample)
+    time = joined.columns.time
+    clocks = [*([sample.clock(time)] if time else []), *filter(is_clock, sample.columns.values())]
     if not clocks:
         return NotAsked("no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
@@ -48,12 +49,6 @@ def times_left_out(sample: Sample) -> Outcome:
             "entities, name their column as group (--group)."
         )
     return Found(len(followed), message, {"columns": followed}, ByTime(name))
-
-
-def _clocks(sample: Sample) -> list[Column]:
-    time = sample.joined.columns.time
-    named = [sample.clock(time)] if time else []
-    return named + [column for column in sample.columns.values() if is_clock(column)]
 
 
 def is_clock(column: Column) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.manifests import Audit
-from evenfold.manifests.audits.findings import MODEL_GATES, Check, Found, NotAsked, Outcome, gates_with
+from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
@@ -69,7 +69,7 @@ def check_model(
     work = work_of(split, model)
     require_final(work, final, "final", [None])
     new = _New(split, work, final, champion, metric, tuple(estimates), tuple(levels))
-    checks: dict[str, Check] = {
+    checks: dict[str, Callable[[], Outcome]] = {
         "lower_score": new.lower_score,
         "unusable_predictions": new.unusable_predictions,
         "wild_predictions": new.wild_predictions,

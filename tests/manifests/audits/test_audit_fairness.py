@@ -26,7 +26,7 @@ def test_repeats_are_judged_by_all_rows_where_few_are_drawn(
     else:
         frame.loc[[1, 2], list("abc")] = frame.loc[[2001, 2002], list("abc")].to_numpy()
     joined = Joined.of(decide({"strategy": "KFold", "columns": {"key": "id"}}, frame), frame)
-    found = duplicate_rows(joined, features.read_features(joined, list("abc")))
+    found = duplicate_rows(features.read_features(joined, list("abc")))
     assert isinstance(found, Found)
     assert (found.figure == 0) == by_chance, found.message
 
