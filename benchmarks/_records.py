@@ -28,7 +28,8 @@ from evenfold.tasks import Home, prepare_environment
 prepare_environment(Home.here())
 from evenfold.flows.requests import recipe_of
 from evenfold.tasks.fits import fit_fold
-from evenfold.tasks.record.evaluations import record_evaluation, record_split
+from evenfold.tasks.record.evaluations import record_evaluation
+from evenfold.tasks.record.splits import record_split
 from evenfold.tasks.scores import aggregate
 from evenfold.tasks.splits import split
 draw = np.random.default_rng(0)

@@ -27,7 +27,6 @@ from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
 from evenfold.tasks.record.entries import code_in
-from evenfold.tasks.record.evaluations import balance_of
 from evenfold.tasks.record.models.committing import committing, settle_commits
 from evenfold.tasks.record.models.judging import judge_month
 from evenfold.tasks.record.models.promoting import check_model
@@ -44,6 +43,7 @@ from evenfold.tasks.record.models.registry import (
 )
 from evenfold.tasks.record.models.tags import moved_code
 from evenfold.tasks.record.reading import read_split
+from evenfold.tasks.record.splits import balance_of
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.files import from_anywhere

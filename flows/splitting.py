@@ -15,7 +15,7 @@ from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, kee
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Folder, Memory
-from evenfold.tasks.record.evaluations import balance_of, record_split
+from evenfold.tasks.record.splits import balance_of, record_split
 from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.requests import SpecFields
 from evenfold.tasks.runtime.files import from_anywhere

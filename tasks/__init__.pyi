@@ -14,7 +14,7 @@ from .outcomes import (
     SplitRef as SplitRef,
     Withdrawn as Withdrawn,
 )
-from .record.evaluations import record_evaluation as record_evaluation, record_split as record_split
+from .record.evaluations import record_evaluation as record_evaluation
 from .record.looks import record_look as record_look, record_look_scores as record_look_scores
 from .record.models.registry import (
     read_champion as read_champion,
@@ -22,6 +22,7 @@ from .record.models.registry import (
 )
 from .record.models.withdrawing import roll_back as roll_back, withdraw as withdraw
 from .record.reading import load_split as load_split
+from .record.splits import record_split as record_split
 from .retrained import Retraining as Retraining
 from .runtime.files import asking as asking, data_reference as data_reference, room as room
 from .runtime.home import Home as Home, prepare_environment as prepare_environment

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenfold.estimates import Confusion, Estimate, FoldScore, importance_table
+from evenfold.estimates import Confusion, Estimate
 from evenfold.manifests import BalanceReport, digest_json
 from evenfold.manifests.figures import NUMBERS
-from evenfold.tasks.outcomes import FinalModel, SplitRef
+from evenfold.tasks.outcomes import SplitRef
 
 JsonObject = dict[str, Any]
 Series = Mapping[str, Mapping[int, float]]
@@ -229,44 +229,6 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class FoldRecord(FoldScore):
-    """The score of a split with the memory that its fit took at most; ``split``: its number, None in older records."""
-
-    peak_memory_mb: float = 0.0
-    split: int | None = None
-
-
-@dataclass(frozen=True)
-class EvaluationRecord:
-    """What the record of an evaluation holds, as plain values and names of files.
-
-    ``tables``: Parquet files by the artifact that they make
-    together. ``models``: by the name of their run. ``levels``: scores of levels of attributes, as metrics.
-    ``failure``: why there is no estimate, for a run that is FAILED. ``note``: what the run's description says.
-    """
-
-    key: str
-    model: JsonObject
-    seed: int
-    split_run_id: str
-    tags: dict[str, str]
-    fingerprint: str
-    estimates: list[Estimate]
-    children: list[FoldRecord]
-    artifacts: JsonObject
-    tables: dict[str, list[str]]
-    failure: str | None = None
-    models: dict[str, FinalModel] = field(default_factory=dict)
-    note: str = ""
-    levels: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def recipe(self) -> str:
-        """What people call the model: the name of its class."""
-        return str(self.model["estimator"]).rpartition(":")[2]
-
-
 _BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}
 
 
@@ -309,58 +271,6 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
 
 
-def score_series(children: Sequence[FoldRecord]) -> dict[str, dict[int, float]]:
-    """Return the score of each fold as one metric whose step is the fold: a chart in MLflow; none of too many."""
-    if len(children) > MOST_FOLDS:
-        return {}
-    series: dict[str, dict[int, float]] = {}
-    for number, score in enumerate(children):
-        for name, value in score.test.items():
-            series.setdefault(f"fold/{name}", {})[number if score.split is None else score.split] = value
-    return series
-
-
-def evaluation_entry(evaluation: EvaluationRecord, split: SplitRef, tags: Mapping[str, str]) -> Entry:
-    """Return what the run of an evaluation holds."""
-    params = {f"model.{name}": value for name, value in evaluation.model.items()}
-    params |= {"seed": evaluation.seed, "split_id": split.split_id, "fingerprint": evaluation.fingerprint}
-    about = {"estimator": evaluation.model["estimator"], "params": evaluation.model.get("params"), "split": split.name}
-    named = f"{evaluation.recipe} @ {split.name} {split.version}"
-    return Entry(
-        key=evaluation.key,
-        name=named,
-        tags={**tags, "evenfold.record": "evaluation", **evaluation.tags},
-        params=params,
-        metrics=estimate_metrics(evaluation.estimates) | evaluation.levels,
-        series=score_series(evaluation.children),
-        judged=judged(split, evaluation.recipe, "evenfold-recipe", about) if evaluation.estimates else None,
-    )
-
-
-def child_entry(evaluation: EvaluationRecord, split: SplitRef, score: FoldRecord) -> Entry:
-    """Return what the run of one fold holds, below its evaluation, and the light model that was fitted there."""
-    metrics = {f"test/{name}": value for name, value in score.test.items()}
-    metrics |= {f"apparent/{name}": value for name, value in score.apparent.items()}
-    figures = ("n_train", "n_test", "seconds_fit", "seconds_score", "peak_memory_mb")
-    metrics |= {name: getattr(score, name) for name in figures}
-    place = {"repeat": score.repeat, "fold": score.fold}
-    name = f"{evaluation.recipe} {score.name}"
-    return Entry(
-        key=run_key(kind="fold", parent=evaluation.key, **place),
-        name=name,
-        tags=short_tags(split) | {"evenfold.split_id": split.split_id},
-        params=place,
-        metrics=metrics,
-        judged=judged(split, name, "evenfold-fold", place),
-    )
-
-
 def judged(split: SplitRef, name: str, kind: str, params: Mapping[str, Any]) -> Judged:
     """Return the light model that holds what was judged on a split; a name may not hold what a path or URI does."""
     return Judged(re.sub(r"[/:.%\"']", "-", name), kind, params, f"{split.name}@{split.version}", split.split_id[:32])
-
-
-def importance_artifact(scores: Sequence[FoldScore]) -> dict[str, object]:
-    """Return the importance of the features as a table that MLflow's pages show; nothing where none was measured."""
-    table = importance_table(scores)
-    return {} if table.empty else {"importance.json": json.loads(table.to_json(orient="split", index=False))}

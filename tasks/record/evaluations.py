@@ -1,117 +1,61 @@
-"""The tasks that record a split and an evaluation. Idempotent, and never cached."""
+"""The task that records an evaluation. Idempotent, and never cached."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
 
 import pandas as pd
-from evenfold.estimates import EvaluationError, FoldScore, LevelScore
-from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
-from evenfold.manifests.tables.addresses import is_address
+from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
+from evenfold.manifests import digest_json
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.markdown import (
-    balance_rows,
     estimate_table,
     page_note,
-    split_report,
 )
 from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
-from evenfold.tasks.parameters import Memory
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import stamp, table_of
 from evenfold.tasks.steps.step import is_refreshing, step
-from evenfold.tasks.steps.telling import materialized, publish
+from evenfold.tasks.steps.telling import publish
 from evenfold.tasks.studies import kept_study
 from evenfold.tasks.work import Work, work_of
 
+from .datasets import data_input, split_input
 from .entries import (
     MOST_FOLDS,
     PARTIAL,
-    EvaluationRecord,
-    FoldRecord,
+    Entry,
     code_tags,
     confusion_metrics,
-    importance_artifact,
+    estimate_metrics,
+    judged,
     named_apart,
     run_key,
+    short_tags,
     split_key,
+    split_tags,
     unless_usual,
     with_code,
 )
-from .links import origin_tags, run_page, server_of
-from .models.signatures import RECIPE
+from .leaderboard import list_evaluations
+from .links import origin_tags, run_page, runs_on
+from .models.signatures import RECIPE, keep_recipe
 from .reading import recipe_json
-from .recorders import SPLIT_FILES, see_complete, seen_complete, split_content, write_evaluation, write_split
-from .tracker import CONTENT, Tracker, tracker_of
+from .seen import see_complete, seen_complete
+from .splits import record_split, run_ref, split_page_from, where
+from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
 
-T = TypeVar("T")
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
-
-
-def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
-    """Return how evenly the table's rows were split; SplitError where they take more than ``memory``."""
-    limit = Settings.memory_of(memory)
-    return measure(held_manifest(split.folder, limit), split.data, memory=limit)
-
-
-@step(run_name=lambda split, **_: f"record the split {split.name}")
-def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory: Memory = None) -> RunRef:
-    """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page.
-
-    A record that is complete, of the same file and the same balance, is not made again. Raises EvaluationError for the
-    balance of another split, and SplitError for a split that names no table, or whose rows take more than ``memory``.
-    """
-    data = table_of(split)
-    if report is not None and report.split_id != split.split_id:
-        raise EvaluationError(
-            f"the balance is of {report.n_splits:,} splits of {report.n_rows:,} rows, and of another split than "
-            f"{split.name} {split.version} with its {split.n_splits:,} of {split.n_rows:,}; leave it out, and it is "
-            "measured."
-        )
-    measured = report or balance_of(split, memory)
-    limit = Settings.memory_of(memory) or ""
-    content = split_content(split, measured)
-    run_id = seen_complete(Home.here(), content)
-    if run_id is None:
-        run_id = write_split(split, measured, split.stored().fingerprint, origin_tags(), limit)
-        see_complete(split, content, run_id, (f"split/{name}" for name in SPLIT_FILES))
-    run = _ref(split, run_id)
-    text = f"{split_report(split.model_dump(), measured)}\n\n{_where(run, 'The split in MLflow')}"
-    publish(f"split-{split.name}", text, f"What the newest split of {split.name} is, and how even.")
-    publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
-    worst = {name: round(value, 6) for name, value in measured.worst.items()}
-    materialized(
-        f"evenfold://{split.name}/{split.version}",
-        redacted(data) if is_address(data) else Path(data).absolute().as_uri(),
-        f"{split.name} {split.version}",
-        run.url,
-        {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},
-    )
-    return run
-
-
-def _where(run: RunRef, words: str) -> str:
-    """Return a link to a run, or its id where no server is known that shows it."""
-    return f"[{words}]({run.url})" if run.url else f"{words}: run `{run.run_id}`"
-
-
-def _ref(split: SplitRef, run_id: str) -> RunRef:
-    home = Home.here()
-    server = server_of(home)
-    if not server:
-        return RunRef(run_id=run_id)
-    return RunRef(run_id=run_id, url=run_page(Tracker(home, split.name).experiment_id, run_id, server=server))
 
 
 def failure_of(errors: Sequence[str], n_splits: int) -> str:
@@ -146,25 +90,25 @@ def record_evaluation(
     _require_together(split, evaluation, models or {})
     split_run = split_run_id or Tracker(Home.here(), split.name).find(split_key(split)) or record_split.fn(split).run_id
     work = work_of(split, evaluation.model)
-    content = _content_of(evaluation, work, split_run, models or {})
-    labelled = digest_json([content, run_label])
-    known, since = seen_complete(Home.here(), labelled), ""
+    record = _Record(evaluation, work, split_run, run_label, n_cached, models or {})
+    labelled, since = digest_json([record.content, run_label]), ""
+    known = seen_complete(Home.here(), labelled)
     if known is None:
-        known = None if is_refreshing() else _complete(evaluation, work, run_label, content)
+        tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
+        known = None if again else tracker.complete(record.key, record.content, EVALUATION_FILES, "")
         if known is None:
-            same, code = _identity_of(evaluation, work, run_label)[0], evaluation.model.code
-            since = tracker_of(split).since(same, code) if code else ""
-            record = _record_of(evaluation, work, split_run, run_label, n_cached, content, models or {})
-            known = write_evaluation(split, record, origin_tags())
+            code = evaluation.model.code
+            since = tracker.since(record.same, code) if code else ""
+            known = record.write(tracker)
         else:
-            tracker_of(split).tell(known, origin_tags() | _told_tags(work, run_label, n_cached))
+            tracker.tell(known, origin_tags() | record.tags)
         if evaluation.estimates:
             see_complete(split, labelled, known, EVALUATION_FILES, split_run)
-    run, recipe = _ref(split, known).model_copy(update={"since": since}), evaluation.model.title
+    run, recipe = run_ref(split, known).model_copy(update={"since": since}), evaluation.model.title
     if evaluation.estimates:
         scores = f"# {recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
         about = f"Scores of the newest evaluation on {split.name}."
-        publish(f"estimate-{split.name}", f"{scores}\n\n{_where(run, 'The evaluation in MLflow')}", about)
+        publish(f"estimate-{split.name}", f"{scores}\n\n{where(run, 'The evaluation in MLflow')}", about)
     return run
 
 
@@ -195,122 +139,188 @@ def _require_together(split: SplitRef, evaluation: Evaluated, models: dict[str, 
         require_final(work, model, name, [numbers[name]])
 
 
-def _content_of(evaluation: Evaluated, work: Work, split_run: str, models: dict[str, FinalModel]) -> str:
-    """Return the digest of all that a record is made of, but for what differs from time to time."""
-    split, study = evaluation.split, kept_study(Home.here(), work.problem)
-    study_json = "" if study is None else study.to_json()
-    place = [split.uri, split.data, str(stamp(split.data)), split_run, sorted(models), version("evenfold")]
-    return digest_json([evaluation.model_dump_json(exclude={"split"}), place, study_json])
+@dataclass(frozen=True)
+class _Record:
+    """An evaluation, and what its run holds; ``models``: by the name of their run."""
+
+    evaluation: Evaluated
+    work: Work
+    split_run: str
+    label: str
+    n_cached: int
+    models: dict[str, FinalModel]
+
+    @cached_property
+    def content(self) -> str:
+        """The digest of all that it is made of, but for what differs from time to time."""
+        split, study = self.evaluation.split, kept_study(Home.here(), self.work.problem)
+        study_json = "" if study is None else study.to_json()
+        place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models)]
+        return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, version("evenfold"), study_json])
+
+    @property
+    def another(self) -> dict[str, object]:
+        """The interval, where it is not the usual one."""
+        return unless_usual(self.evaluation.interval, self.evaluation.level)
+
+    @cached_property
+    def same(self) -> str:
+        """The key of its run, whatever the user's code."""
+        made = self.evaluation
+        return run_key(
+            kind="evaluate", model=made.model.canonical(), seed=self.work.manifest.spec.seed,
+            split_id=made.split.split_id, fingerprint=made.fingerprint, label=self.label, **self.another,
+        )  # fmt: skip
+
+    @property
+    def key(self) -> str:
+        """The key of its run."""
+        return with_code(self.same, self.evaluation.model.code)
+
+    @property
+    def estimator(self) -> str:
+        """The import path of the model."""
+        return str(self.evaluation.model.canonical()["estimator"])
+
+    @property
+    def recipe(self) -> str:
+        """What people call the model: the name of its class."""
+        return self.estimator.rpartition(":")[2]
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What is told of it each time."""
+        stratified = "true" if self.work.manifest.splitter.needs.y != "ignored" else ""
+        ordered = "true" if self.work.in_time_order else ""
+        tags = {"evenfold.run_label": self.label, "evenfold.n_cached": self.n_cached}
+        tags |= {"evenfold.stratified": stratified, "evenfold.ordered": ordered}
+        return {name: str(value) for name, value in tags.items() if value}
+
+    @cached_property
+    def scores(self) -> list[FoldScore]:
+        """The score of each fold or draw."""
+        return self.evaluation.scores or _scores_of_draws(self.evaluation)
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """The number of the split of each score, which is the same where others failed."""
+        if self.evaluation.draws:
+            return [score.fold for score in self.scores]
+        place = {self.work.manifest.membership.split_name(i): i for i in range(self.work.manifest.n_splits)}
+        return [place[score.repeat, score.fold] for score in self.scores]
+
+    def write(self, tracker: Tracker) -> str:
+        """Write its run and return it."""
+        made, split, key = self.evaluation, self.evaluation.split, self.key
+        partial = {PARTIAL: "true"} if made.errors and made.estimates else {}
+        if partial and _is_whole(tracker, key):
+            key = run_key(kind="partial", of=key)
+        failure = failure_of(made.errors, split.n_splits) if made.errors and not made.estimates else ""
+        page = _page(made, self.work, self.scores, split_page_from(split, self.split_run))
+        artifacts = _artifacts(made) | {"report.html": page.html()}
+        artifacts |= scores_figures(made.estimates, self.scores) if made.estimates else {}
+        with tracker.run(self._entry(key, partial | ({} if failure else {CONTENT: self.content}))) as run_id:
+            tracker.reads(run_id, data_input(split, made.fingerprint, "training"), split_input(split, self.split_run))
+            if made.scores:
+                self._write_folds(tracker, run_id, key)
+            keep_model_of(tracker, run_id, self.models.get("all rows"), self.estimator)
+            tables = {
+                "predictions.parquet": made.predictions,
+                "scores.parquet": [block.predictions.path for block in made.draws],
+            }
+            digests = {
+                name: tracker.keep_table(run_id, name, frame_of(files)) for name, files in tables.items() if files
+            }
+            keep_recipe(tracker, run_id, recipe_json(split, made.model, made.estimates), sha256=digests)
+            for name, value in artifacts.items():
+                tracker.keep(run_id, name, value)
+            links = {
+                "The evaluation's page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),
+                f"Its split, {split.name} {split.version}": run_page(tracker.experiment_id, self.split_run),
+                "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
+            }
+            if not failure:
+                note = page_note(replace(page, tiles=()), links, estimate_table(made.estimates))
+                tracker.tell(run_id, {NOTE: note})
+        list_evaluations(tracker, split, self.split_run)
+        if failure:
+            tracker.fail(run_id, failure)
+        return run_id
+
+    def _entry(self, key: str, tags: dict[str, str]) -> Entry:
+        made, split, model = self.evaluation, self.evaluation.split, self.evaluation.model.canonical()
+        params = {f"model.{name}": value for name, value in model.items()}
+        params |= {"seed": self.work.manifest.spec.seed, "split_id": split.split_id, "fingerprint": made.fingerprint}
+        about = {"estimator": model["estimator"], "params": model.get("params"), "split": split.name}
+        few = (split.n_splits if made.draws else len(self.scores)) <= MOST_FOLDS
+        series: dict[str, dict[int, float]] = {}
+        for number, score in zip(self.numbers, self.scores, strict=True) if few else ():
+            for name, value in score.test.items():  # a chart in MLflow, whose step is the fold
+                series.setdefault(f"fold/{name}", {})[number] = value
+        return Entry(
+            key=key,
+            name=f"{self.recipe} @ {split.name} {split.version}",
+            tags=split_tags(split)
+            | {"evenfold.split_run_id": self.split_run}
+            | origin_tags()
+            | {"evenfold.record": "evaluation"}
+            | self.tags
+            | code_tags(self.same, made.model.code)
+            | {f"evenfold.{name}": str(value) for name, value in self.another.items()}
+            | tags,
+            params=params,
+            metrics=estimate_metrics(made.estimates) | _level_metrics(made.levels) | confusion_metrics(made.confusion),
+            series=series,
+            judged=judged(split, self.recipe, "evenfold-recipe", about) if made.estimates else None,
+        )
+
+    def _write_folds(self, tracker: Tracker, run_id: str, key: str) -> None:
+        """Give each of up to 100 folds a run with a light model below the evaluation's; of more, keep one table."""
+        split = self.evaluation.split
+        figures = ("n_train", "n_test", "seconds_fit", "seconds_score")
+        if len(self.scores) > MOST_FOLDS:
+            flat = [{name: getattr(score, name) for name in ("name", "repeat", "fold", *figures)}
+                    | score.test | {f"apparent {name}": value for name, value in score.apparent.items()}
+                    for score in self.scores]  # fmt: skip
+            tracker.keep_table(run_id, "scores.parquet", pd.DataFrame(flat))
+            return
+        peaks = {fit.score.name: fit.peak_memory_mb for fit in self.evaluation.fits if isinstance(fit.i, int)}
+        for score in self.scores:
+            metrics = {f"test/{name}": value for name, value in score.test.items()}
+            metrics |= {f"apparent/{name}": value for name, value in score.apparent.items()}
+            metrics |= {name: getattr(score, name) for name in figures}
+            place, name = {"repeat": score.repeat, "fold": score.fold}, f"{self.recipe} {score.name}"
+            child = Entry(
+                key=run_key(kind="fold", parent=key, **place),
+                name=name,
+                tags=short_tags(split) | {"evenfold.split_id": split.split_id},
+                params=place,
+                metrics=metrics | {"peak_memory_mb": peaks.get(score.name, 0.0)},
+                judged=judged(split, name, "evenfold-fold", place),
+            )
+            with tracker.run(child, parent=run_id) as fold:
+                keep_model_of(tracker, fold, self.models.get(score.name), self.estimator)
 
 
-def _complete(evaluation: Evaluated, work: Work, label: str, content: str) -> str | None:
-    """Return the run of a record that is complete and of this content; None where there is none."""
-    if not evaluation.estimates:
-        return None
-    key = _key_of(evaluation, work, label)
-    return tracker_of(evaluation.split).complete(key, content, EVALUATION_FILES, "")
-
-
-def _key_of(evaluation: Evaluated, work: Work, label: str) -> str:
-    return with_code(_identity_of(evaluation, work, label)[0], evaluation.model.code)
-
-
-def _identity_of(evaluation: Evaluated, work: Work, label: str) -> tuple[str, dict[str, object]]:
-    """Return the key of an evaluation's run, whatever the user's code, and the interval where it is not the usual."""
-    another = unless_usual(evaluation.interval, evaluation.level)
-    key = run_key(
-        kind="evaluate", model=evaluation.model.canonical(), seed=work.manifest.spec.seed,
-        split_id=evaluation.split.split_id, fingerprint=evaluation.fingerprint, label=label, **another,
-    )  # fmt: skip
-    return key, another
-
-
-def _told_tags(work: Work, label: str, n_cached: int) -> dict[str, str]:
-    stratified = "true" if work.manifest.splitter.needs.y != "ignored" else ""
-    ordered = "true" if work.in_time_order else ""
-    tags = {"evenfold.run_label": label, "evenfold.n_cached": n_cached}
-    tags |= {"evenfold.stratified": stratified, "evenfold.ordered": ordered}
-    return {name: str(value) for name, value in tags.items() if value}
+def _is_whole(tracker: Tracker, key: str) -> bool:
+    """Return whether the run that ``key`` names is complete and of every split: what is partial is not put over it."""
+    known = tracker.find(key)
+    run = tracker.client.get_run(known) if known else None
+    return run is not None and run.info.status == "FINISHED" and PARTIAL not in run.data.tags
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, object]:
     levels = [asdict(score) for score in evaluation.levels]
     features = {name: getattr(evaluation, name) for name in ("encoded", "imputed", "left_out")}
+    importance = importance_table(evaluation.scores)  # which MLflow's pages show
     return {
         "estimates.json": [estimate.to_json() for estimate in evaluation.estimates],
         "features.json": {"used": evaluation.features} | features,
-        **importance_artifact(evaluation.scores),
-        RECIPE: recipe_json(evaluation.split, evaluation.model, evaluation.estimates),
+        **({} if importance.empty else {
+            "importance.json": json.loads(importance.to_json(orient="split", index=False))
+        }),
         **({"levels.json": levels} if levels else {}),
-    }
-
-
-def _record_of(
-    evaluation: Evaluated,
-    work: Work,
-    split_run: str,
-    label: str,
-    n_cached: int,
-    content: str,
-    models: dict[str, FinalModel],
-) -> EvaluationRecord:
-    same, another = _identity_of(evaluation, work, label)
-    partial = {PARTIAL: "true"} if evaluation.errors and evaluation.estimates else {}
-    scores = evaluation.scores or _scores_of_draws(evaluation)
-    page = _page(evaluation, work, scores, split_report_from(evaluation.split, split_run))
-    pictures = scores_figures(evaluation.estimates, scores) if evaluation.estimates else {}
-    failed = evaluation.errors and not evaluation.estimates
-    failure = failure_of(evaluation.errors, evaluation.split.n_splits) if failed else None
-    return EvaluationRecord(
-        key=_key_of(evaluation, work, label),
-        model=evaluation.model.canonical(),
-        seed=work.manifest.spec.seed,
-        split_run_id=split_run,
-        tags=_told_tags(work, label, n_cached)
-        | partial
-        | code_tags(same, evaluation.model.code)
-        | ({} if failure else {CONTENT: content})
-        | {f"evenfold.{name}": str(value) for name, value in another.items()},
-        fingerprint=evaluation.fingerprint,
-        estimates=evaluation.estimates,
-        children=_children(evaluation, work, scores),
-        artifacts=_artifacts(evaluation) | {"report.html": page.html()} | pictures,
-        levels=_level_metrics(evaluation.levels) | confusion_metrics(evaluation.confusion),
-        note=page_note(replace(page, tiles=()), {}, estimate_table(evaluation.estimates)) if not failure else "",
-        tables={
-            "predictions.parquet": evaluation.predictions,
-            "scores.parquet": [block.predictions.path for block in evaluation.draws],
-        },
-        failure=failure,
-        models=models,
-    )
-
-
-def _children(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore]) -> list[FoldRecord]:
-    peaks = {fit.score.name: fit.peak_memory_mb for fit in evaluation.fits if isinstance(fit.i, int)}
-    return [
-        FoldRecord(**vars(score), peak_memory_mb=peaks.get(score.name, 0.0), split=number)
-        for number, score in _numbered(evaluation, work, scores)
-    ]
-
-
-def _numbered(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore]) -> list[tuple[int, FoldScore]]:
-    """Return the score of each split with its number, which is the same where others failed; of few draws as well."""
-    if evaluation.draws:
-        few = work.manifest.n_splits <= MOST_FOLDS
-        return [(score.fold, score) for score in scores] if few else []
-    place = {work.manifest.membership.split_name(i): i for i in range(work.manifest.n_splits)}
-    return [(place[score.repeat, score.fold], score) for score in scores]
-
-
-def split_report_from(split: SplitRef, split_run: str) -> str:
-    """Return where the split's page lies, seen from that of an evaluation; nothing where no server shows it."""
-    home = Home.here()
-    if home.tracks_here:  # beside it on disk, where pages are opened from
-        return f"../../{split_run}/artifacts/split/report.html"
-    server = server_of(home)
-    experiment = Tracker(home, split.name).experiment_id
-    return run_page(experiment, split_run, "artifacts/split/report.html", server) if server else ""
+    }  # fmt: skip
 
 
 def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:

@@ -9,13 +9,43 @@ import pandas as pd
 from evenfold.estimates import Comparison, Estimate, Interval
 from evenfold.manifests import Audit
 from evenfold.reports import Page, audit_page, comparison_page
-from evenfold.reports.markdown import page_note
+from evenfold.reports.markdown import linked, page_note
 from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.runtime.home import Home
 
-from .entries import SHORT, short_tags
-from .links import origin_tags
+from .entries import SHORT, Entry, run_key, short_tags
+from .links import origin_tags, run_page
 from .reading import Recorded
-from .recorders import record_finding
+from .tracker import NOTE, Tracker
+
+
+def _record_finding(
+    experiment: str,
+    name: str,
+    kind: str,
+    about: dict[str, str],
+    page: str,
+    note: str,
+    tables: dict[str, object],
+    tags: dict[str, str],
+    metrics: dict[str, float],
+) -> str:
+    """Record a page as a run of its own and return its id; the same ``kind`` and ``about`` find the same run."""
+    tracker = Tracker(Home.here(), experiment)
+    entry = Entry(
+        key=run_key(kind=kind, name=name, **about),
+        name=name,
+        tags=tags | {"evenfold.record": kind},
+        params=about,
+        metrics=metrics,
+    )
+    with tracker.run(entry) as run_id:
+        tracker.keep(run_id, "report.html", page)
+        for file, value in tables.items():
+            tracker.keep(run_id, file, value)
+        link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
+        tracker.tell(run_id, {NOTE: f"{note}\n\n{linked({'The page': link})}"})
+    return run_id
 
 
 def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison], level: float = 0.95) -> str:
@@ -33,7 +63,7 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
         "run_b": b.run_id,
         "metrics": ", ".join(comparison.metric for comparison in comparisons),
     }
-    return record_finding(
+    return _record_finding(
         spec.partition(" ")[0] or "comparisons",
         f"{names[0]} and {names[1]} @ {spec}",
         "comparison",
@@ -62,7 +92,7 @@ def _split_tags(tags: Mapping[str, str]) -> dict[str, str]:
 def record_study(experiment: str, name: str, about: dict[str, str], page: str, table: pd.DataFrame) -> str:
     """Record what a study of folds or strategies found: its page and its table; return the run."""
     rows = table.to_dict("records")
-    return record_finding(
+    return _record_finding(
         experiment, name, "study", about, page, f"**{name}**", {"study.json": rows}, origin_tags(), {}
     )
 
@@ -72,7 +102,7 @@ def record_later(
 ) -> str:
     """Record what a recorded model scores on later rows, with its page, beside the evaluation; return the run."""
     figures = _with_ends("later", [(estimate.metric, estimate.value, estimate.interval) for estimate in estimates])
-    return record_finding(
+    return _record_finding(
         split.name,
         name,
         "later rows",
@@ -91,7 +121,7 @@ def record_audit(split_id: str, audit: Audit) -> str:
     named = {"split": split_id[:SHORT], "spec": f"{audit.name}@{audit.version}", "evenfold.split_id": split_id}
     severities = [finding.severity for finding in audit.findings]
     counts = {f"audit/{severity}s": float(severities.count(severity)) for severity in ("error", "warning", "note")}
-    return record_finding(
+    return _record_finding(
         audit.name,
         f"{audit.name} {audit.version} audit",
         "audit",

@@ -23,9 +23,9 @@ from evenfold.tasks import Home, audit_split, split
 from evenfold.tasks.arrivals import newest
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import SplitAudit
-from evenfold.tasks.record.evaluations import record_split
 from evenfold.tasks.record.reading import read_split
-from evenfold.tasks.record.recorders import SEEN
+from evenfold.tasks.record.seen import SEEN
+from evenfold.tasks.record.splits import record_split
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.steps.running import finished_here
 from mlflow.tracking import MlflowClient

@@ -28,7 +28,7 @@ from evenfold.tasks.record.entries import (
     unless_usual,
     with_code,
 )
-from evenfold.tasks.record.evaluations import record_split
+from evenfold.tasks.record.splits import record_split
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining, retrain_report
 from evenfold.tasks.runtime.home import Home

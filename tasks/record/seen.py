@@ -1,0 +1,58 @@
+"""Which records were complete when the home's own store was last looked at: MLflow need not be asked again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+
+from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.runtime.files import write_aside
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.steps.step import is_refreshing
+
+from .tracker import tracker_of
+
+SEEN = "recorded.json"
+
+
+def seen_complete(home: Home, content: str) -> str | None:
+    """Return the run that holds a record of ``content``, complete with its files; None where MLflow has to be asked.
+
+    It need not be asked about the home's own store where nothing has been written there since it was seen: a person
+    who evaluates the same again waits two seconds less, for MLflow is not even imported.
+    """
+    store, records = _seen(home)
+    run_id, *files = records.get(content, [""])
+    fresh = home.tracks_here and not is_refreshing() and store and store == _state_of_store(home)
+    return run_id if fresh and run_id and all((home.path / file).is_file() for file in files) else None
+
+
+def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str], split_run: str = "") -> None:
+    """Remember that a run which was just written or looked at is complete, and the split's run that it rests on."""
+    home = Home.here()
+    if not home.tracks_here:
+        return
+    store, place = _state_of_store(home), f"mlartifacts/{split.name}/{run_id}/artifacts"
+    records = {content: [run_id, *(f"{place}/{file}" for file in files)]}
+    # Somebody may have deleted it while models were fitted: it is looked at again, after the state was taken.
+    run = tracker_of(split).client.get_run(split_run).info if split_run else None
+    if run is not None and (run.status, run.lifecycle_stage) == ("FINISHED", "active"):
+        records |= {key: seen for key, seen in _seen(home)[1].items() if seen[0] == split_run}
+    write_aside(home.path / SEEN, lambda aside: aside.write_text(json.dumps([store, records]), encoding="utf-8"))
+
+
+def _seen(home: Home) -> tuple[list[int], dict[str, list[str]]]:
+    """Return the state of the home's store when it was last looked at, and the records that were complete then."""
+    with suppress(OSError, ValueError):
+        store, records = json.loads((home.path / SEEN).read_bytes())
+        return list(store), dict(records)
+    return [], {}
+
+
+def _state_of_store(home: Home) -> list[int]:
+    """Return what changes with whatever is written to the home's own store, and beside it while that is under way."""
+    with suppress(OSError):  # of a journal that is gone by now
+        states = [file.stat() for file in sorted(home.path.glob("mlflow.db*"))]
+        return [number for state in states for number in (state.st_ctime_ns, state.st_size)]
+    return []

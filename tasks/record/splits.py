@@ -1,0 +1,126 @@
+"""The task that records a split. Idempotent, and never cached."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from evenfold.estimates import EvaluationError
+from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
+from evenfold.manifests.tables.addresses import is_address
+from evenfold.reports.markdown import balance_rows, balance_table, figures_table, page_note, split_report
+from evenfold.reports.pictures import split_pages
+from evenfold.tasks.audits import audit_of
+from evenfold.tasks.outcomes import RunRef, SplitRef
+from evenfold.tasks.parameters import Memory
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.settings import Settings
+from evenfold.tasks.splits import stamp, table_of
+from evenfold.tasks.steps.step import is_refreshing, step
+from evenfold.tasks.steps.telling import materialized, publish
+
+from .datasets import data_input, split_input
+from .entries import MOST_FOLDS, split_entry
+from .leaderboard import list_evaluations
+from .links import origin_tags, run_page, runs_on, server_of
+from .seen import see_complete, seen_complete
+from .tracker import CONTENT, NOTE, Tracker, tracker_of
+
+SPLIT_FILES = {"report.html", "manifest.json"}
+
+
+def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
+    """Return how evenly the table's rows were split; SplitError where they take more than ``memory``."""
+    limit = Settings.memory_of(memory)
+    return measure(held_manifest(split.folder, limit), split.data, memory=limit)
+
+
+@step(run_name=lambda split, **_: f"record the split {split.name}")
+def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory: Memory = None) -> RunRef:
+    """Record a split as a run ``<name> <version> split`` with its manifest, balance, audit and page.
+
+    A record that is complete, of the same file and the same balance, is not made again. Raises EvaluationError for the
+    balance of another split, and SplitError for a split that names no table, or whose rows take more than ``memory``.
+    """
+    data = table_of(split)
+    if report is not None and report.split_id != split.split_id:
+        raise EvaluationError(
+            f"the balance is of {report.n_splits:,} splits of {report.n_rows:,} rows, and of another split than "
+            f"{split.name} {split.version} with its {split.n_splits:,} of {split.n_rows:,}; leave it out, and it is "
+            "measured."
+        )
+    measured = report or balance_of(split, memory)
+    limit = Settings.memory_of(memory) or ""
+    asked = [] if split.gates is None else [dict(split.gates), split.ignore]
+    whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold"), *asked]
+    content = digest_json(whole)
+    run_id = seen_complete(Home.here(), content)
+    if run_id is None:
+        run_id = _write_split(split, measured, content, limit)
+        see_complete(split, content, run_id, (f"split/{name}" for name in SPLIT_FILES))
+    run = run_ref(split, run_id)
+    text = f"{split_report(split.model_dump(), measured)}\n\n{where(run, 'The split in MLflow')}"
+    publish(f"split-{split.name}", text, f"What the newest split of {split.name} is, and how even.")
+    publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
+    worst = {name: round(value, 6) for name, value in measured.worst.items()}
+    materialized(
+        f"evenfold://{split.name}/{split.version}",
+        redacted(data) if is_address(data) else Path(data).absolute().as_uri(),
+        f"{split.name} {split.version}",
+        run.url,
+        {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},
+    )
+    return run
+
+
+def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: str) -> str:
+    """Write the run of a split and return it; a record that is complete and of the same content is not made again."""
+    tracker, tags = tracker_of(split), origin_tags()
+    entry = split_entry(split, report, tags)
+    known = None if is_refreshing() else tracker.complete(entry.key, content, SPLIT_FILES, "split")
+    if known is not None:
+        tracker.tell(known, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
+        return known
+    with tracker.run(entry) as run_id:
+        audited = partial(audit_of, split, memory=memory or None)
+        shown = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
+        tracker.keep(run_id, "split", split.folder)
+        list_evaluations(tracker, split, run_id)
+        tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
+        for name, file in shown.files.items():
+            tracker.keep(run_id, f"split/{name}", file)
+        reads = split_input(split, run_id, report, shown.audit)
+        tracker.reads(run_id, data_input(split, split.stored().fingerprint, "training"), reads)
+        links = {
+            "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
+            "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
+        }
+        note = page_note(shown.page, links, figures_table(report), balance_table(report))
+        tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
+    return run_id
+
+
+def where(run: RunRef, words: str) -> str:
+    """Return a link to a run, or its id where no server is known that shows it."""
+    return f"[{words}]({run.url})" if run.url else f"{words}: run `{run.run_id}`"
+
+
+def run_ref(split: SplitRef, run_id: str) -> RunRef:
+    """Return a run with its page, where a server is known that shows it."""
+    home = Home.here()
+    server = server_of(home)
+    if not server:
+        return RunRef(run_id=run_id)
+    return RunRef(run_id=run_id, url=run_page(Tracker(home, split.name).experiment_id, run_id, server=server))
+
+
+def split_page_from(split: SplitRef, split_run: str) -> str:
+    """Return where the split's page lies, seen from that of an evaluation; nothing where no server shows it."""
+    home = Home.here()
+    if home.tracks_here:  # beside it on disk, where pages are opened from
+        return f"../../{split_run}/artifacts/split/report.html"
+    server = server_of(home)
+    experiment = Tracker(home, split.name).experiment_id
+    return run_page(experiment, split_run, "artifacts/split/report.html", server) if server else ""
