@@ -22,20 +22,23 @@ from .tracker import Tracker
 def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
     """Return the run that evaluated a registered model, of which ``which`` is an alias (``at`` is "@") or a version.
 
-    Raises SplitError where the registry has no such model, UntrustedNameError where it was not signed.
+    Raises SplitError where the registry has no such model or it names none, UntrustedNameError where it is not signed.
     """
-    client = tracker.client
+    look = tracker.client.get_model_version_by_alias if at == "@" else tracker.client.get_model_version
     try:
-        look = client.get_model_version_by_alias if at == "@" else client.get_model_version
         version = look(name, which)
-        run_id = str(version.tags[EVALUATION])
     except Exception:  # MLflow has a kind of error of its own per store
         raise SplitError(
-            f"there is no registered model 'models:/{name}{at}{which}' in {tracker.home.tracking_uri} that a "
-            "retraining evaluated; write models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
+            f"there is no registered model 'models:/{name}{at}{which}' in {tracker.home.tracking_uri}; write "
+            "models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
         ) from None
     require_signed_version(version)
-    return run_id
+    if EVALUATION not in version.tags:
+        raise SplitError(
+            f"version {version.version} of {name} names no evaluation, whose recipe and split stand for its model; "
+            "retrain, and take the version that makes."
+        )
+    return str(version.tags[EVALUATION])
 
 
 def is_registered(given: Any) -> bool:

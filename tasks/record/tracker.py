@@ -22,7 +22,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.reports.markdown import plain
 from evenfold.splitters.code import changed
 from evenfold.tasks.outcomes import FinalModel, SplitRef
-from evenfold.tasks.runtime.files import write_aside
+from evenfold.tasks.runtime.files import room, write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
@@ -75,7 +75,8 @@ class Tracker:
             database = home.path / "mlflow.db"
             if home.tracks_here and not database.exists():
                 # A disk that fills in the middle of MLflow's migrations would leave a store that never opens again.
-                write_aside(database, lambda aside: MlflowClient(tracking_uri=f"sqlite:///{aside}"))
+                with room(home):
+                    write_aside(database, lambda aside: MlflowClient(tracking_uri=f"sqlite:///{aside}"))
             self.client = MlflowClient(tracking_uri=home.tracking_store)
 
     def _alone(self) -> AbstractContextManager[None]:

@@ -69,17 +69,20 @@ def room(home: Home) -> Iterator[None]:
         if not is_full(error):
             raise
         raise EvaluationError(
-            f"no space is left for {home.path}, {home.shared} or {home.tracking_uri}; make some (evenfold clean "
-            "--older-than 30d) and run it again: what was finished is kept."
+            f"no space is left, or the disk refuses to write, for {home.path}, {home.shared} or {home.tracking_uri}; "
+            "make some (evenfold clean --older-than 30d) and run it again: what was finished is kept."
         ) from error
 
 
+_FULL = ("disk is full", "No space left on device", "disk I/O error")
+
+
 def is_full(error: BaseException | None) -> bool:
-    """Return whether an error comes from a disk that is full; SQLite says so in words only."""
+    """Return whether an error comes from a disk that is full or takes no more; SQLite says so in words only."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
-        if "disk is full" in str(error) or "No space left on device" in str(error):
+        if any(words in str(error) for words in _FULL):
             return True
         # Libraries wrap what the system said; `raise ... from None` leaves it as the context alone.
         error = error.__cause__ or error.__context__

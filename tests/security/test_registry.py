@@ -22,7 +22,7 @@ from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import Tracker
 from kept import kept_after, put_back
 from mlflow.tracking import MlflowClient
-from small import BAD, GOOD, final_of, registry, retrain
+from small import BAD, GOOD, changed, final_of, registry, retrain
 from tables import rows
 
 ROWS = pd.DataFrame({"a": np.arange(80.0) % 9, "kind": ["x", "y"] * 40, "y": ["p", "q", "q", "q"] * 20})
@@ -118,6 +118,7 @@ EDITS: dict[str, Any] = {
     "another file": _tag("evenfold.model_sha256", "0" * 64),
     "one more tag": _tag("evenfold.note", "a"),
     "no recipe": lambda client: client.delete_model_version_tag("shop", "2", "evenfold.model"),
+    "no evaluation": lambda client: client.delete_model_version_tag("shop", "2", "evenfold.evaluation_run_id"),
     "no signature": _unsigned,
     "what an old version says": _relabelled,
     "an old version anew": lambda client: _cloned(client, "shop", "1"),
@@ -149,6 +150,12 @@ def test_an_edited_champion_is_refused_until_a_person_trusts_it(shop: MlflowClie
         assert digest in told.stdout
         assert load_version(shop, "shop", version)
         assert evenfold(tmp_path, "trust", f"shop@{version}", "--yes", EVENFOLD_CLOSED="1").returncode == 2
+
+
+def test_a_trusted_version_without_an_evaluation_says_so(shared_home: Home, shop: MlflowClient) -> None:
+    changed(shared_home, "shop", "2", "evenfold.evaluation_run_id")
+    with pytest.raises(SplitError, match="version 2 of shop names no evaluation"):
+        predict_later("models:/shop/2", rows(9))
 
 
 def test_forged_predictions_and_recipes_of_an_evaluation_decide_nothing(shop: MlflowClient, tmp_path: Path) -> None:

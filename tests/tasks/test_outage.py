@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.steps.outages import unreachable
 from servers import free_port, mlflow_server
 
@@ -113,6 +115,20 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
     assert not unreachable(wrapped(answered(422)))
     assert not unreachable(wrapped(OSError(28, "No space left on device")))
     assert not unreachable(wrapped(ValueError("a wrong argument")))
+
+
+def test_a_disk_that_takes_no_store_is_a_sentence_and_leaves_none(home: Home) -> None:
+    """A limit on the size of files stands for a full disk; with room the same home goes on."""
+    shutil.rmtree(home.path, ignore_errors=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        with pytest.raises(EvaluationError, match="no space is left, or the disk refuses to write"):
+            Tracker(home, "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(home.path.glob("mlflow.db*"))
+    assert Tracker(home, "x").experiment_id
 
 
 def test_doctor_names_the_runs_that_were_left_running(home: Home) -> None:
