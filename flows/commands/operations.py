@@ -210,26 +210,27 @@ def trust(
 
     home = prepared_home()
     home.require_record()
-    from evenfold.tasks.record.models.trusting import look_at, trust as sign
+    from evenfold.tasks.record.models.signatures import look_at, trust as sign
+    from evenfold.tasks.record.tracker import Tracker
 
     from .show import consoles
 
     name, _, version = reference.rpartition("@")
     with busy(f"looking at {reference}"):
-        found = look_at(name, version)
+        found = look_at(tracker := Tracker(home, ""), name, version)
     out, err = consoles()
     model = f"the model with SHA-256 {found.sha256}" if found.sha256 else "no model, for it holds no skops file,"
     (err if as_json else out).print(
-        f"{ascii(name)[1:-1]} version {found.version}: {model} and the recipe {json.dumps(found.recipe)} will be "
+        f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(found.recipe)} will be "
         "trusted as your own code is."
     )
     if not yes and not sys.stdin.isatty():
         raise SplitError("nobody is there to be asked; where you have looked at it, say --yes.")
     signed = yes or typer.confirm("Sign it?")
     if signed:
-        sign(found)
+        sign(tracker, found)
     if as_json:
-        of_it = {"name": name, "version": found.version, "sha256": found.sha256, "recipe": found.recipe}
+        of_it = {"name": name, "version": version, "sha256": found.sha256, "recipe": found.recipe}
         out.print_json(data=of_it | {"signed": signed})
     else:
         out.print("signed" if signed else "not signed")

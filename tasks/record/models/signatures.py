@@ -1,13 +1,25 @@
-"""What is signed in MLflow, which others may edit: versions of models, and the recipes of evaluations."""
+"""What is signed in MLflow, which others may edit: versions of models, and the recipes of evaluations.
+
+By whoever made them, or by a person's word for a version that this home did not sign, as one of an earlier release.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from evenfold.splitters import UntrustedNameError
+from evenfold.estimates import ModelSpec
+from evenfold.manifests.store.header import sha256
+from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.deployed import is_deployed
 from evenfold.tasks.runtime.signing import is_signed, sign
+
+from .tags import EVALUATION, recipe_in
 
 # At a version: the digest of its model's file; its signatures, each by a tag of its own, for several homes may sign;
 # whose place it took as champion; who withdrew it, and why. The last three come later, and are not signed.
@@ -66,3 +78,80 @@ def read_signed(tracker: Any, run_id: str) -> tuple[Any, bool]:
     signatures = recipe.get("signatures")
     held = signatures if isinstance(signatures, list) else []
     return recipe, is_signed("recipe", {"run": run_id, "recipe": plain}, held)
+
+
+@dataclass(frozen=True)
+class Untrusted:
+    """A version as it was looked at: ``sha256`` of its one skops file ("": none is ever loaded), and its recipe."""
+
+    version: Any
+    sha256: str
+    recipe: dict[str, object] | None
+    evaluated: dict[str, Any] | None
+
+
+def look_at(tracker: Any, name: str, version: str) -> Untrusted:
+    """Return what would be trusted; nothing of it is loaded or imported.
+
+    Raises SplitError in a deployed run, for a version that is not there, and for one whose evaluation names another
+    recipe than it does itself.
+    """
+    if is_deployed():
+        raise SplitError("evenfold trust is a person's word at a terminal, and a deployed run has none to give.")
+    try:
+        registered = tracker.client.get_model_version(name, version)
+    except Exception:  # MLflow has a kind of error of its own per store
+        raise SplitError(
+            f"there is no version {version!a} of a model {name!a} in {tracker.home.tracking_uri}; write "
+            "NAME@VERSION, such as flights@3, as evenfold list shows them."
+        ) from None
+    digest, recipe = "", recipe_in(registered.tags, f"version {version} of {name}")
+    with suppress(Exception), fetched_version(tracker.client, name, version) as files:  # or its files are gone
+        digest = sha256(files[0]) if len(files) == 1 else ""
+    evaluated = _evaluated(tracker, registered.tags.get(EVALUATION, ""))
+    if evaluated is not None and not _alike(evaluated.get("model"), recipe):
+        raise SplitError(f"the evaluation of version {version} of {name} names another recipe; retrain, or roll back.")
+    return Untrusted(registered, digest, None if recipe is None else recipe.canonical(), evaluated)
+
+
+def trust(tracker: Any, looked_at: Untrusted) -> None:
+    """Sign a version, and the recipe and predictions of its evaluation, as they were when they were looked at."""
+    version, digest = looked_at.version, {DIGEST: looked_at.sha256}
+    if looked_at.evaluated is not None:
+        keep_recipe(tracker, version.tags[EVALUATION], looked_at.evaluated)
+    tracker.client.set_model_version_tag(version.name, str(version.version), DIGEST, looked_at.sha256)
+    sign_version(tracker.client, version, version.tags | digest)
+
+
+def _evaluated(tracker: Any, run_id: str) -> dict[str, Any] | None:
+    """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
+    recipe: dict[str, Any]
+    try:
+        recipe, signed = read_signed(tracker, run_id)
+    except Exception:  # gone, or none of ours
+        return None
+    if not isinstance(recipe, dict):
+        return None
+    with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of draws, which keep no predictions
+        name = "predictions.parquet"
+        recipe |= {} if signed else {"sha256": {name: sha256(tracker.fetch(run_id, name, Path(folder)))}}
+    return recipe
+
+
+def _alike(evaluated: Any, registered: ModelSpec | None) -> bool:
+    if registered is None or not isinstance(evaluated, dict):
+        return False
+    of_both = [ModelSpec.of(each).model_copy(update={"metrics": ()}) for each in (evaluated, registered)]
+    return json.dumps(of_both[0].canonical()) == json.dumps(of_both[1].canonical())
+
+
+@contextmanager
+def fetched_version(client: Any, name: str, version: str) -> Iterator[list[Path]]:
+    """Yield the skops files of a version, in a folder that goes again."""
+    import mlflow.artifacts
+
+    with tempfile.TemporaryDirectory() as folder:
+        # MLflow looks a models:/ URI up in the store of the process, which is the user's.
+        where = str(client.get_model_version_download_uri(name, version))
+        fetched = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=client.tracking_uri)
+        yield sorted(Path(fetched).rglob("*.skops"))

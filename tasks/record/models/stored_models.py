@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +17,7 @@ from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.outcomes import FinalModel
 from evenfold.tasks.runtime.signing import load_signed
 
-from .signatures import DIGEST, require_signed_version
+from .signatures import DIGEST, fetched_version, require_signed_version
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -126,18 +125,6 @@ def load_version(client: MlflowClient, name: str, version: str) -> Any:
                 "formats run what they hold."
             )
         return load_signed(files[0], registered.tags.get(DIGEST, ""), f"the model of version {version} of {name}")[0]
-
-
-@contextmanager
-def fetched_version(client: MlflowClient, name: str, version: str) -> Iterator[list[Path]]:
-    """Yield the skops files of a version, in a folder that goes again."""
-    import mlflow.artifacts
-
-    with tempfile.TemporaryDirectory() as folder:
-        # MLflow looks a models:/ URI up in the store of the process, which is the user's.
-        where = str(client.get_model_version_download_uri(name, version))
-        fetched = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=client.tracking_uri)
-        yield sorted(Path(fetched).rglob("*.skops"))
 
 
 def location_of(client: MlflowClient, uri: str) -> str:
