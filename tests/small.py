@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,24 @@ def final_of(model: Any, key: str = "a" * 64) -> FinalModel:
     skops.io.dump(model, path)
     made = FinalModel(key=key, file=KeptFile.of(path), n_train=9)
     return made.model_copy(update={"signature": sign("model", made.claim)})
+
+
+# The steps of a staged commit, each by the function that comes after it, and whether the month is committed by then.
+STEPS = {
+    "staged": ("flows.retraining", "committing", False),
+    "intended": ("registry", "_new_version", False),
+    "logged": ("registry", "location_of", False),
+    "registered": ("registry", "_promote", True),
+    "replacing": ("registry", "put_aliases", True),
+    "promoted": ("committing", "_finish", True),
+    "renamed": ("committing", "results_of", True),
+    "offered": ("flows.retraining", "keep_snapshot", True),
+    "kept": ("registry", "close_retraining", True),
+}
+
+
+def called(module: str, name: str) -> tuple[Any, str]:
+    """Return where a function lies, and as what, so that another may stand there."""
+    place = import_module(f"evenfold.{'' if '.' in module else 'tasks.record.models.'}{module}")
+    step = getattr(place, name)
+    return (step.fn, "fn") if hasattr(step, "fn") else (place, name)

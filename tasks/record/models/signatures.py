@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,12 +146,16 @@ def _alike(evaluated: Any, registered: ModelSpec | None) -> bool:
 
 
 @contextmanager
-def fetched_version(client: Any, name: str, version: str) -> Iterator[list[Path]]:
-    """Yield the skops files of a version, in a folder that goes again."""
+def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
+    """Yield the skops files of a stored model, in a folder that goes again."""
     import mlflow.artifacts
 
     with tempfile.TemporaryDirectory() as folder:
-        # MLflow looks a models:/ URI up in the store of the process, which is the user's.
-        where = str(client.get_model_version_download_uri(name, version))
-        fetched = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=client.tracking_uri)
-        yield sorted(Path(fetched).rglob("*.skops"))
+        place = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=tracking_uri)
+        yield sorted(Path(place).rglob("*.skops"))
+
+
+def fetched_version(client: Any, name: str, version: str) -> AbstractContextManager[list[Path]]:
+    """Return what yields the skops files of a version."""
+    # MLflow looks a models:/ URI up in the store of the process, which is the user's.
+    return fetched(str(client.get_model_version_download_uri(name, version)), client.tracking_uri)

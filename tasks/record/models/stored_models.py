@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from evenfold.manifests.store.header import sha256
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.outcomes import FinalModel
 from evenfold.tasks.runtime.signing import load_signed
 
-from .signatures import DIGEST, fetched_version, require_signed_version
+from .signatures import DIGEST, fetched, fetched_version, require_signed_version
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -68,7 +69,7 @@ def keep_stored(
     The very ``file`` that it was loaded from is what is kept, for its digest was signed.
 
     MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone.
-    What a kill left half made of the run's model is removed.
+    What a kill left half made of the run's model is removed, and what it left whole is taken.
     """
     import mlflow.sklearn
     from mlflow.entities import LoggedModelOutput
@@ -77,6 +78,10 @@ def keep_stored(
     for left in models_of(client, experiment_id, run_id, "model"):
         if left.status != "READY":
             client.delete_logged_model(left.model_id)
+            continue
+        with fetched(left.artifact_location, client.tracking_uri) as files:
+            if [sha256(each) for each in files] == [sha256(Path(file))]:
+                return f"models:/{left.model_id}"
     made = client.create_logged_model(experiment_id, "model", source_run_id=run_id)
     try:
         client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])

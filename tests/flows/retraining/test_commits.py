@@ -9,15 +9,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from evenfold.flows import GateError, retraining
+from evenfold.flows import GateError
 from evenfold.flows.cli import app
 from evenfold.manifests import verify
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, withdraw
 from evenfold.tasks.outcomes import Judged
-from evenfold.tasks.record.models import committing, registry as recorded
 from evenfold.tasks.record.models.judging import judge_month
-from small import GOOD, champion, registry, retrain
+from small import GOOD, STEPS, called, champion, registry, retrain
 from tables import rows
 from typer.testing import CliRunner
 
@@ -36,29 +35,16 @@ class Killed(BaseException):
     """What nothing here handles, as nothing handles a kill."""
 
 
-def killed_before(module: Any, name: str, work: Callable[[], Any]) -> None:
+def killed_before(module: str, name: str, work: Callable[[], Any]) -> None:
     """Do ``work`` until it would call this function, and nothing after that."""
 
     def kill(*_: Any, **__: Any) -> None:
         raise Killed
 
-    step = getattr(module, name)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(*((step.fn, "fn") if hasattr(step, "fn") else (module, name)), kill)
+        patched.setattr(*called(module, name), kill)
         with pytest.raises(Killed):
             work()
-
-
-STEPS = {
-    "staged": (retraining, "committing", False),
-    "intended": (recorded, "_new_version", False),
-    "registered": (recorded, "_promote", True),
-    "replacing": (recorded, "put_aliases", True),
-    "promoted": (committing, "_finish", True),
-    "renamed": (committing, "results_of", True),
-    "offered": (retraining, "keep_snapshot", True),
-    "kept": (recorded, "close_retraining", True),
-}
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -78,12 +64,15 @@ def test_a_kill_after_any_step_is_finished_or_undone_by_the_next_run(home: Home,
     assert not list(home.splits.rglob("commit.json"))
 
 
-def test_the_same_month_goes_on_after_a_kill(home: Home) -> None:
-    """It registers one version, whichever step it was killed at."""
-    killed_before(committing, "_finish", lambda: retrain("monthly", rows(150), GOOD))
+@pytest.mark.parametrize("step", ["logged", "promoted"])
+def test_the_same_month_goes_on_after_a_kill(home: Home, step: str) -> None:
+    """It logs one model and registers one version, whichever step it was killed at."""
+    killed_before(*STEPS[step][:2], lambda: retrain("monthly", rows(150), GOOD))
     assert retrain("monthly", rows(150), GOOD).split.version == "1.1"
     assert champion(home, "monthly") == "2"
     assert len(registry(home).search_model_versions("name = 'monthly'")) == 2
+    experiment = registry(home).get_experiment_by_name("monthly").experiment_id
+    assert [each.name for each in registry(home).search_logged_models([experiment])].count("model") == 2
 
 
 @pytest.mark.parametrize(
