@@ -138,7 +138,7 @@ def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
 def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
     assert rows.y is not None
     if state.edges is not None:
-        return np.searchsorted(np.array(state.edges), rows.y, side="right")
+        return np.asarray(np.searchsorted(np.array(state.edges), rows.y, side="right"))
     if rows.y.ndim == 1:
         return np.asarray(rows.y, dtype=np.int64)
     numbers: dict[tuple[int, ...], int] = {}

@@ -40,9 +40,12 @@ def refines(declared: Any) -> Callable[[Callable[[Any], Any]], Any]:
 def follows(inner: str, *traits: str) -> Callable[[type[T]], type[T]]:
     """Make an instance's ``traits`` those of the strategy that ``inner()`` returns; the class keeps its own."""
 
+    def of(trait: str) -> Callable[[Any], Any]:
+        return lambda self: getattr(getattr(self, inner)(), trait)
+
     def delegating(cls: type[T]) -> type[T]:
         for trait in traits:
-            setattr(cls, trait, _Refined(getattr(cls, trait), lambda self, t=trait: getattr(getattr(self, inner)(), t)))
+            setattr(cls, trait, _Refined(getattr(cls, trait), of(trait)))
         return cls
 
     return delegating
@@ -120,9 +123,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         """Return those of ``train`` that may be learnt from where ``test`` is tested: all, unless time parts them."""
         return train
 
-    @abstractmethod
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return how many pairs ``split`` yields."""
+        """Return how many pairs ``split`` yields: ``n_splits``, where there is such a parameter, or as rows say."""
+        n_splits = getattr(self, "n_splits", None)
+        return self._n_pairs(self.rows(X, y, groups, **roles)) if n_splits is None else int(n_splits)
 
     def _n_pairs(self, rows: Rows) -> int:
         """Return how many pairs ``pairs`` yields of checked rows; as long as splitting, where nothing else tells."""
@@ -182,7 +186,7 @@ class LabelSplitter(Splitter):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the number of folds, or of parts that ``split`` tests on."""
-        return self._n_tested_parts() or int(self.n_splits)
+        return self._n_tested_parts() or super().get_n_splits(X, y, groups, **roles)
 
     def _n_splits(self, rows: Rows) -> int:
         return int(self.n_splits)
@@ -229,10 +233,6 @@ class DrawSplitter(Splitter):
     def pair(self, rows: Rows, i: int) -> Pair:
         """Return draw ``i`` alone, in the time of one draw."""
         return self.draw(self.prepare(rows), self._stream(DRAWS, i))
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of draws."""
-        return int(self.n_splits)
 
     def _n_pairs(self, rows: Rows) -> int:
         return int(self.n_splits)

@@ -64,16 +64,16 @@ class Rows:
     """
 
     n: int
-    y: NDArray[Any] | None = None
-    groups: IntArray | None = None
-    key: NDArray[Any] | None = None
-    time: NDArray[Any] | None = None
-    fixed: IntArray | None = None
+    y: Any = None
+    groups: Any = None
+    key: Any = None
+    time: Any = None
+    fixed: Any = None
     levels: tuple[Any, ...] = ()
     group_levels: tuple[Any, ...] = ()
     label_end: NDArray[Any] | None = None
     entities: Entities | None = None
-    coordinates: NDArray[np.float64] | None = None
+    coordinates: Any = None
 
     @classmethod
     def of(
@@ -121,7 +121,6 @@ class Rows:
     @property
     def known(self) -> NDArray[Any]:
         """When the target of each row is known: its ``label_end``, or else its time."""
-        assert self.time is not None
         return self.time if self.label_end is None else self.label_end
 
     @property
@@ -134,7 +133,6 @@ class Rows:
     @cached_property
     def ranked(self) -> IntArray:
         """The positions of the rows by ascending numbers in y, ties by position; sorted once. O(n log n)."""
-        assert self.y is not None
         return stable_order(self.y)
 
     @property
@@ -144,21 +142,25 @@ class Rows:
 
     def take(self, positions: IntArray) -> Rows:
         """Return the rows at ``positions``, in that order, with codes by first appearance among them."""
+
+        def at(values: Any) -> Any:
+            return None if values is None else values[positions]
+
         y, levels = _renumbered(self.y, self.levels, positions)
         groups, group_levels = _renumbered(self.groups, self.group_levels, positions)
         return Rows(
             n=positions.size,
             y=y,
             groups=groups,
-            key=None if self.key is None else self.key[positions],
-            time=None if self.time is None else self.time[positions],
-            fixed=None if self.fixed is None else self.fixed[positions],
+            key=at(self.key),
+            time=at(self.time),
+            fixed=at(self.fixed),
             levels=levels,
             group_levels=group_levels,
-            label_end=None if self.label_end is None else self.label_end[positions],
+            label_end=at(self.label_end),
             # Not renumbered: their codes are only compared with one another, and name their levels.
             entities=None if self.entities is None else replace(self.entities, codes=self.entities.codes[positions]),
-            coordinates=None if self.coordinates is None else self.coordinates[positions],
+            coordinates=at(self.coordinates),
         )
 
     def together(self) -> list[IntArray]:
@@ -179,7 +181,6 @@ class Rows:
 
     def class_counts(self) -> IntArray:
         """Return the rows of each class (one target column of classes)."""
-        assert self.y is not None
         return np.bincount(self.y, minlength=len(self.levels))
 
 
@@ -237,14 +238,12 @@ def _count(given: dict[str, Any]) -> int:
     return n
 
 
-def _renumbered(
-    codes: NDArray[Any] | None, levels: tuple[Any, ...], positions: IntArray
-) -> tuple[NDArray[Any] | None, tuple[Any, ...]]:
+def _renumbered(codes: Any, levels: tuple[Any, ...], positions: IntArray) -> tuple[Any, tuple[Any, ...]]:
     if codes is None or codes.dtype.kind == "f":
         return None if codes is None else codes[positions], ()
     if codes.ndim == 2:
         columns = [_renumbered(codes[:, j], tuple(levels[j]), positions) for j in range(codes.shape[1])]
-        return np.stack([column for column, _ in columns if column is not None], axis=1), tuple(h for _, h in columns)
+        return np.stack([column for column, _ in columns], axis=1), tuple(h for _, h in columns)
     numbers, seen = encode(codes[positions], "codes")
     return numbers, tuple(levels[code] for code in seen)
 
@@ -274,7 +273,7 @@ def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
         )
 
 
-def _target(y: Any, kind: Target, asked_by: str) -> tuple[NDArray[Any] | None, Sequence[Any]]:
+def _target(y: Any, kind: Target, asked_by: str) -> tuple[Any, Sequence[Any]]:
     if kind == "ignored" or y is None:
         return None, ()
     if isinstance(y, Coded) and kind != "numbers":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from types import ModuleType
 from typing import Any, Literal
 
 from evenfold.manifests.joined import Joined
@@ -19,6 +20,8 @@ from .unnamed import carried, combined, entities, giveaways, near_duplicates, po
 from .unnamed.impact import with_impact
 from .unnamed.models import in_one_thread
 from .unnamed.sample import Sample, read_sample, sampled_columns
+
+Takes = Literal["rows", "features", "sample"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ class Check:
     """One question: ``run`` looks at what it ``takes`` of a subject."""
 
     run: Callable[[Any], Outcome]
-    takes: Literal["rows", "features", "sample"]
+    takes: Takes
 
     def outcome(self, subject: Subject) -> Outcome:
         """Return what the check finds; models learn in one thread."""
@@ -61,14 +64,14 @@ class Check:
             return seen if isinstance(seen, NotAsked) else self.run(seen)
 
 
-_TAKES = {
-    "rows": (balance, leaks, rows),
-    "sample": (carried, combined, entities, giveaways, near_duplicates, populations, times),
-}
+_TAKES: tuple[tuple[Takes, tuple[ModuleType, ...]], ...] = (
+    ("rows", (balance, leaks, rows)),
+    ("sample", (carried, combined, entities, giveaways, near_duplicates, populations, times)),
+)
 # A gate is called as the function that checks it.
 CHECKS = {
     name: Check(getattr(module, name), takes)
-    for takes, modules in _TAKES.items()
+    for takes, modules in _TAKES
     for module in modules
     for name in GATES
     if hasattr(module, name)

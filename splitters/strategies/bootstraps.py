@@ -83,7 +83,6 @@ class StratifiedBootstrap(Bootstrap):
 
     def prepare(self, rows: Rows) -> Classes:
         """Return the rows in order of their classes."""
-        assert rows.y is not None
         sizes = rows.class_counts()
         sizes = sizes[sizes > 0]  # a locked part may hold all rows of a class
         return Classes(stable_order(rows.y), np.cumsum(sizes) - sizes, sizes)
@@ -122,8 +121,7 @@ class GroupBootstrap(Bootstrap):
 
     def prepare(self, rows: Rows) -> IntArray:
         """Return the group of each row."""
-        assert rows.groups is not None
-        return rows.groups
+        return np.asarray(rows.groups)
 
     def counts(self, groups: IntArray, stream: Stream) -> IntArray:
         """Return how often each row is drawn: as often as its group."""

@@ -73,13 +73,8 @@ class ForwardChaining(PairSplitter):
         """Return for each split how many rows of the past are left out because their group is tested."""
         return [before.size - without_groups_of(test, before, rows).size for before, test in self._stretches(rows)]
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of stretches."""
-        return int(self.n_splits)
-
     def _stretches(self, rows: Rows) -> Iterator[Pair]:
         """Yield (rows before it, rows in it) of each stretch, in time order; groups are not looked at."""
-        assert rows.time is not None
         order = stable_order(rows.time)
         ranked = rows.time[order]
         for start, stop in pairwise([*self._starts(ranked).tolist(), rows.n]):
@@ -89,7 +84,6 @@ class ForwardChaining(PairSplitter):
             yield before[-(self.max_train_size or rows.n) :], test
 
     def _before(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
-        assert rows.time is not None
         in_time: NDArray[np.bool_] = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
         return train[in_time]
 
@@ -104,7 +98,6 @@ class ForwardChaining(PairSplitter):
         return self.test_size or max(1, n // (self.n_splits + 1))
 
     def _check(self, rows: Rows) -> None:
-        assert rows.time is not None
         check_count("n_splits", self.n_splits, least=1)
         for name in ("max_train_size", "test_size"):
             if getattr(self, name) is not None:
@@ -121,7 +114,6 @@ class ForwardChaining(PairSplitter):
                 )
 
     def _check_times(self, rows: Rows) -> None:
-        assert rows.time is not None
         if self.every is not None and self.test_size is not None:
             raise SplitError(f"every={self.every!r} and test_size={self.test_size} both say what is tested; give one.")
         times, unit = np.sort(rows.time), "time" if self.every is None else self.every

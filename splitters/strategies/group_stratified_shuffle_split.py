@@ -123,7 +123,6 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
 
     def prepare(self, rows: Rows) -> Table:
         """Return the table of groups x classes, made once for all draws."""
-        assert rows.groups is not None
         counts = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
         wanted = self.sizes(rows.n)
         return Table(rows.groups, counts, counts.sum(axis=1), _pulls(counts, wanted[1]), wanted)
@@ -137,7 +136,6 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     def pick_frequencies(self, X: Any = None, y: Any = None, groups: Any = None) -> PickFrequencies:
         """Return the share of the ``n_splits`` draws in which each group is tested, with its size and prevalences."""
         rows = self.rows(X, y, groups)
-        assert rows.groups is not None
         counts = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
         picks = np.zeros(rows.n_groups, dtype=np.int64)
         for _, test in self.pairs(rows):

@@ -49,7 +49,6 @@ class GroupPacker(LabelSplitter):
 
     def judge(self, rows: Rows, labels: IntArray) -> PackReport:
         """Return the same report on labels that are decided already, one per row; every group has one label."""
-        assert rows.groups is not None
         # Bins stand in the given order of the parts, as bin_shares() has them.
         bin_of = {code: number for number, code in enumerate(self.part_codes().values())}
         bins = np.zeros(rows.n_groups, dtype=np.int64)
@@ -69,8 +68,7 @@ class GroupPacker(LabelSplitter):
         return Published(**given).pack(aim, stream)
 
     def _bins_of_rows(self, rows: Rows) -> IntArray:
-        assert rows.groups is not None
-        return self._bins(self._aim(rows), self._stream(PACKING))[rows.groups]
+        return np.asarray(self._bins(self._aim(rows), self._stream(PACKING))[rows.groups])
 
     def _check_packing(self, rows: Rows, name: str, n_bins: int) -> None:
         """Raise SplitError where there are too few groups for ``n_bins``, or a parameter is none."""
@@ -295,12 +293,7 @@ class LeaveOneGroupOut(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return each row's group."""
-        assert rows.groups is not None
-        return rows.groups
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of groups."""
-        return self.rows(X, y, groups, **roles).n_groups
+        return np.asarray(rows.groups)
 
     def _n_splits(self, rows: Rows) -> int:
         return rows.n_groups
@@ -336,7 +329,6 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return the fold of each row."""
-        assert rows.groups is not None
         strata, sizes = self._strata(rows), np.bincount(rows.groups)
         held = np.zeros(self._n_splits(rows), dtype=np.int64)
         folds = np.empty(sizes.size, dtype=np.int64)
@@ -347,18 +339,13 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
             groups = shuffled[strata[shuffled] == stratum]
             folds[groups] = np.argsort(held, kind="stable")[: groups.size]
             held[folds[groups]] += sizes[groups]
-        return folds[rows.groups]
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of groups of the largest stratum."""
-        return self._n_splits(self.rows(X, y, groups, **roles))
+        return np.asarray(folds[rows.groups])
 
     def _n_splits(self, rows: Rows) -> int:
         return int(np.bincount(self._strata(rows)).max())
 
     def _strata(self, rows: Rows) -> IntArray:
         """Return the stratum of each group."""
-        assert rows.groups is not None
         table = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
         strata: IntArray = np.argmax(table, axis=1)
         return strata

@@ -71,7 +71,6 @@ class StratifiedKFold(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
-        assert rows.y is not None
         return deal(stream.shuffled_by(rows.y, len(rows.levels)), self.n_splits, stream, by="cycle")
 
     def _check(self, rows: Rows) -> None:
@@ -159,7 +158,6 @@ class SortedStratifiedKFold(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
-        assert rows.y is not None
         order = stable_order(rows.y)
         left = self._left_over(rows.n, stream)
         labels = np.empty(rows.n, dtype=label_type(self.n_splits))
@@ -209,10 +207,6 @@ class LeaveOneOut(LabelSplitter):
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return each row's own position."""
         return np.arange(rows.n)
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of rows."""
-        return self.rows(X, y, groups, **roles).n
 
     def _n_splits(self, rows: Rows) -> int:
         return rows.n

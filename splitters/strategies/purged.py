@@ -31,26 +31,24 @@ class _Blocks(PairSplitter):
     in_memory_because = ""
     gap: Length
     embargo: Length
+    blocks = "n_splits"  # the parameter that says how many there are
 
     def _tested(self) -> Iterator[tuple[int, ...]]:
         """Yield the numbers of the blocks that each split tests."""
         raise NotImplementedError
 
-    def _n_blocks(self) -> int:
-        raise NotImplementedError
-
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each split's (what may be learnt from, tested blocks), positions ascending."""
-        assert rows.time is not None
         order = stable_order(rows.time)
-        bounds = self._bounds(rows.time[order])
+        n_blocks = int(getattr(self, self.blocks))
+        inner = nearest_begins(rows.time[order], np.arange(1, n_blocks) * rows.n // n_blocks)
+        bounds = [0, *inner.tolist(), rows.n]
         for tested in self._tested():
             test = np.sort(np.concatenate([order[bounds[block] : bounds[block + 1]] for block in tested]))
             yield self._kept(rows, order, np.delete(np.arange(rows.n), test), test), test
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` whose labels overlap no tested stretch, out of reach of it and of its groups."""
-        assert rows.time is not None
         return self._kept(rows, stable_order(rows.time), train, test)
 
     def _kept(self, rows: Rows, order: IntArray, train: IntArray, test: IntArray) -> IntArray:
@@ -64,7 +62,6 @@ class _Blocks(PairSplitter):
 
     def _apart(self, rows: Rows, order: IntArray, first: int, stop: int) -> Any:
         """Return which rows are known before the stretch of these ranks, or happen after its labels are known."""
-        assert rows.time is not None
         stretch = order[first:stop]
         before = rows.known < rows.time[stretch].min()
         after = rows.time > rows.known[stretch].max()
@@ -81,20 +78,15 @@ class _Blocks(PairSplitter):
             after &= rows.time > rows.time[next_ones].max() if next_ones.size else False
         return before | after
 
-    def _bounds(self, ranked: Any) -> list[int]:
-        n_blocks = self._n_blocks()
-        wanted = np.arange(1, n_blocks) * ranked.size // n_blocks
-        return [0, *nearest_begins(ranked, wanted).tolist(), ranked.size]
-
-    def _check_blocks(self, rows: Rows, name: str) -> None:
-        assert rows.time is not None
+    def _check_blocks(self, rows: Rows) -> None:
+        name, n_blocks = self.blocks, int(getattr(self, self.blocks))
         for given, called in ((self.gap, "gap"), (self.embargo, "embargo")):
             if rows_in(given) is None:
                 gap_of(given, rows.time, called)
         times = begins_of(np.sort(rows.time)).size
-        if times < self._n_blocks():
+        if times < n_blocks:
             raise SplitError(
-                f"{name}={self._n_blocks()} with {times:,} different times; "
+                f"{name}={n_blocks} with {times:,} different times; "
                 + (f"choose 2 to {times}." if times > 1 else "pass rows of at least 2 times.")
             )
         for split, (train, test) in enumerate(self.pairs(rows)):
@@ -134,19 +126,12 @@ class PurgedKFold(_Blocks):
         self.gap = gap
         self.embargo = embargo
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of blocks."""
-        return int(self.n_splits)
-
     def _tested(self) -> Iterator[tuple[int, ...]]:
         return ((block,) for block in range(self.n_splits))
 
-    def _n_blocks(self) -> int:
-        return int(self.n_splits)
-
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)
-        self._check_blocks(rows, "n_splits")
+        self._check_blocks(rows)
 
 
 class CombinatorialPurgedKFold(_Blocks):
@@ -168,6 +153,7 @@ class CombinatorialPurgedKFold(_Blocks):
     """
 
     promises = _Blocks.promises | {"on_every_path"}
+    blocks = "n_blocks"
 
     def __init__(self, n_blocks: int = 6, n_test_blocks: int = 2, *, gap: Length = 0, embargo: Length = 0) -> None:
         self.n_blocks = n_blocks
@@ -193,9 +179,6 @@ class CombinatorialPurgedKFold(_Blocks):
     def _tested(self) -> Iterator[tuple[int, ...]]:
         return combinations(range(self.n_blocks), self.n_test_blocks)
 
-    def _n_blocks(self) -> int:
-        return int(self.n_blocks)
-
     def _check(self, rows: Rows) -> None:
         check_count("n_blocks", self.n_blocks, least=2)
         check_count("n_test_blocks", self.n_test_blocks, least=1)
@@ -209,4 +192,4 @@ class CombinatorialPurgedKFold(_Blocks):
                 f"{self.n_test_blocks} of {self.n_blocks} blocks make {self.get_n_splits():,} splits, and at most "
                 f"{MOST_SPLITS:,} are made; choose fewer n_blocks or n_test_blocks."
             )
-        self._check_blocks(rows, "n_blocks")
+        self._check_blocks(rows)

@@ -87,7 +87,6 @@ class StratifiedShuffleSplit(ShuffleSplit):
 
     def prepare(self, rows: Rows) -> Ordered:
         """Return the order by number, or the classes."""
-        assert rows.y is not None
         if rows.y_holds == "numbers":
             return Ordered(rows.n, stable_order(rows.y), None, 0)
         return Ordered(rows.n, None, rows.y, len(rows.levels))
@@ -142,7 +141,6 @@ class GroupShuffleSplit(ShuffleSplit):
 
     def prepare(self, rows: Rows) -> Grouped:
         """Return the groups and their sizes."""
-        assert rows.groups is not None
         return Grouped(rows.groups, np.bincount(rows.groups))
 
     def draw(self, rows: Grouped, stream: Stream) -> Pair:

@@ -68,7 +68,6 @@ class SpatialBlockKFold(PairSplitter):
 
     def prepared(self, rows: Rows) -> Rows:
         """Return the rows with their blocks as groups, which whoever locks some of them away keeps whole as well."""
-        assert rows.coordinates is not None
         squares = np.floor(rows.coordinates / np.array(_sides(self.block_size)))
         if float(np.abs(squares).max()) >= MOST_BLOCKS:
             raise SplitError(
@@ -92,12 +91,7 @@ class SpatialBlockKFold(PairSplitter):
         """Return those of ``train`` that lie farther than the buffer from every row of ``test``."""
         if not self.buffer:
             return train
-        assert rows.coordinates is not None
         return train[~_are_near(rows.coordinates[train], rows.coordinates[test], self.buffer * (1.0 + SLACK))]
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return the number of folds."""
-        return int(self.n_splits)
 
     def _check(self, rows: Rows) -> None:
         check_count("n_splits", self.n_splits, least=2)

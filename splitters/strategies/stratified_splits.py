@@ -51,7 +51,6 @@ class StratifiedSplit(PartSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the code of each row's part."""
-        assert rows.y is not None
         sizes = part_sizes(self.parts, rows.n)
         table = rounded(rows.class_counts().astype(np.int64), sizes)
         codes = np.array(list(self.part_codes().values()), dtype=label_type(sizes.size))
@@ -148,7 +147,6 @@ class FractionalStratifiedSplit(PartSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the code of each row's part."""
-        assert rows.y is not None
         sizes = part_sizes(self.parts, rows.n)
         labels = np.full(rows.n, UNDECIDED, dtype=label_type(sizes.size))
         codes = np.array(list(self.part_codes().values()), dtype=labels.dtype)

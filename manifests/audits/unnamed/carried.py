@@ -41,7 +41,6 @@ def carried_targets(sample: Sample) -> Outcome:
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     if sample.rows.size < LEAST_ROWS or not features:
         return NotAsked("no feature is a number")
-    assert sample.target is not None
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
     looks = [(outcome, Fits(features, outcome)) for outcome in outcomes.T]
     signs = {column.name: sign for column in features if (sign := _sign(column, sample, looks))}

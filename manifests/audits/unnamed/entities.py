@@ -199,7 +199,6 @@ def _is_coded(column: Column) -> bool:
 
 
 def _effect_beyond_chance(candidate: Candidate, sample: Sample, tests: int) -> Effect | None:
-    assert sample.target is not None
     outcomes, codes = _units(sample.target.outcomes, candidate.codes, sample.groups)
     effect = level_effect(outcomes, codes, candidate.ordered)
     column = sample.columns.get(candidate.group.removeprefix("group: "))
@@ -219,7 +218,6 @@ def _beyond_features(candidate: Candidate, column: Column | None, sample: Sample
     Where a weak effect is that of what the features say of the levels anyway, a model learns nothing from their rows.
     """
     learned = sample.learned
-    assert learned.target is not None
     others = [other for other in learned.feature_columns() if column is None or other.name != column.name]
     if not is_usable(others):
         return True
@@ -307,7 +305,6 @@ def _combined(sample: Sample) -> dict[Candidate, Effect]:
 
 
 def _pair(a: Column, b: Column, sample: Sample, tests: int) -> tuple[Candidate, Effect] | None:
-    assert sample.target is not None
     both = np.where((a.codes < 0) | (b.codes < 0), -1, a.codes * b.n_levels + b.codes)
     codes = both.copy()
     codes[both >= 0] = np.unique(both[both >= 0], return_inverse=True)[1]

@@ -158,7 +158,6 @@ def fills(column: Column, sample: Sample) -> str | None:
     A mean of each class or of each bracket of the target that was put where a value was missing.
     """
     target = sample.target
-    assert target is not None
     codes = column.codes
     counts = np.bincount(codes[codes >= 0], minlength=1)
     repeated = np.flatnonzero(counts >= LEAST_A_FILL)
@@ -182,8 +181,7 @@ def fills(column: Column, sample: Sample) -> str | None:
 
 
 def _told(column: Column, sample: Sample, rows: NDArray[np.bool_]) -> float | None:
-    assert sample.target is not None
     target, blocks = sample.target.take(rows), sample.blocks[rows]
     if target.outcomes.shape[0] < LEAST_ROWS / 2 or np.unique(blocks).size < 2:
         return None
-    return target.score(predict_from_one(column.take(rows), target.outcomes, blocks))
+    return float(target.score(predict_from_one(column.take(rows), target.outcomes, blocks)))

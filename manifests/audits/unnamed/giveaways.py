@@ -37,7 +37,6 @@ def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
     if isinstance(scores, NotAsked):
         return scores
     target = sample.target
-    assert target is not None
     least = max(GIVES_IT_AWAY[target.numeric], _sure_of(target))
     alike = {name: score for name, score in scores.items() if score >= least}
     if not alike:
@@ -73,7 +72,6 @@ def strong_features(sample: Sample) -> Outcome:
     if isinstance(scores, NotAsked):
         return scores
     target = sample.target
-    assert target is not None
     name = max(scores, key=lambda feature: scores[feature])
     score, second = scores[name], max((score for other, score in scores.items() if other != name), default=0.0)
     gap, least = STANDS_ALONE[target.numeric], TELLS_MOST[target.numeric]
@@ -115,7 +113,6 @@ def _sure_of(target: Target) -> float:
 
 def _together(sample: Sample, names: Set[str]) -> tuple[int, float]:
     """Return how many features are named, and how well they tell the target together, out of fold."""
-    assert sample.target is not None
     others = [column for column in sample.feature_columns() if column.name in names]
     if not is_usable(others):
         return len(others), 0.0 if sample.target.numeric else 0.5

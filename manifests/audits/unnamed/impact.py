@@ -24,7 +24,6 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
 
     @cache
     def as_split(sample: Sample) -> Array:
-        assert sample.target is not None
         return predict_from_all(sample.feature_columns(), sample.target.outcomes, sample.blocks)
 
     def priced(found: Found) -> Found:
@@ -49,7 +48,6 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
 
 def _scores(sample: Sample, as_split: Array, remedy: Remedy) -> tuple[str, float, float] | None:
     """Return the measure, the score as split and the mended one, or None where the remedy leaves nothing to compare."""
-    assert sample.target is not None
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
     rows = np.arange(target.outcomes.shape[0])
     match remedy:
@@ -87,7 +85,6 @@ def _whole_units(units: Codes, blocks: Codes) -> Codes:
 
 def _from_the_past(sample: Sample, clock: Column, columns: list[Column]) -> tuple[Codes, Array]:
     """Return the rows of all stretches of time but the first, and what the stretches before each tell of its rows."""
-    assert sample.target is not None
     outcomes = sample.target.outcomes
     places = clock.codes / max(clock.n_levels, 1)
     edges = np.quantile(places, np.arange(1, BLOCKS) / BLOCKS)

@@ -120,7 +120,7 @@ class Sample:
     blocks: Codes
     columns: dict[str, Column]
     features: tuple[str, ...]
-    target: Target | None
+    target: Any  # a Target; None where no column is named
     groups: Codes | None
     drawn: bool
 
@@ -146,7 +146,7 @@ class Sample:
             self.blocks[kept],
             {name: column.take(kept) for name, column in self.columns.items()},
             self.features,
-            None if self.target is None else self.target.take(kept),
+            self.target and self.target.take(kept),
             None if self.groups is None else self.groups[kept],
             self.drawn,
         )
