@@ -86,8 +86,6 @@ def _versions(home: Home) -> Iterator[Finding]:
 _WHY = {
     "prefect": "this version was not tested",
     "mlflow": "this version was not tested",
-    "fastapi": "with it Prefect 3.8 starts neither a flow nor a server",
-    "sqlalchemy": "with it Prefect 3.8's scheduler silently never creates a run",
 }
 
 
@@ -135,7 +133,7 @@ def _prefect(home: Home) -> Iterator[Finding]:
     if not of_server[0].ok:
         return
     silent = [deployment.name for deployment in _scheduled() if not _runs(deployment.id)]
-    fix = "Look at the server's log; with sqlalchemy 2.1 the scheduler fails in silence: pip install 'sqlalchemy<2.1'."
+    fix = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
     message = (
         f"active schedules without a scheduled run: {', '.join(silent[:5])}" if silent else "every one has its next"
     )

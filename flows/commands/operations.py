@@ -25,8 +25,7 @@ def up(
 ) -> None:
     """Keep Prefect's server up for this home, so that commands need not start one each.
 
-    Later commands with the same home find and use it; it listens on this machine alone. (Deployments are served by
-    python -m evenfold.deployments.serve.)
+    Later commands with the same home find and use it; it listens on this machine alone.
 
     Example: evenfold up --stop
     """

@@ -34,8 +34,6 @@ class Settings(BaseSettings):
     allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")
     data_roots: str = Field(default=".", description="folders and buckets, separated by commas")
     closed: str = Field(default="", description="1, where this process is to behave as a deployed run does")
-    project: Path = Field(default=Path("."), description="the folder that paths of served deployments are relative to")
-    deployments: Path | None = Field(default=None, description="a prefect.yaml of one's own, to serve")
 
     @classmethod
     def memory_of(cls, asked: str | None) -> str | None:

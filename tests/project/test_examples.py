@@ -71,6 +71,7 @@ def retrain(data):
 folds, evaluated = retrain(sys.argv[1])
 print(folds.split_id, folds.uri, len(evaluated.scores))
 """
+SERVE = "from evenfold.flows import split; split.serve(name='evenfold')"
 ASKED = """
 import sys
 from prefect.deployments import run_deployment
@@ -105,13 +106,13 @@ def test_another_project_trains_on_a_shared_split(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.soak
 def test_another_project_asks_a_served_deployment_for_a_split(tmp_path: Path) -> None:
-    """A real server, a process that serves the deployments, and a project that asks twice and gets one split."""
+    """A real server, a process that serves the flow, and a project that asks twice and gets one split."""
     data, store = str(EXAMPLES / "flights.parquet"), f"sqlite:///{tmp_path}/mlflow.db"
     with prefect_server(tmp_path) as api:
         shared = {"PREFECT_API_URL": api, "MLFLOW_TRACKING_URI": store}
         publisher = environment(tmp_path, {**shared, "EVENFOLD_HOME": str(tmp_path / "publisher")})
         serving = tmp_path / "serve.log"
-        with started([sys.executable, "-m", "evenfold.deployments.serve"], publisher, serving):
+        with started([sys.executable, "-c", SERVE], publisher, serving):
             wait_until(lambda: "polling for scheduled runs" in serving.read_text(), "serving")
             for _ in range(2):
                 alone(ASKED, data, folder=tmp_path, EVENFOLD_HOME=str(tmp_path / "consumer"), **shared)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
@@ -57,60 +56,13 @@ def test_a_split_that_a_flow_returned_fits_the_type_of_manifest_and_is_in_no_for
         assert "'type': 'string'" in str(form["properties"]["manifest"])
 
 
-def test_serve_offers_the_same_deployments() -> None:
-    """serve.py reads prefect.yaml: same names, schedules and limits, without a worker."""
-    from evenfold.deployments.serve import deployments
-
-    served = [
-        (each.flow_name, each.name, each.entrypoint, len(each.schedules or []), each.concurrency_limit)
-        for each in deployments()
-    ]
-    assert served == [
-        (
-            each["entrypoint"].rpartition(".")[2], each["name"], each["entrypoint"], len(each.get("schedules", [])),
-            each["concurrency_limit"]["limit"],
-        )
-        for each in DESCRIBED
-    ]  # fmt: skip
-
-
-def test_serve_takes_a_file_that_leaves_out_what_prefect_lets_one(tmp_path: Path) -> None:
-    """A deployment has a name and an entrypoint; a schedule a time, of any of the three kinds."""
-    from evenfold.deployments.serve import deployments
-
-    whens: list[dict[str, Any]] = [
-        {"interval": 3600},
-        {"cron": "0 1 * * *"},
-        {"rrule": "FREQ=DAILY", "timezone": "Europe/Berlin", "active": False},
-    ]
-    short = {"name": "short", "entrypoint": "evenfold.flows.split"}
-    long = {"name": "long", "entrypoint": "evenfold.flows.split", "concurrency_limit": 2, "schedules": whens}
-    file = tmp_path / "prefect.yaml"
-    file.write_text(yaml.safe_dump({"deployments": [short, long]}))
-    one, other = deployments(file)
-    assert (one.name, one.schedules, one.concurrency_limit) == ("short", [], None)
-    assert (other.name, other.concurrency_limit) == ("long", 2)
-    hourly, nightly, daily = other.schedules
-    assert hourly.schedule.interval.total_seconds() == 3600
-    assert (nightly.schedule.cron, nightly.active) == ("0 1 * * *", True)
-    assert daily.schedule.rrule.endswith("FREQ=DAILY")  # Prefect says from when
-    assert (daily.schedule.timezone, daily.active) == ("Europe/Berlin", False)
-
-
-def test_a_run_outlasts_a_server_that_is_away_however_it_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For as long by serve.py as in a pool; except where the user says otherwise."""
-    from evenfold.deployments import serve
+def test_a_run_of_a_pool_outlasts_a_server_that_is_away() -> None:
+    """For as long by prefect.yaml as by ``evenfold deploy``."""
     from evenfold.flows.commands.deploying import PATIENT
 
     described = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
     in_a_pool = described["definitions"]["work_pool"]["job_variables"]["env"]
     assert {name: value for name, value in in_a_pool.items() if name != "EVENFOLD_HOME"} == PATIENT
-    name = "PREFECT_CLIENT_MAX_RETRIES"
-    monkeypatch.chdir(ROOT)  # serve.py goes to the project's folder
-    monkeypatch.setattr(os, "environ", dict(os.environ) | {name: "3"})
-    monkeypatch.setattr(serve, "serve", lambda *_, **__: None)
-    serve.main()
-    assert {name: os.environ[name] for name in PATIENT} == PATIENT | {name: "3"}
 
 
 ONE_RUN = {"PREFECT__FLOW_RUN_ID": "6e5ff2a5-22a8-4b55-b2e5-9d1f2b3c4d5e"}

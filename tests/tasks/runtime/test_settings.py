@@ -12,7 +12,8 @@ from evenfold.tasks.runtime.settings import MARK, Settings
 ROOT = Path(__file__).parents[3]
 ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows", "deployments")
 SECRET = "EVENFOLD_KEY_SECRET"  # the default name of a variable that a specification names
-ELSEWHERE = {"EVENFOLD_SPLIT"}  # read by the file that MLflow imports in any process, which may import nothing of ours
+# Read by the file that MLflow imports in any process, which may import nothing of ours, and by prefect.yaml.
+ELSEWHERE = {"EVENFOLD_SPLIT", "EVENFOLD_PROJECT"}
 
 
 def test_every_setting_that_the_source_or_a_page_names_is_a_field() -> None:
