@@ -10,31 +10,23 @@ import socket
 import subprocess
 import sys
 import tempfile
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.splitters.importing import import_beforehand
 from threadpoolctl import ThreadpoolController
 
-from .orphans import marked_environment
 from .settings import Settings
-from .shared import Lock, overlapping
+from .shared import overlapping
 
 R = TypeVar("R")
 START_SECONDS = 300.0
 MOST_SECONDS = 2e6  # the system waits no longer than 2**31 milliseconds
 ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
-# What fits need is imported once, by the process that theirs are forked from. Estimators' packages are so as far as
-# they are loaded here; others may start threads, which a fork would not have.
-PRELOADED = ("evenfold.tasks.fits",)
-PRELOADED_PACKAGES = ("sklearn", "imblearn")
-_STARTING = Lock()
 
 
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
@@ -49,124 +41,93 @@ def within(seconds: float | None, name: str, function: Callable[..., R], *argume
         return function(*arguments)
     if not seconds > 0:
         raise EvaluationError(f"{name}: time_limit={seconds} is no time to fit in; give more than 0 seconds, or None.")
-    request = pickle.dumps((function, arguments))
-    ours, theirs = socket.socketpair()
-    with tempfile.TemporaryFile() as output, ours:
-        # Closed here once it is sent: as long as this process held that end, no end of the answer would be seen.
-        with theirs:
-            _ask_for_process(theirs.fileno(), output.fileno())
-        how, value, error = _answer_of(ours, request, seconds, name)
-        if how == "ended":
-            output.seek(0)
-            last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
-            raise EvaluationError(f"{name}: its process ended with code {value} and no result ({last[:300]}).")
+    idle = _IDLE.setdefault(os.getpid(), [])
+    worker = idle.pop() if idle else _Worker()
+    try:
+        value, error = worker.answer(pickle.dumps((function, arguments)), seconds, name)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(worker.process.pid, signal.SIGKILL)
+        raise
+    idle.append(worker)
     if error is not None:
         raise error
     result: R = value
     return result
 
 
-def _answer_of(ours: socket.socket, request: bytes, seconds: float, name: str) -> tuple[str, Any, Exception | None]:
-    """Return ("answer", value, error) or ("ended", exit code, None); where the time is up, nothing is left of it."""
-    group, begun = None, False
-    ours.settimeout(START_SECONDS)
-    try:
-        with ours.makefile("rwb") as pipe:
-            group = pickle.load(pipe)
+class _Worker:
+    """A process that forks one for each request, which has the imports and nothing else of those before.
+
+    Joblib's loky would start none in a Dask worker, which is a daemon of multiprocessing's (AssertionError).
+    """
+
+    def __init__(self) -> None:
+        self.socket, theirs = socket.socketpair()
+        self.pipe, self.output = self.socket.makefile("rwb"), tempfile.TemporaryFile()  # noqa: SIM115
+        command = f"from {__name__} import answer_requests; answer_requests({_loaded()!r})"
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", command], stdin=theirs, stdout=subprocess.DEVNULL, stderr=self.output,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                start_new_session=True,
+            )  # fmt: skip
+
+    def answer(self, request: bytes, seconds: float, name: str) -> tuple[Any, Exception | None]:
+        """Return what the function of a request returns, or the error of ours that it raises."""
+        self.socket.settimeout(START_SECONDS)
+        begun = False
+        try:
             # As bytes: the request is unpickled once the paths are set, for it may name modules that only these find.
-            pickle.dump((sys.path, dict(os.environ), str(Path.cwd()), request), pipe)
-            pipe.flush()
-            answer: tuple[str, Any, Exception | None] = pickle.load(pipe)
-            if begun := answer[0] == "begun":
-                ours.settimeout(seconds if seconds < MOST_SECONDS else None)
-                answer = pickle.load(pipe)
-        group = None
-        return answer
-    except (EOFError, ConnectionError):  # whoever would tell was killed
-        return "ended", None, None
-    except TimeoutError:
-        took = f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
-        late = f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?"
-        raise EvaluationError(took if begun else late) from None
-    finally:
-        if group is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, signal.SIGKILL)
+            pickle.dump((sys.path, dict(os.environ), os.getcwd(), request), self.pipe)
+            self.pipe.flush()
+            begun = pickle.load(self.pipe)
+            self.socket.settimeout(seconds if seconds < MOST_SECONDS else None)
+            answer: tuple[Any, Exception | None] = pickle.load(self.pipe)
+            return answer
+        except TimeoutError:
+            took = f"{name} took more than its {seconds:g} s and was stopped; raise time_limit, or use a lighter model."
+            late = f"{name}: its process did not start within {START_SECONDS:g} s; is the machine busy?"
+            raise EvaluationError(took if begun else late) from None
+        except (EOFError, ConnectionError):
+            code = self.process.wait()
+            self.output.seek(0)
+            last = self.output.read().decode(errors="replace").strip().rpartition("\n")[2]
+            raise EvaluationError(f"{name}: its process ended with code {code} and no result ({last[:300]}).") from None
 
 
-def _ask_for_process(connection: int, output: int) -> None:
-    """Have a process forked that speaks over ``connection`` and whose words go to ``output``."""
-    with _STARTING.held():
-        if _starter(os.getpid())[0].poll() is not None:  # it was killed: another takes its place
-            _starter.cache_clear()
-        with contextlib.suppress(BrokenPipeError):  # then nobody answers, which is told
-            socket.send_fds(_starter(os.getpid())[1], [b"1"], [connection, output])
+_IDLE: dict[int, list[_Worker]] = {}  # of each process, for a fork has none
 
 
-@lru_cache(maxsize=1)
-def _starter(_pid: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Return the process that forks others, and the way to it; it ends with this process, when that way does."""
-    ours, theirs = socket.socketpair()
-    loaded = [name for name in sys.modules if name.partition(".")[0] in PRELOADED_PACKAGES]
-    # Beside Linux it is not safe to fork a process that has loaded libraries: there every fit imports them.
-    preloaded = [*PRELOADED, *loaded] if sys.platform == "linux" else []
-    with theirs:
-        started = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import start_processes; start_processes({preloaded!r})"],
-            stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**marked_environment(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            start_new_session=True,
-        )
-    return started, ours
+def _loaded() -> list[str]:
+    """Return what fits need and is imported once; estimators' packages as far as they are loaded here."""
+    # Others may start threads, which a fork would not have; beside Linux it is not safe to fork what has libraries.
+    loaded = [name for name in sys.modules if name.partition(".")[0] in ("sklearn", "imblearn")]
+    return ["evenfold.tasks.fits", *loaded] if sys.platform == "linux" else []
 
 
-def start_processes(preloaded: Sequence[str]) -> None:
-    """Fork a process for every connection that is sent over stdin; when that ends, kill what still runs."""
+def answer_requests(preloaded: list[str]) -> None:
+    """Fork a process for every request that comes over stdin; when that ends, or one of them badly, end with it."""
     import_beforehand(preloaded)
-    asked, running = socket.socket(fileno=0), set[int]()
-    while True:
-        byte, handed, _, _ = socket.recv_fds(asked, 1, 2)
-        # Those that have ended are waited for: a number that the system has given to another is not killed below.
-        running -= {pid for pid in running if os.waitpid(pid, os.WNOHANG)[0]}
-        if not byte:
-            break
-        pid = os.fork()
-        if pid == 0:
-            asked.close()
-            _keep(*handed)
-        running.add(pid)
-        for descriptor in handed:
-            os.close(descriptor)
-    for pid in running:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+    signal.signal(signal.SIGCHLD, _end_with_child)
+    with contextlib.suppress(EOFError), socket.socket(fileno=0).makefile("rwb") as pipe:
+        while True:
+            request = pickle.load(pipe)
+            if not os.fork():
+                os._exit(_answer(pipe, *request))
+    os.killpg(0, signal.SIGKILL)  # the fit too, and whatever it has started
 
 
-def _keep(connection: int, output: int) -> NoReturn:
-    """Run one request in a process below this one, in a group of their own, and tell how it ended."""
-    # The group's number is this process's: to kill the group is to kill the fit and whatever it has started.
-    os.setsid()
-    os.dup2(output, 2)
-    with socket.socket(fileno=connection).makefile("rwb") as pipe:
-        _tell(pipe, os.getpid())
-        pid = os.fork()
-        if pid == 0:
-            os._exit(_answer(pipe))
-        _tell(pipe, ("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), None))
-    os._exit(0)
+def _end_with_child(*_: Any) -> None:
+    pid, status = os.waitpid(-1, os.WNOHANG)
+    if pid and status:
+        os._exit(abs(os.waitstatus_to_exitcode(status)))
 
 
-def _tell(pipe: Any, message: Any) -> None:
-    with contextlib.suppress(OSError):  # nobody waits any more
-        pickle.dump(message, pipe)
-        pipe.flush()
-
-
-def _answer(pipe: Any) -> int:
-    """Run the request that comes, which is from this very user's process, and return an exit code."""
-    sys.path[:], environment, folder, request = pickle.load(pipe)
+def _answer(pipe: Any, path: list[str], environment: dict[str, str], folder: str, request: bytes) -> int:
+    """Run a request, which is from this very user's process, and return an exit code."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sys.path[:] = path
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -174,14 +135,19 @@ def _answer(pipe: Any) -> int:
         numpy.random.seed()  # else every fork would draw the same
     try:
         function, arguments = pickle.loads(request)
-        _tell(pipe, ("begun", None, None))
-        _tell(pipe, ("answer", function(*arguments), None))
+        _tell(pipe, True)
+        _tell(pipe, (function(*arguments), None))
     except EvenfoldError as error:
-        _tell(pipe, ("answer", None, error))
+        _tell(pipe, (None, error))
     except BaseException:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         return 1
     return 0
+
+
+def _tell(pipe: Any, message: Any) -> None:
+    pickle.dump(message, pipe)
+    pipe.flush()
 
 
 @lru_cache(maxsize=1)

@@ -144,10 +144,9 @@ def test_fits_of_their_own_processes_share_the_imports_and_nothing_else(
 
 
 def test_a_limited_fit_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
-    """Even by kill -9, and without a flow, whose guard would see to it."""
+    """Even by kill -9."""
     (tmp_path / "forked.py").write_text(FORKED)
-    asks = "import forked; from evenfold.tasks.runtime import limits; limits.PRELOADED = ()"
-    asks += "; limits.within(600, 'fit', forked.waits, 'pid')"
+    asks = "import forked; from evenfold.tasks.runtime.limits import within; within(600, 'fit', forked.waits, 'pid')"
     asking = subprocess.Popen([sys.executable, "-c", asks], cwd=tmp_path)
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the fit")
     asking.kill()
