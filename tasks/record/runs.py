@@ -29,7 +29,7 @@ def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
         version = look(name, which)
     except Exception:  # MLflow has a kind of error of its own per store
         raise SplitError(
-            f"there is no registered model 'models:/{name}{at}{which}' in {tracker.home.tracking_uri}; write "
+            f"there is no registered model {f'models:/{name}{at}{which}'!a} in {tracker.home.tracking_uri}; write "
             "models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
         ) from None
     require_signed_version(version)

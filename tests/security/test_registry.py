@@ -22,7 +22,7 @@ from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import Tracker
 from kept import kept_after, put_back
 from mlflow.tracking import MlflowClient
-from small import BAD, GOOD, changed, final_of, registry, retrain
+from small import BAD, GOOD, called, changed, final_of, registry, retrain
 from tables import rows
 
 ROWS = pd.DataFrame({"a": np.arange(80.0) % 9, "kind": ["x", "y"] * 40, "y": ["p", "q", "q", "q"] * 20})
@@ -150,6 +150,30 @@ def test_an_edited_champion_is_refused_until_a_person_trusts_it(shop: MlflowClie
         assert digest in told.stdout
         assert load_version(shop, "shop", version)
         assert evenfold(tmp_path, "trust", f"shop@{version}", "--yes", EVENFOLD_CLOSED="1").returncode == 2
+
+
+def _forged(client: MlflowClient, run_id: str, kept: dict[str, str]) -> None:
+    won = {"winner": "candidate", "promote": True, "why": "so I say", "metric": "r2", "champion": "2"}
+    client.set_tag(run_id, "evenfold.decision", json.dumps(won))
+
+
+def _of_another_run(client: MlflowClient, run_id: str, kept: dict[str, str]) -> None:
+    for tag in ("evenfold.decision", "evenfold.signature"):
+        client.set_tag(run_id, tag, kept[tag])
+
+
+@pytest.mark.parametrize("edit", [_forged, _of_another_run])
+def test_an_edited_decision_promotes_nobody(shop: MlflowClient, monkeypatch: pytest.MonkeyPatch, edit: Any) -> None:
+    """A retraining that was killed goes on with its own decision, and with no other: it is made again."""
+    with monkeypatch.context() as killed:
+        killed.setattr(*called("flows.retraining", "_new_model"), lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            retrain("shop", rows(150), BAD)
+    runs = shop.search_runs([shop.get_experiment_by_name("shop").experiment_id], "attributes.run_name = 'retrain/shop'")
+    (first,) = (run for run in runs if run.info.status == "FINISHED" and "first version" in str(run.data.tags))
+    edit(shop, next(run.info.run_id for run in runs if run.info.status == "FAILED"), first.data.tags)
+    assert retrain("shop", rows(150), BAD).decision.why == "the candidate is worse"
+    assert shop.get_model_version_by_alias("shop", "champion").version in (2, "2")
 
 
 def test_a_trusted_version_without_an_evaluation_says_so(shared_home: Home, shop: MlflowClient) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -33,12 +33,22 @@ from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining, retrain_report
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps.outages import unreachable
 from evenfold.tasks.steps.step import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag
-from .signatures import DIGEST, REPLACES, WITHDRAWN, is_signed_version, require_signed_version, sign_version
+from .signatures import (
+    DIGEST,
+    REPLACES,
+    SIGNATURE,
+    WITHDRAWN,
+    is_signed_decision,
+    is_signed_version,
+    require_signed_version,
+    sign_version,
+)
 from .stored_models import location_of, requirements, typical_row
 from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
@@ -119,7 +129,9 @@ def open_retraining(
     tags = split_tags(split) | flow_run_tags() | {OPENED: opened} | code_tags(same, code)
     tags["evenfold.split_run_id"] = tracker.find(split_key(split)) or record_split.fn(split).run_id
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
-    before = None if run_id in tracker.made else _decided(tracker.client.get_run(run_id))
+    run = tracker.client.get_run(run_id)
+    before = None if run_id in tracker.made else _decided(run)
+    before = before if is_signed_decision(run) else None  # somebody else's is made again
     return Opened(run_id=run_id, decision=before, opened=opened)
 
 
@@ -158,13 +170,15 @@ def _outcome(tracker: Tracker, run_id: str) -> Retraining | None:
 @step(run_name=lambda split, **_: f"record the decision on {split.name}")
 def record_decision(split: SplitRef, run_id: str, decision: Decision) -> Decision:
     """Keep a decision before it is acted on: a retraining that was killed goes on with it."""
-    tracker_of(split).client.set_tag(run_id, DECISION, json.dumps(asdict(decision)))
+    client, text = tracker_of(split).client, json.dumps(asdict(decision))
+    client.set_tag(run_id, SIGNATURE, sign("decision", {"run": run_id, "decision": text}))
+    client.set_tag(run_id, DECISION, text)
     return decision
 
 
 @step(run_name=lambda split, name="", **_: f"earlier comparisons of {name or split.name}")
 def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
-    """Return the earlier comparisons of a name, the oldest first.
+    """Return the earlier comparisons of a name, the oldest first; what was not signed has spent, and has seen nothing.
 
     Raises SplitError where one cannot be read: left out, it would count as having spent nothing.
     """
@@ -173,11 +187,12 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
         key=lambda run: (run.info.start_time, run.info.run_id),
     )
     decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]
-    return [EarlierLook.of(decision, _day_of(run)) for run, decision in decided if decision is not None]
+    return [_look(run, decision) for run, decision in decided if decision is not None]
 
 
-def _day_of(run: Any) -> date:
-    return datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()
+def _look(run: Any, decision: Decision) -> EarlierLook:
+    day = datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()
+    return EarlierLook.of(decision, day) if is_signed_decision(run) else EarlierLook(day, decision.spent)
 
 
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")

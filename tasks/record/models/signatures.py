@@ -19,7 +19,7 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
 from evenfold.tasks.runtime.signing import is_signed, sign
 
-from .tags import EVALUATION, recipe_in
+from .tags import DECISION, EVALUATION, recipe_in
 
 # At a version: the digest of its model's file; its signatures, each by a tag of its own, for several homes may sign;
 # whose place it took as champion; who withdrew it, and why. The last three come later, and are not signed.
@@ -59,6 +59,12 @@ def require_signed_version(version: Any) -> None:
             f"and is not used; look at it and say evenfold trust {version.name}@{version.version} at a terminal, put "
             "another version back (evenfold rollback), or set EVENFOLD_SIGNING_KEY to the key of whoever signed it."
         )
+
+
+def is_signed_decision(run: Any) -> bool:
+    """Return whether this home or its team made the decision that the tags of a retraining's run hold, for that run."""
+    claim = {"run": run.info.run_id, "decision": run.data.tags.get(DECISION)}
+    return is_signed("decision", claim, [run.data.tags.get(SIGNATURE)])
 
 
 def keep_recipe(tracker: Any, run_id: str, recipe: Mapping[str, object], **more: object) -> None:
