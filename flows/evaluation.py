@@ -14,7 +14,7 @@ from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final, fit_fold
-from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, Measured, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.requests import FoldFields
@@ -150,22 +150,13 @@ def _evaluation(
     split: Split, outcome: Evaluated, split_run_id: str, run_id: str, started: float, n_fits: int, n_cached: int = 0
 ) -> Evaluation:
     return Evaluation(
-        split=split.ref,
+        **{name: getattr(outcome, name) for name in Measured.model_fields},
         cached=split.cached,
         balance=split.report,
         split_run_id=split_run_id,
         run_id=run_id,
-        model=outcome.model,
-        task=outcome.task,
-        features=outcome.features,
-        left_out=outcome.left_out,
-        encoded=outcome.encoded,
-        imputed=outcome.imputed,
         scores=outcome.scores,
         apparent=outcome.apparent.score if outcome.apparent else None,
-        estimates=outcome.estimates,
-        levels=outcome.levels,
-        confusion=outcome.confusion,
         n_cached=n_cached,
         n_fits=n_fits,
         seconds=time.monotonic() - started,

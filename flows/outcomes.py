@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
+from evenfold.estimates import Confusion, Estimate, FoldScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
-from evenfold.tasks.outcomes import Growth, NestedChoice, Outcome, SplitRef
+from evenfold.tasks.outcomes import Growth, Measured, NestedChoice, Outcome, SplitRef
 from evenfold.tasks.retrained import Retraining as Retraining
 
 
@@ -31,28 +31,18 @@ class ExtendOutcome(Growth):
     run_id: str
 
 
-class Evaluation(Displayed, Outcome):
+class Evaluation(Displayed, Measured):
     """What an evaluation came to: the split it rests on, every score, the estimates, and where they are recorded.
 
     ``since``: which code of the user's has changed since the last run of the same, where this one was made for that.
     """
 
-    split: SplitRef
     cached: bool
     balance: BalanceReport
     split_run_id: str
     run_id: str
-    model: ModelSpec
-    task: str
-    features: list[str]
-    left_out: dict[str, str]
-    encoded: dict[str, str] = {}
-    imputed: list[str] = []
     scores: list[FoldScore]
     apparent: FoldScore | None
-    estimates: list[Estimate]
-    levels: list[LevelScore] = []
-    confusion: Confusion | None = None
     n_cached: int
     n_fits: int
     seconds: float

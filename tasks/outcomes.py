@@ -202,22 +202,27 @@ class FinalModel(Outcome):
         return self.is_ours() and is_whole(self.file.path, self.file.sha256)
 
 
-class Evaluated(Outcome):
-    """What fits say together: the estimates, and everything that they rest on."""
+class Measured(Outcome):
+    """What is said of a model on a split: the estimates, and the columns that they rest on."""
 
     split: SplitRef
-    fingerprint: str
     model: ModelSpec
     task: str
     features: list[str]
     left_out: dict[str, str]
     encoded: dict[str, str] = {}
     imputed: list[str] = []
-    fits: list[FitResult] = []
-    apparent: FitResult | None = None
     estimates: list[Estimate] = []
     levels: list[LevelScore] = []
     confusion: Confusion | None = None
+
+
+class Evaluated(Measured):
+    """What fits say together, and the fits."""
+
+    fingerprint: str
+    fits: list[FitResult] = []
+    apparent: FitResult | None = None
     errors: list[str] = []
     interval: str = "auto"
     level: float = 0.95

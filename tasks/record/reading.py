@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -183,14 +182,6 @@ def metrics_of(recorded: Recorded) -> list[str]:
 
 
 HEX = re.compile(r"[0-9a-f]{64}")
-# Folders are named by these tags, and whoever may edit the store may change them.
-# What tells a split's own run from those that rest on it: its tag, or the name that earlier versions gave it.
-RECORDS_OF_SPLITS = ("tags.`evenfold.record` = 'split'", "attributes.run_name LIKE 'split/%'")
-
-
-def _names_a_folder(spec: str) -> bool:
-    name, _, version = spec.partition("@")
-    return bool(name) and name == name_like(name) and VERSION.fullmatch(version) is not None
 
 
 def read_split(reference: str, home: Home | None = None) -> Manifest:
@@ -206,26 +197,28 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
         raise SplitError(
             f"a value of type {type(reference).__name__} is no split; pass its name, such as visits@1.0, or its id."
         )
-    name, _, version = reference.partition("@")
+    name, at, version = reference.partition("@")
     held = dict(splits_of(home, name)) if name == name_like(name) else {}
     if version in held:
         return read_manifest(held[version])
     if not held:
         home.require_record()
-    newest = None if "@" in reference or not held else max(held, key=version_in)
+    newest = max(held, key=version_in) if held and not at else ""
     tracker = Tracker(home, "") if home.is_recorded else None
-    if tracker is None and newest is None:
-        raise _absent(home, reference, set(held))
-    run = _recorded_run(tracker, reference, held) if tracker else None
-    if tracker is None or run is None or (newest and not _is_later(run, newest)):
-        return read_manifest(held[str(newest)])
-    tags = run.data.tags
-    if not (HEX.fullmatch(tags.get("evenfold.split_id", "")) and _names_a_folder(tags.get("evenfold.spec", ""))):
-        raise SplitError(f"run {run.info.run_id} names no split that evenfold recorded; its tags were changed.")
-    name, _, version = tags["evenfold.spec"].partition("@")
-    own, split_id = home.splits / name / version, tags["evenfold.split_id"]
+    runs = _recorded_runs(tracker, reference) if tracker else []
+    if newest:  # what is newer than it counts, or was changed
+        runs = [run for run in runs if not _names_a_split(run.data.tags) or _version_of(run) > version_in(newest)]
+        if not runs:
+            return read_manifest(held[newest])
+    if tracker is None or not runs:
+        others = [run.data.tags for run in _recorded_runs(tracker, name)] if tracker and at else []
+        versions = {tags["evenfold.spec"].rpartition("@")[2] for tags in others if _names_a_split(tags)}
+        raise _absent(home, reference, set(held) | versions)
+    run = _newest_of(runs, reference, home)
+    spec, split_id = run.data.tags["evenfold.spec"], run.data.tags["evenfold.split_id"]
+    own = home.splits / spec.replace("@", "/")
     # Where this home has another split of that name and version, what is loaded lies apart.
-    here = own if _is(own, split_id) or not own.exists() else home.path / "fetched" / split_id / name / version
+    here = own if _is(own, split_id) or not own.exists() else home.path / "fetched" / split_id / spec.replace("@", "/")
     if not _is(here, split_id):
         _download(tracker, run.info.run_id, here, split_id)
     return read_manifest(here)
@@ -242,52 +235,49 @@ def load_split(reference: str, data: str | None = None) -> SplitRef:
     return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data or ""), True)
 
 
-def _recorded_run(tracker: Tracker, reference: str, held: Mapping[str, Path]) -> Any:
-    """Return the run of a split; None where there is none of a name that splits below the home have: ``held``.
-
-    Raises SplitError where there is no split, with the versions that there are.
-    """
+def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:
+    """Return the runs that record what ``reference`` names, the newest first."""
+    if "'" in reference:  # a quote would end the filter's text and begin another condition
+        return []
     names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
-    wanted = "=" if HEX.fullmatch(reference) or "@" in reference else "LIKE"
-    value = reference if wanted == "=" else f"{reference}@%"
-    runs: list[Any] = []
-    for name, kind in itertools.product(names, RECORDS_OF_SPLITS):
-        # A quote would end the filter's text and begin another condition.
-        runs += every_run(tracker, f"tags.`evenfold.{name}` {wanted} '{value}' AND {kind}") if "'" not in value else []
-    if wanted == "LIKE":  # to which _ in a name is any letter
+    wanted = f"= '{reference}'" if HEX.fullmatch(reference) or "@" in reference else f"LIKE '{reference}@%'"
+    asked = [f"tags.`evenfold.{name}` {wanted} AND tags.`evenfold.record` = 'split'" for name in names]
+    runs = [run for each in asked for run in every_run(tracker, each)]
+    if wanted.startswith("LIKE"):  # to which _ in a name is any letter
         runs = [run for run in runs if run.data.tags["evenfold.spec"].rpartition("@")[0] == reference]
-    if not runs and held and "@" not in reference:
-        return None
-    if not runs:
-        raise _absent(tracker.home, reference, set(held) | _recorded_versions(tracker, reference))
-    fit = [run for run in runs if _names_a_folder(run.data.tags.get("evenfold.spec", ""))] or runs[:1]
-    found = {run.data.tags.get("evenfold.split_id"): run.data.tags.get("evenfold.spec", "") for run in fit}
-    if HEX.fullmatch(reference) and len(found) > 1:
+    return runs
+
+
+def _newest_of(runs: list[Any], reference: str, home: Home) -> Any:
+    """Return the run of the newest version; raises SplitError where it, or a plan, is of several splits."""
+    ours = [run for run in runs if _names_a_split(run.data.tags)]
+    if not ours:
+        raise SplitError(f"run {runs[0].info.run_id} names no split that evenfold recorded; its tags were changed.")
+    specs = {run.data.tags["evenfold.split_id"]: run.data.tags["evenfold.spec"] for run in ours}
+    if HEX.fullmatch(reference) and len(specs) > 1:
         raise SplitError(
-            f"{reference[:16]} names {len(found)} splits ({listed(sorted(found.values()))}), decided with parts in "
+            f"{reference[:16]} names {len(specs)} splits ({listed(sorted(specs.values()))}), decided with parts in "
             "other orders or by other code; name one of them so, or by its split_id."
         )
-    if len(fit) == 1:
-        return fit[0]
-    last = max((run.data.tags["evenfold.spec"] for run in fit), key=version_in)
-    runs = [run for run in fit if run.data.tags["evenfold.spec"] == last]
-    ids = sorted({run.data.tags.get("evenfold.split_id", "") for run in runs})
-    if len(ids) > 1 and last.rpartition("@")[2] not in held:
+    newest = [run for run in ours if _version_of(run) == max(map(_version_of, ours))]
+    last = newest[0].data.tags["evenfold.spec"]
+    ids = sorted({run.data.tags["evenfold.split_id"] for run in newest})
+    if len(ids) > 1:
         raise SplitError(
-            f"{last} names {len(ids)} splits in {tracker.home.tracking_uri} ({', '.join(each[:16] for each in ids)}), "
+            f"{last} names {len(ids)} splits in {home.tracking_uri} ({', '.join(each[:16] for each in ids)}), "
             "of several projects; load one by its split_id, and give the next one a name of its own."
         )
-    return runs[0]
+    return newest[0]
 
 
-def _recorded_versions(tracker: Tracker, reference: str) -> set[str]:
-    """Return the recorded versions of the name of NAME@VERSION; none of another reference."""
-    name, at, _ = reference.partition("@")
-    if not (at and name) or "'" in name:
-        return set()
-    runs = every_run(tracker, f"tags.`evenfold.spec` LIKE '{name}@%' AND {RECORDS_OF_SPLITS[0]}")
-    named = [run.data.tags["evenfold.spec"].rpartition("@") for run in runs]
-    return {version for of, _, version in named if of == name and VERSION.fullmatch(version)}
+def _names_a_split(tags: Mapping[str, str]) -> bool:
+    # Folders are named by these tags, and whoever may edit the store may change them.
+    name, _, version = tags.get("evenfold.spec", "").partition("@")
+    return (
+        bool(name)
+        and name == name_like(name)
+        and bool(VERSION.fullmatch(version) and HEX.fullmatch(tags.get("evenfold.split_id", "")))
+    )
 
 
 def _absent(home: Home, reference: str, versions: set[str]) -> SplitError:
@@ -305,9 +295,8 @@ def version_in(spec: str) -> tuple[int, ...]:
     return tuple(int(part) for part in spec.rpartition("@")[2].split("."))
 
 
-def _is_later(run: Any, version: str) -> bool:
-    spec = run.data.tags.get("evenfold.spec", "")
-    return not _names_a_folder(spec) or version_in(spec) > version_in(version)
+def _version_of(run: Any) -> tuple[int, ...]:
+    return version_in(run.data.tags["evenfold.spec"])
 
 
 def _is(folder: Path, split_id: str) -> bool:
@@ -322,14 +311,10 @@ def _download(tracker: Tracker, run_id: str, place: Path, split_id: str) -> None
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         fetched = tracker.fetch(run_id, "split", Path(folder))
-        if not (_is(fetched, split_id) and _header_names(fetched, place)):
+        held = read_header(fetched) if _is(fetched, split_id) else {}
+        if (held.get("name"), held.get("version")) != (place.parent.name, place.name):
             raise SplitError(
                 f"what MLflow keeps in run {run_id} is not the split {split_id[:16]} that it was recorded as; its "
                 "artifacts were changed."
             )
         rename_unless_there(fetched, place)
-
-
-def _header_names(folder: Path, place: Path) -> bool:
-    header = read_header(folder)
-    return (header["name"], header["version"]) == (place.parent.name, place.name)

@@ -7,7 +7,7 @@ import sqlite3
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.looks import _runs_of
-from evenfold.tasks.record.reading import _recorded_run
+from evenfold.tasks.record.reading import _newest_of, _recorded_runs
 from evenfold.tasks.record.runs import every_run, recorded_evaluations, recorded_models
 from evenfold.tasks.record.tracker import Tracker
 
@@ -45,11 +45,11 @@ def test_models_beyond_a_hundred_are_listed(home: Home) -> None:
 def test_the_newest_version_is_found_beyond_a_thousand_records(home: Home) -> None:
     tracker = Tracker(home, "rows")
     for version in ("1.1", "1.0"):
-        tags = {"evenfold.record": "split", "evenfold.spec": f"rows@{version}"}
+        tags = {"evenfold.record": "split", "evenfold.spec": f"rows@{version}", "evenfold.split_id": "0" * 64}
         with tracker.run(Entry(key=version, name=version, tags=tags, params={}, metrics={})) as run_id:
             pass
     copied(home, run_id, 1_000)
-    assert _recorded_run(tracker, "rows", {}).info.run_name == "1.1"
+    assert _newest_of(_recorded_runs(tracker, "rows"), "rows", home).info.run_name == "1.1"
 
 
 def test_a_metric_that_nobody_knows_here_ends_no_list(home: Home) -> None:
