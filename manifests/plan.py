@@ -96,6 +96,11 @@ class Plan:
             self.spec = self.spec.model_copy(update={"strategy": _choose(self.spec, numeric)})
         self.splitter = self.spec.splitter()
         self.key = key_names(self.spec)
+        if self.splitter.by_position and self.spec.columns.key:
+            raise SplitError(
+                f"{self.spec.strategy} names rows by their position, and rows with a key lie in its order; leave the "
+                "key out, or name a column of folds (columns.fold, or --fold)."
+            )
         require_roles(self.spec, self.splitter.needs)
         return used_columns(self.spec, self.splitter.needs)
 
@@ -303,6 +308,8 @@ def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, l
 
 def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     columns = spec.columns
+    if columns.fold:
+        return "Predefined"
     if columns.coordinates:
         return "SpatialBlockKFold"
     if columns.time:

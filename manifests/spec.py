@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
-from evenfold.splitters.catalogue import strategy_named
+from evenfold.splitters.catalogue import strategy_named, strategy_recipe
 from evenfold.splitters.deployed import reason_of, require_readable, shown
 from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.errors import meant
@@ -80,16 +80,9 @@ class SplitSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _can_be_walked_through(cls, given: Any) -> Any:
-        require_bounded(given)
-        return plain_numbers(dict(given) if isinstance(given, Mapping) else given)
-
-    @field_validator("strategy", mode="before")
-    @classmethod
-    def _by_name(cls, value: Any) -> Any:
-        kind = value if isinstance(value, type) else type(value)
-        if issubclass(kind, Splitter):
-            raise ValueError(f"write its name, {kind.__name__!r}, and its parameters under params")
-        return value
+        fields = _with_strategy_named(given) if isinstance(given, Mapping) else given
+        require_bounded(fields)
+        return plain_numbers(fields)
 
     @field_validator("name")
     @classmethod
@@ -176,6 +169,18 @@ class SplitSpec(Strict):
             decided["key_encoding"] = asked | {"check": next(checks, None)}
         rules = ("group_mode", "label_horizon", "on_immature", "missing_target", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
+
+
+def _with_strategy_named(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields with a strategy that is passed as an object, if any, as its name, parameters and seed."""
+    fields = dict(given)
+    if isinstance(fields.get("strategy"), (str, type(None))):
+        return fields
+    recipe = strategy_recipe(fields["strategy"])
+    params = dict(recipe.get("params") or {})
+    if "random_state" in params and fields.setdefault("seed", params["random_state"]) != params.pop("random_state"):
+        raise SplitError(f"the strategy has another seed than {fields['seed']}; give one of both.")
+    return fields | {"strategy": recipe.get("strategy"), "params": params | dict(fields.get("params") or {})}
 
 
 def read_spec(source: Any, stored: bool = False) -> SplitSpec:

@@ -6,11 +6,14 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from .base import Splitter
 from .code import code_of
 from .errors import SplitError, meant
 from .importing import Role, refusal, resolve
 from .kernels.canonical import digest_json
+from .naming import import_path, params_of
 
 
 def all_strategies() -> dict[str, type[Splitter]]:
@@ -67,6 +70,31 @@ def strategy_named(name: str) -> type[Splitter]:
         hint = meant(name, known) or f"choose {', '.join(known)}."
         raise SplitError(f"there is no strategy {name!r}; {hint}")
     return known[name]
+
+
+def strategy_recipe(given: Any) -> dict[str, Any]:
+    """Return ``{"strategy": name, "params": {...}}`` of a strategy, a splitter of scikit-learn's kind, or pairs.
+
+    What names one already stays as it is. Raises SplitError for anything else, and for what no recipe can hold.
+    """
+    if isinstance(given, (str, Mapping)):
+        return {"strategy": given} if isinstance(given, str) else dict(given)
+    kind = given if isinstance(given, type) else type(given)
+    own = issubclass(kind, Splitter)
+    if own or hasattr(kind, "split"):
+        params = {} if given is kind else params_of(given, strategy_recipe)
+        name = kind.__name__ if all_strategies().get(kind.__name__) is kind else import_path(kind)
+        if own:
+            return {"strategy": name, "params": params}
+        return {"strategy": "FromSklearn", "params": {"splitter": name} | ({"params": params} if params else {})}
+    try:
+        pairs = [[np.asarray(side) for side in pair] for pair in given]
+    except (TypeError, ValueError):
+        raise SplitError(
+            f"{given!r} is no strategy; pass one, its name, or pairs of (train, test) positions."
+        ) from None
+    positions = [[(np.flatnonzero(side) if side.dtype == bool else side).tolist() for side in pair] for pair in pairs]
+    return {"strategy": "PredefinedPairs", "params": {"given_pairs": positions}}
 
 
 def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:

@@ -62,6 +62,12 @@ TRANSFORMER = Role(
     "name a class or a function that returns one, such as sklearn.preprocessing:PowerTransformer",
     or_function=True,
 )
+PART = Role(
+    "a part of an estimator",
+    ("get_params", "set_params"),
+    "name a class or a function that returns one, such as sklearn.preprocessing:StandardScaler",
+    or_function=True,
+)
 SPLITTER = Role("a splitter", ("split", "get_n_splits"), "name one such as sklearn.model_selection:KFold")
 
 # Functions of ours that a deployed run may name; nothing else of evenfold can be reached by a string.

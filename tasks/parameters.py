@@ -78,6 +78,12 @@ def _model(given: Any) -> Any:
     return None if given is None else ModelSpec.of(given)
 
 
+def _strategy(given: Any) -> Any:
+    from evenfold.splitters.catalogue import strategy_recipe
+
+    return given if given is None or isinstance(given, str) else strategy_recipe(given)
+
+
 def _folder(given: Any) -> Any:
     from .references import manifest_folder
 
@@ -152,12 +158,23 @@ Spec = Annotated[
     Flag("A specification, or its YAML or JSON file; what is given beside it is put over it.", "PATH", "Split"),
 ]
 Model = Annotated[
-    "ModelSpec | SkipJsonSchema[Mapping[str, Any]] | str | SkipJsonSchema[Path] | None",
+    "ModelSpec | SkipJsonSchema[Any] | str | None",
     BeforeValidator(_model),
     Flag(
-        "Import path of an estimator, or a YAML or JSON file; what is given beside it is put over it.",
+        "Import path of an estimator, or a YAML or JSON file; in Python also the estimator itself. What is given "
+        "beside it is put over it.",
         "NAME or PATH",
         "Model",
+    ),
+]
+Strategy = Annotated[
+    "SkipJsonSchema[Any] | str | None",
+    BeforeValidator(_strategy),
+    Flag(
+        "A strategy, or module:Name of your own; chosen from the columns if left out. In Python also the strategy "
+        "itself, a splitter of scikit-learn, or pairs of (train, test) positions.",
+        "NAME",
+        "Split",
     ),
 ]
 Metrics = Annotated[SomeNames, Flag("A scikit-learn scorer; repeat for several.", "NAME", "Model", names=("--metric",))]

@@ -37,6 +37,7 @@ from .parameters import (
     Repeats,
     Seed,
     SomeNames,
+    Strategy,
     Target,
     TimeLimit,
 )
@@ -103,10 +104,10 @@ class SpecFields(TypedDict, total=False):
         Flag("Column that says where a row lies, in a plane; give two: x, and y in the same unit.", "COLUMN", "Data"),
     ]
     time: Annotated[str | None, Flag("Column that says when a row happened.", "COLUMN", "Data")]
-    strategy: Annotated[
-        str | None,
-        Flag("A strategy, or module:Name of your own; chosen from the columns if left out.", "NAME", "Split"),
+    fold: Annotated[
+        str | None, Flag("Column that gives the fold in which a row is tested, from 0 on.", "COLUMN", "Data")
     ]
+    strategy: Strategy
     n_splits: NSplits
     params: Annotated[
         Mapping[str, Any] | None,

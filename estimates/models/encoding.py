@@ -17,8 +17,9 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 
 from .columns import Kind, feature_table
+from .estimators import named_estimator
 from .options import last_of, parts_of
-from .spec import ModelSpec, named_estimator
+from .spec import ModelSpec
 
 ROWS_A_VALUE = 10  # of text with fewer rows a value, which is a name rather than a category, nothing is learnt
 MOST_COLUMNS = 50  # that a text becomes where it was not asked for: the rarest values share the last one

@@ -7,7 +7,7 @@ from typing import Any
 
 import sklearn
 from evenfold.estimates.results import ModelError
-from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
+from evenfold.splitters.importing import PART, distribution_of, resolve
 from evenfold.splitters.kernels.canonical import digest_json
 
 from .fit import FIT_VERSION
@@ -45,7 +45,7 @@ def score_key(
             "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
             "seed": int(seed),
             "scikit-learn": sklearn.__version__,
-            "estimator": distribution_of(resolve(model.estimator, ESTIMATOR)),
+            "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, PART)) for path in model.imported)),
             "fit": FIT_VERSION,
         }
     )

@@ -20,7 +20,8 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 
-from .spec import ModelSpec, Task, default_for, named_estimator, nearest, seeded
+from .estimators import named_estimator, nearest, seeded
+from .spec import ModelSpec, Task, default_for
 
 
 def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) -> None:

@@ -28,8 +28,9 @@ from .columns import (
     require_columns,
 )
 from .encoding import encodings, read_by_itself, text_for
+from .estimators import named_estimator
 from .options import by_column, can_weigh, check_metrics, check_options
-from .spec import ModelSpec, Task, infer_task, named_estimator
+from .spec import ModelSpec, Task, infer_task
 
 
 def require_target(column: pd.Series) -> None:
@@ -249,7 +250,7 @@ class Problem:
         require_target(column)
         task = task_of(model, column)
         y, classes = values_of(column, task, known)
-        completed = model.completed(task, len(classes))
+        completed = model.completed(task, len(classes)).simplest()
         completed = completed.model_copy(update={"metrics": of_positive(completed.metrics, classes, model.positive)})
         check_metrics(completed.metrics, task, classes)
         check_kind(completed, task, column)

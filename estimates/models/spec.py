@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from math import isinf
 from pathlib import Path
 from typing import Any, Literal
@@ -16,17 +14,19 @@ import yaml
 from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.results import ModelError
-from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import reason_of, require_readable
 from evenfold.splitters.documents import read_document, require_bounded
-from evenfold.splitters.errors import meant
-from evenfold.splitters.importing import ESTIMATOR, TRANSFORMER, Role, check_params, refusal, require_trusted, resolve
+from evenfold.splitters.importing import ESTIMATOR, PART, TRANSFORMER, require_trusted
+from evenfold.splitters.naming import import_path, recipe_of
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+
+from .estimators import imported, named_estimator, nearest, parts_in, seeded
 
 MOST_TOLD = 5  # of the fields that do not fit
 
@@ -72,71 +72,6 @@ def infer_task(target: pd.Series) -> Task:
     raise ModelError(
         f"target {target.name!r} holds {target.dtype}, neither numbers nor classes; choose another target."
     )
-
-
-def nearest(name: str, among: Iterable[str]) -> str:
-    """Return ``; did you mean 'a' or 'b'?`` with the closest of ``among``, or their list where none is close."""
-    names = [str(name) for name in among]
-    by_lower = {known.lower(): known for known in reversed(names)}
-    if hint := meant(name.lower(), by_lower, most=3, cutoff=0.6, show=lambda match: repr(by_lower[match])):
-        return f"; {hint}"
-    shown = ", ".join(names[:12])
-    return f"; choose one of {shown}{' …' if len(names) > 12 else ''}." if names else "."
-
-
-def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR) -> Any:
-    """Return the unfitted estimator that the class or factory function at ``path`` makes of ``params``.
-
-    A parameter with ``__`` in its name is set on the part it names, as scikit-learn's ``set_params`` does.
-    Raises ModelError where the path does not import, is no class or function, does not take the parameters, or makes
-    something that does not play ``role``, and UntrustedNameError for what may not be imported here.
-    """
-    check_params(path, params)
-    maker = _imported(path, role)
-    nested = {name: value for name, value in params.items() if "__" in name}
-    made = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
-    if lacking := role.lacking(made):
-        raise ModelError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
-    try:
-        return made.set_params(**nested) if nested else made
-    except ValueError as error:
-        raise ModelError(f"{path!r} does not accept its parameters: {error}") from None
-
-
-def seeded(estimator: Any, seed: int) -> Any:
-    """Return ``estimator`` with every ``random_state`` that is None set to ``seed``, in its parts as well."""
-    unset = {
-        name: seed
-        for name, value in estimator.get_params(deep=True).items()
-        if value is None and name.rpartition("__")[2] == "random_state"
-    }
-    return estimator.set_params(**unset) if unset else estimator
-
-
-def _imported(path: str, role: Role) -> Any:
-    try:
-        return resolve(path, role)
-    except UntrustedNameError:
-        raise
-    except SplitError as error:
-        raise ModelError(str(error)) from None
-
-
-def _made(path: str, maker: Any, params: Mapping[str, object]) -> Any:
-    try:
-        return maker(**params)
-    except TypeError as error:
-        raise ModelError(
-            f"{path!r} does not accept its parameters: {refusal(error)}{_unknown(maker, params)}"
-        ) from None
-    except Exception as error:
-        raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
-
-
-def _unknown(maker: Any, params: Iterable[str]) -> str:
-    accepted = [name for name in inspect.signature(maker).parameters if name not in ("self", "args", "kwargs")]
-    unknown = [name for name in params if name not in accepted]
-    return nearest(unknown[0], accepted) if unknown and accepted else ""
 
 
 POWER = "sklearn.preprocessing:PowerTransformer"
@@ -258,18 +193,20 @@ class ModelSpec(BaseModel):
         return {"method": given} if isinstance(given, str) else given
 
     @classmethod
-    def of(cls, given: ModelSpec | Mapping[str, Any] | str | Path | None) -> ModelSpec:
+    def of(cls, given: Any) -> ModelSpec:
         """Return the specification in a mapping, in an estimator's import path alone, or the default one for None.
 
-        A path, or text that ends in .yaml, .yml or .json, is that of a file (see ``read``). Raises ModelError that
-        names each field that is wrong, or what to pass in place of an object.
+        An estimator, fitted or not, is what would name it: its class and the parameters that it changes, its parts
+        alike; a class, or a function that returns one, is its import path. A path, or text that ends in .yaml, .yml or
+        .json, is that of a file (see ``read``). Raises ModelError that names each field that is wrong, or the
+        parameter of an object that no recipe can hold.
         """
         if isinstance(given, ModelSpec):
             return given
         if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
             return cls.read(given)
         if not isinstance(given, (str, Mapping, type(None))):
-            raise ModelError(_named_instead(given))
+            given = _named(given)
         try:
             return cls.model_validate({"estimator": given} if isinstance(given, str) else dict(given or {}))
         except ValidationError as error:
@@ -286,10 +223,11 @@ class ModelSpec(BaseModel):
             raise TypeError(f"a {type(given).__name__} is no specification")
         theirs = cls.of(given)
         for name, mine, role in (
-            (theirs.estimator, own.estimator, ESTIMATOR),
-            (_transformer_of(theirs), _transformer_of(own), TRANSFORMER),
+            (theirs.estimator, [own.estimator], ESTIMATOR),
+            (_transformer_of(theirs), [_transformer_of(own)], TRANSFORMER),
+            *((part, [*parts_in(own.params)], PART) for part in parts_in(theirs.params)),
         ):
-            if name is not None and name != mine:
+            if name is not None and name not in mine:
                 require_trusted(name, role)
         return theirs
 
@@ -313,7 +251,12 @@ class ModelSpec(BaseModel):
     @property
     def code(self) -> dict[str, str]:
         """The user's own code behind what is named, as it is now; see ``code_of``. Empty for libraries' models."""
-        return code_of(self.estimator, _transformer_of(self))
+        return code_of(*self.imported, _transformer_of(self))
+
+    @property
+    def imported(self) -> list[str]:
+        """What the estimator and its parts are imported by."""
+        return [*filter(None, [self.estimator]), *parts_in(self.params)]
 
     def canonical(self) -> dict[str, object]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""
@@ -329,6 +272,19 @@ class ModelSpec(BaseModel):
             "metrics": self.metrics or default.metrics,
         }
         return self.model_copy(update=filled)
+
+    def simplest(self) -> ModelSpec:
+        """Return the specification that its estimator, passed as an object, would have: one key for both.
+
+        Parameters that equal the constructor's defaults are left out. What a function returns is known by its name.
+        """
+        if not isinstance(imported(str(self.estimator), ESTIMATOR), type):
+            return self
+        try:
+            recipe = recipe_of(named_estimator(str(self.estimator), self.params))
+        except SplitError:  # it keeps other things than it was given
+            return self
+        return self.model_copy(update={"params": {}} | recipe)
 
     def build(self, seed: int) -> Any:
         """Return the unfitted estimator; every ``random_state`` that is None, in its parts too, becomes ``seed``.
@@ -353,20 +309,18 @@ def _transformer_of(model: ModelSpec) -> str | None:
     return None if model.target_transform is None else model.target_transform.transformer
 
 
-def _named_instead(given: Any) -> str:
-    """Return what to pass in place of an estimator, its class or a function that makes it, or of anything else."""
-    made = given if isinstance(given, type) or inspect.isroutine(given) else type(given)
-    passed = hasattr(made, "fit") or inspect.isroutine(made)
-    told = "a model is named, and not passed as an object" if passed else f"a value of type {made.__name__} is no model"
-    path = _import_path(made) if passed else "sklearn.linear_model:Ridge"
-    return f'{told}; pass {{"estimator": "{path}", "params": {{...}}}}.'
-
-
-def _import_path(made: Any) -> str:
-    """Return from where a class or function is imported, the shortest way that is known."""
-    modules = list(accumulate(made.__module__.split("."), "{}.{}".format))
-    found = (name for name in modules if getattr(sys.modules.get(name), made.__name__, None) is made)
-    return f"{next(found, 'package.module')}:{made.__name__}"
+def _named(given: Any) -> dict[str, Any]:
+    """Return the recipe of an estimator, its class or a function that makes it."""
+    makes = isinstance(given, type) or inspect.isroutine(given)
+    if not (inspect.isroutine(given) or hasattr(given, "fit")):
+        kind = given.__name__ if makes else type(given).__name__
+        raise ModelError(
+            f"a value of type {kind} is no model; pass an estimator, or name one: sklearn.linear_model:Ridge."
+        )
+    try:
+        return {"estimator": import_path(given)} if makes else recipe_of(given)
+    except SplitError as error:
+        raise ModelError(str(error)) from None
 
 
 def _sentence(error: ValidationError) -> str:

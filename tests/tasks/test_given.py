@@ -6,12 +6,13 @@ import json
 import os
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.estimates import EvaluationError, ModelError, ModelSpec, scaled_logistic_regression
+from evenfold.estimates import EvaluationError, ModelError, ModelSpec
 from evenfold.splitters import SplitError
 from evenfold.tasks import (
     Home,
@@ -26,6 +27,8 @@ from evenfold.tasks import (
 )
 from evenfold.tasks.references import manifest_folder, recorded_splits
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from small import SPEC, evaluated, runs, small
 
 from evenfold import flows
@@ -66,30 +69,22 @@ def test_a_split_is_loaded_without_a_table_by_none_and_by_an_empty_text(folds: S
         assert load_split.fn("rows", data=nothing).data == ""
 
 
-RIDGE_NAMED = 'pass {"estimator": "sklearn.linear_model:Ridge", "params": {...}}.'
-OBJECTS: dict[str, tuple[Any, str]] = {
-    "an estimator": (Ridge(alpha=2.0), f"a model is named, and not passed as an object; {RIDGE_NAMED}"),
-    "a class": (Ridge, f"a model is named, and not passed as an object; {RIDGE_NAMED}"),
-    "a function": (scaled_logistic_regression, 'pass {"estimator": "evenfold.estimates:scaled_logistic_regression"'),
-    "one that cannot be imported": (type("Own", (Ridge,), {})(), 'pass {"estimator": "package.module:Own"'),
-    "a list": (["ridge"], f"a value of type list is no model; {RIDGE_NAMED}"),
-    "no number": (0, f"a value of type int is no model; {RIDGE_NAMED}"),
+NO_MODELS: dict[str, tuple[Any, str]] = {
+    "of a notebook": (
+        type("Own", (Ridge,), {"__module__": "__main__"})(),
+        "Own is defined in __main__, where no other",
+    ),
+    "a function inside": (make_pipeline(FunctionTransformer(np.sqrt), Ridge()), "FunctionTransformer.func is a ufunc,"),
+    "a list": (["ridge"], "a value of type list is no model; pass an estimator, or name one"),
+    "no number": (0, "a value of type int is no model; pass an estimator, or name one"),
 }
 
 
-@pytest.mark.parametrize(("given", "sentence"), OBJECTS.values(), ids=OBJECTS)
-def test_a_model_that_is_passed_as_an_object_is_answered_with_its_name(given: Any, sentence: str) -> None:
-    """As scikit-learn's users will."""
-    with pytest.raises(ModelError, match=re.escape(sentence)):
-        ModelSpec.of(given)
-
-
-def test_tasks_and_flows_answer_a_model_that_is_passed_as_an_object(folds: SplitRef) -> None:
-    """Both with the sentence."""
-    with pytest.raises(ModelError, match=re.escape(RIDGE_NAMED)):
-        fit_fold.fn(folds, 0, Ridge())
-    with pytest.raises(ModelError, match=re.escape(RIDGE_NAMED)):
-        evaluated("rows.parquet", model=Ridge())
+@pytest.mark.parametrize(("given", "sentence"), NO_MODELS.values(), ids=NO_MODELS)
+def test_what_no_recipe_can_hold_is_refused_with_what_to_do(given: Any, sentence: str, folds: SplitRef) -> None:
+    for call in (ModelSpec.of, partial(fit_fold.fn, folds, 0), lambda model: evaluated("rows.parquet", model=model)):
+        with pytest.raises(ModelError, match=re.escape(sentence)):
+            call(given)
 
 
 @pytest.mark.parametrize("name", ["rows@1.0", "rows", "SplitRef", "SplitOutcome", "folder"])

@@ -14,7 +14,7 @@ import pytest
 from evenfold.manifests import column_names, decide, read_table
 from evenfold.manifests.tables.csv_files import Dialect, csv_batches, dialect_of
 from evenfold.manifests.tables.read import is_parquet, write_whole
-from evenfold.splitters import KFold, SplitError
+from evenfold.splitters import SplitError
 
 COMMAS = "id,cost,ward\n1,180.65,Süd\n2,12.5,Nord\n3,7.25,Süd\n"
 SEMICOLONS = "id;cost;ward\n1;180,65;Süd\n2;12,5;Nord\n3;7,25;Süd\n"
@@ -130,13 +130,6 @@ def test_a_frame_that_cannot_be_read_is_answered_in_a_sentence(made: Any, messag
     """Never with another library's words."""
     with pytest.raises(SplitError, match=message):
         decide({"strategy": "KFold", "columns": {"key": "key"}}, made(pd.DataFrame({"key": range(20), "x": range(20)})))
-
-
-def test_a_strategy_that_is_given_as_a_class_is_answered_with_its_name() -> None:
-    """As scikit-learn's users will."""
-    for given in (KFold, KFold(3)):
-        with pytest.raises(SplitError, match="strategy: write its name, 'KFold', and its parameters under params"):
-            decide({"strategy": given, "columns": {"key": "key"}}, pd.DataFrame({"key": range(20)}))
 
 
 WORDS = ["NA", "null", "nan", "N/A", "NULL", "None"]

@@ -1,0 +1,111 @@
+"""Estimators, made of what names them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from evenfold.estimates.results import ModelError
+from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.splitters.errors import meant
+from evenfold.splitters.importing import ESTIMATOR, PART, Role, check_params, refusal, resolve
+
+
+def nearest(name: str, among: Iterable[str]) -> str:
+    """Return ``; did you mean 'a' or 'b'?`` with the closest of ``among``, or their list where none is close."""
+    names = [str(name) for name in among]
+    by_lower = {known.lower(): known for known in reversed(names)}
+    if hint := meant(name.lower(), by_lower, most=3, cutoff=0.6, show=lambda match: repr(by_lower[match])):
+        return f"; {hint}"
+    shown = ", ".join(names[:12])
+    return f"; choose one of {shown}{' …' if len(names) > 12 else ''}." if names else "."
+
+
+def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR) -> Any:
+    """Return the unfitted estimator that the class or factory function at ``path`` makes of ``params``.
+
+    A parameter with ``__`` in its name is set on the part it names, as scikit-learn's ``set_params`` does; one that is,
+    or holds, ``{"estimator": path, "params": {...}}`` gets such a part, made alike.
+    Raises ModelError where the path does not import, is no class or function, does not take the parameters, or makes
+    something that does not play ``role``, and UntrustedNameError for what may not be imported here.
+    """
+    check_params(path, params)
+    maker = imported(path, role)
+    signature = inspect.signature(maker).parameters
+    params = {name: _with_parts(value, signature.get(name)) for name, value in params.items()}
+    nested = {name: value for name, value in params.items() if "__" in name}
+    made = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
+    if lacking := role.lacking(made):
+        raise ModelError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
+    try:
+        return made.set_params(**nested) if nested else made
+    except ValueError as error:
+        raise ModelError(f"{path!r} does not accept its parameters: {error}") from None
+
+
+def _is_part(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("estimator"), str)
+        and value.keys() <= {"estimator", "params"}
+    )
+
+
+def _with_parts(value: Any, parameter: inspect.Parameter | None = None) -> Any:
+    """Return a parameter with the parts that it names made, and as a tuple where its default is one: JSON has none."""
+    if _is_part(value):
+        return named_estimator(value["estimator"], value.get("params") or {}, PART)
+    if isinstance(value, Mapping):
+        return {name: _with_parts(part) for name, part in value.items()}
+    if not isinstance(value, (list, tuple)):
+        return value
+    parts = [_with_parts(part) for part in value]
+    named = isinstance(value, list) and any(map(_is_part, value)) and isinstance(value[0], str)
+    return tuple(parts) if named or isinstance(getattr(parameter, "default", value), tuple) else parts
+
+
+def parts_in(params: Any) -> Iterator[str]:
+    """Yield the import paths of the parts inside parameters."""
+    if _is_part(params):
+        yield params["estimator"]
+    if isinstance(params, (Mapping, list, tuple)):
+        for part in params.values() if isinstance(params, Mapping) else params:
+            yield from parts_in(part)
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """Return ``estimator`` with every ``random_state`` that is None set to ``seed``, in its parts as well."""
+    unset = {
+        name: seed
+        for name, value in estimator.get_params(deep=True).items()
+        if value is None and name.rpartition("__")[2] == "random_state"
+    }
+    return estimator.set_params(**unset) if unset else estimator
+
+
+def imported(path: str, role: Role) -> Any:
+    """Return the class or function at an import path, which plays ``role``; raises as ``named_estimator`` does."""
+    try:
+        return resolve(path, role)
+    except UntrustedNameError:
+        raise
+    except SplitError as error:
+        raise ModelError(str(error)) from None
+
+
+def _made(path: str, maker: Any, params: Mapping[str, object]) -> Any:
+    try:
+        return maker(**params)
+    except TypeError as error:
+        raise ModelError(
+            f"{path!r} does not accept its parameters: {refusal(error)}{_unknown(maker, params)}"
+        ) from None
+    except Exception as error:
+        raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
+
+
+def _unknown(maker: Any, params: Iterable[str]) -> str:
+    accepted = [name for name in inspect.signature(maker).parameters if name not in ("self", "args", "kwargs")]
+    unknown = [name for name in params if name not in accepted]
+    return nearest(unknown[0], accepted) if unknown and accepted else ""

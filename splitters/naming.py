@@ -1,0 +1,96 @@
+"""Objects as what names them: the import path of the class, and the parameters that differ from its defaults."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any
+
+from .encoding import plain_numbers
+from .errors import SplitError
+
+
+def import_path(thing: Any) -> str:
+    """Return from where a class or function is imported, the shortest way.
+
+    Raises SplitError for what is defined in a script, a notebook or a function: no other process finds it there.
+    """
+    modules = accumulate(thing.__module__.split("."), "{}.{}".format)
+    found = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
+    if not found or found[0] == "__main__":
+        raise SplitError(
+            f"{thing.__qualname__} is defined in {thing.__module__}, where no other process finds it; move it into a "
+            "module of its own, and import it from there."
+        )
+    return f"{found[0]}:{thing.__name__}"
+
+
+def recipe_of(thing: Any) -> dict[str, Any]:
+    """Return ``{"estimator": path, "params": {...}}`` of an object with parameters, its parts alike; see ``params_of``.
+
+    What it has learnt is no part of it. Without changed parameters ``params`` is left out.
+    """
+    params = params_of(thing)
+    return {"estimator": import_path(type(thing))} | ({"params": params} if params else {})
+
+
+def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, Any]:
+    """Return the parameters of an object that differ from its constructor's defaults, as plain data.
+
+    ``part`` names those that have parameters themselves. 1 is not 1.0, for scikit-learn takes a number of rows and a
+    share so. Raises SplitError, which names the parameter, for a value that no recipe can hold, such as a function or
+    an array, and for one that the object does not tell.
+    """
+    kind = type(thing)
+    signature = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
+    if hasattr(thing, "get_params"):
+        held = thing.get_params(deep=False)
+    else:  # a splitter of scikit-learn, which keeps what it is made of, or what it repeats
+        own = vars(thing) | vars(thing).get("cvargs", {})
+        if untold := signature.keys() - own.keys():
+            raise SplitError(
+                f"{kind.__name__} does not tell its {', '.join(sorted(untold))}; write it with its params."
+            )
+        held = {name: own[name] for name in signature}
+    defaults = signature | _defaults(kind)
+    return {
+        name: _plain(value, f"{kind.__name__}.{name}", part)
+        for name, value in held.items()
+        if name not in defaults or not _same(value, defaults[name], part)
+    }
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """Return what an object has that is made of nothing: some libraries' constructors name no parameter."""
+    try:
+        return dict(kind().get_params(deep=False))
+    except Exception:  # it needs parameters, or has none to tell
+        return {}
+
+
+def _same(value: Any, default: Any, part: Callable[[Any], Any]) -> bool:
+    if value is default:
+        return True
+    try:
+        return len({json.dumps(_plain(each, "", part), sort_keys=True) for each in (value, default)}) == 1
+    except (SplitError, TypeError):
+        return False
+
+
+def _plain(value: Any, name: str, part: Callable[[Any], Any]) -> Any:
+    value = plain_numbers(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {each: _plain(inside, name, part) for each, inside in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inside, name, part) for inside in value]
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return part(value)
+    raise SplitError(
+        f"{name} is a {type(value).__name__}, which no recipe can hold; write what returns the whole as a function or "
+        "a class of a module of yours, and pass its name: package.module:name."
+    )

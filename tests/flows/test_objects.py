@@ -1,0 +1,185 @@
+"""Objects of scikit-learn's kind, passed as they are: what names them is the same request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from evenfold.estimates import ModelSpec, Problem, score_key
+from evenfold.flows import evaluate, retrain, tune
+from evenfold.manifests import SplitSpec, decide
+from evenfold.splitters import KFold, Repeated, SplitError
+from evenfold.tasks import Home
+from lightgbm import LGBMRegressor
+from sklearn import model_selection
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, StackingRegressor
+from sklearn.linear_model import Lasso, Ridge
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from small import SPEC, runs, small
+
+RIDGE, LASSO = "sklearn.linear_model:Ridge", "sklearn.linear_model:Lasso"
+SCALER, MIN_MAX = "sklearn.preprocessing:StandardScaler", "sklearn.preprocessing:MinMaxScaler"
+SCALED = [["scale", {"estimator": SCALER}], ["model", {"estimator": RIDGE, "params": {"alpha": 2.0}}]]
+COLUMNS = [["scaled", {"estimator": SCALER, "params": {}}, ["a"]], ["same", "passthrough", ["b"]]]
+MODELS: dict[str, tuple[Any, Any]] = {
+    "with a parameter": (Ridge(alpha=2.0), {"estimator": RIDGE, "params": {"alpha": 2.0}}),
+    "with its defaults": (Ridge(), {"estimator": RIDGE, "params": {"alpha": 1.0, "fit_intercept": True}}),
+    "by its class": (Ridge, RIDGE),
+    "by its file": (Ridge(), "sklearn.linear_model._ridge:Ridge"),
+    "fitted": (Ridge().fit([[1.0], [2.0]], [1.0, 2.0]), RIDGE),
+    "a number of NumPy": (Ridge(alpha=np.float64(0.1)), {"estimator": RIDGE, "params": {"alpha": 0.1}}),
+    "a count that is no share": (
+        RandomForestRegressor(5, max_features=1),
+        {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_estimators": 5, "max_features": 1}},
+    ),
+    "a pipeline": (
+        Pipeline([("scale", StandardScaler()), ("model", Ridge(alpha=2.0))]),
+        {"estimator": "sklearn.pipeline:Pipeline", "params": {"steps": SCALED}},
+    ),
+    "a parameter of a part": (
+        Pipeline([("scale", StandardScaler()), ("model", Ridge(alpha=3.0))]),
+        {"estimator": "sklearn.pipeline:Pipeline", "params": {"steps": SCALED, "model__alpha": 3.0}},
+    ),
+    "a tuple": (
+        make_pipeline(MinMaxScaler((0, 2)), Ridge()),
+        {
+            "estimator": "sklearn.pipeline:Pipeline",
+            "params": {
+                "steps": [
+                    ["minmaxscaler", {"estimator": MIN_MAX, "params": {"feature_range": [0, 2]}}],
+                    ["ridge", {"estimator": RIDGE}],
+                ]
+            },
+        },
+    ),
+    "columns": (
+        make_pipeline(
+            ColumnTransformer([("scaled", StandardScaler(), ["a"]), ("same", "passthrough", ["b"])]), Ridge()
+        ),
+        {
+            "estimator": "sklearn.pipeline:Pipeline",
+            "params": {
+                "steps": [
+                    [
+                        "columntransformer",
+                        {"estimator": "sklearn.compose:ColumnTransformer", "params": {"transformers": COLUMNS}},
+                    ],
+                    ["ridge", {"estimator": RIDGE}],
+                ]
+            },
+        },
+    ),
+    "models around models": (
+        StackingRegressor([("lasso", Lasso()), ("bags", BaggingRegressor(Ridge(), 3))], final_estimator=Ridge(2.0)),
+        {
+            "estimator": "sklearn.ensemble:StackingRegressor",
+            "params": {
+                "estimators": [
+                    ["lasso", {"estimator": LASSO}],
+                    [
+                        "bags",
+                        {
+                            "estimator": "sklearn.ensemble:BaggingRegressor",
+                            "params": {"estimator": {"estimator": RIDGE}, "n_estimators": 3},
+                        },
+                    ],
+                ],
+                "final_estimator": {"estimator": RIDGE, "params": {"alpha": 2.0}},
+            },
+        },
+    ),
+    "of another library": (
+        LGBMRegressor(n_estimators=5, verbose=-1),
+        {"estimator": "lightgbm:LGBMRegressor", "params": {"n_estimators": 5, "num_leaves": 31, "verbose": -1}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("passed", "named"), MODELS.values(), ids=MODELS)
+def test_a_model_that_is_passed_has_the_key_of_the_one_that_is_named(passed: Any, named: Any) -> None:
+    problems = [Problem.of(small(40), ModelSpec.of(model), "y") for model in (passed, named)]
+    keys = [score_key(problem.model, membership="m", fingerprint="f", seed=0) for problem in problems]
+    assert problems[0].model == problems[1].model
+    assert keys[0] == keys[1]
+    assert repr(problems[0].model.build(0)) == repr(problems[1].model.build(0))
+
+
+def test_a_part_of_another_library_is_in_the_key_with_its_version() -> None:
+    both = [make_pipeline(StandardScaler(), LGBMRegressor()), make_pipeline(StandardScaler(), Ridge())]
+    models = [Problem.of(small(40), ModelSpec.of(model), "y").model for model in both]
+    assert [path.partition(":")[0] for path in models[0].imported] == [
+        "sklearn.pipeline",
+        "sklearn.preprocessing",
+        "lightgbm",
+    ]
+
+
+@pytest.mark.parametrize("engine", ["plain", "prefect"])
+def test_an_evaluation_of_an_object_is_that_of_its_name(home: Home, tmp_path: Path, engine: Any) -> None:
+    passed, named = MODELS["a pipeline"]
+    small(60).to_parquet(tmp_path / "rows.parquet")
+    first = evaluate(str(tmp_path / "rows.parquet"), SPEC, passed, engine=engine)
+    again = evaluate(str(tmp_path / "rows.parquet"), SPEC, named, engine=engine)
+    assert again.run_id == first.run_id
+    assert again.n_cached == again.n_fits == 3
+    assert first.model.params["steps"][1][1] == SCALED[1][1]
+
+
+def test_whoever_tunes_or_retrains_passes_objects_too(home: Home) -> None:
+    tuned = tune(small(60), SPEC, Ridge(), grid={"alpha": [0.1, 1.0]}, engine="plain")
+    assert tuned.configurations == [{"alpha": 0.1}, {"alpha": 1.0}]
+    retrained = retrain(small(60), SPEC, make_pipeline(StandardScaler(), Ridge()), engine="plain")
+    assert retrained.registered is not None
+    assert runs(home)
+
+
+STRATEGIES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "one of ours": (KFold(n_splits=4), {"strategy": "KFold", "params": {"n_splits": 4}}),
+    "one of ours, seeded": (KFold(4, random_state=7), {"strategy": "KFold", "params": {"n_splits": 4}, "seed": 7}),
+    "one around another": (
+        Repeated(KFold(3), n_repeats=2),
+        {
+            "strategy": "Repeated",
+            "params": {"strategy": {"strategy": "KFold", "params": {"n_splits": 3}}, "n_repeats": 2},
+        },
+    ),
+    "scikit-learn's": (
+        model_selection.KFold(4, shuffle=True),
+        {
+            "strategy": "FromSklearn",
+            "params": {"splitter": "sklearn.model_selection:KFold", "params": {"n_splits": 4, "shuffle": True}},
+        },
+    ),
+    "pairs": (
+        [(range(30), range(30, 60)), (np.arange(30, 60), np.arange(60) < 30)],
+        {
+            "strategy": "PredefinedPairs",
+            "params": {"given_pairs": [[[*range(30)], [*range(30, 60)]], [[*range(30, 60)], [*range(30)]]]},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("passed", "named"), STRATEGIES.values(), ids=STRATEGIES)
+def test_a_strategy_that_is_passed_is_the_split_of_the_one_that_is_named(passed: Any, named: dict[str, Any]) -> None:
+    rows = small(60).drop(columns="id")
+    both = [decide(SplitSpec(**fields), rows) for fields in ({"strategy": passed}, named)]
+    assert both[0].split_id == both[1].split_id
+    assert evaluate(rows, model=Ridge(), target="y", strategy=passed, engine="plain").split.split_id
+
+
+def test_positions_of_rows_and_a_key_are_not_given_together() -> None:
+    """Rows with a key lie in its order, and positions are of the order in the file."""
+    with pytest.raises(SplitError, match="leave the key out, or name a column of folds"):
+        decide({"columns": {"key": "id"}, "strategy": [(range(30), range(30, 60))]}, small(60))
+
+
+def test_a_column_of_folds_is_a_split(home: Home) -> None:
+    rows = small(60).assign(part=np.arange(60) % 3)
+    evaluated = evaluate(rows, model=Ridge(), target="y", key="id", fold="part", engine="plain")
+    assert len(evaluated.scores) == 3
+    assert "part" not in evaluated.features
