@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -35,9 +36,10 @@ def _limit(value: Any) -> Any:
 
 
 def _length(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"{value!r} is no length of time; write text, such as '30 days', or a number")
-    return value if isinstance(value, str) else float(value)
+    if not isinstance(value, bool) and isinstance(value, (int, float, str)):
+        with suppress(OverflowError):
+            return value if isinstance(value, str) else float(value)
+    raise ValueError(f"{value!r:.100} is no length of time; write text, such as '30 days', or a number")
 
 
 _LIMITS = {"anyOf": [{"type": "number"}, {"enum": ["off", False]}]}

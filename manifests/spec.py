@@ -210,10 +210,9 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
     for each in error.errors():
         place = fields = each["loc"]
         # A request's parameter may be of several types, which pydantic names: told is the one that came furthest.
-        if fields and get_origin(model.model_fields[str(fields[0])].annotation) in (Union, UnionType):
-            types = get_args(model.model_fields[str(fields[0])].annotation)
-            if len({*types} - {NoneType}) > 1:
-                place, fields = fields[:1], fields[:1] + fields[2:]
+        kind = model.model_fields[fields[0]].annotation if fields and fields[0] in model.model_fields else None
+        if get_origin(kind) in (Union, UnionType) and len({*get_args(kind)} - {NoneType}) > 1:
+            place, fields = fields[:1], fields[:1] + fields[2:]
         if place not in told or len(fields) > len(told[place][0]):
             such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
             reason = each["msg"].removeprefix("Value error, ") + such

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any
 
-from .encoding import plain_numbers
 from .errors import SplitError
+from .numbers import plain_numbers
 
 
 def import_path(thing: Any) -> str:
