@@ -24,7 +24,7 @@ from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import (
     check_columns,
-    clear_spilled,
+    forget_plans,
     plan_of,
     split as decide,
 )
@@ -87,7 +87,7 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
         try:
             made = finished(decide, data, spec, data_engine=data_engine, memory=memory)
         finally:
-            clear_spilled()
+            forget_plans()
         ref = made.value
         return Split(ref, made.cached or ref.reused, balance_of(ref, memory))
 

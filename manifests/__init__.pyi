@@ -1,6 +1,4 @@
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
-from .engines.deciding import StreamedPlan as StreamedPlan
-from .engines.stored import write_streamed as write_streamed
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
 from .exchange.export import Exported as Exported, as_cv as as_cv, export as export, join_rows as join_rows
 from .exchange.load_folds import (
@@ -20,8 +18,9 @@ from .growth.extend import Extension as Extension
 from .growth.snapshots import Snapshot as Snapshot
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
-from .plan import Plan as Plan, further_folds as further_folds, is_numeric_target as is_numeric_target
+from .plan import Plan as Plan, further_folds as further_folds
 from .spec import SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
+from .state import is_numeric_target as is_numeric_target
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
 from .store.load import read_manifest as read_manifest
 from .store.stored import StoredManifest as StoredManifest

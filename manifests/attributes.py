@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import to_numpy
 from numpy.typing import NDArray
 
-from .plan import is_numeric_target
+from .state import is_numeric_target
 
 if TYPE_CHECKING:
     from .manifest import Manifest

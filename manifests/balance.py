@@ -17,9 +17,8 @@ from .figures import FIGURES, AttributeBalance, BalanceReport, Distributed, Figu
 from .joined import Joined, compared_with_all
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Membership
-from .plan import balanced_columns, is_numeric_target
 from .spec import SplitSpec
-from .state import shares_of
+from .state import balanced_columns, is_numeric_target, shares_of
 
 
 def _reach(beside: Joined, rows: NDArray[np.int64]) -> Reach | None:

@@ -22,7 +22,7 @@ from .fields import Columns
 from .figures import Figures
 from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
-from .plan import is_numeric_target
+from .state import is_numeric_target
 
 ROLES = ("train", "test")
 Counts = NDArray[np.int64]

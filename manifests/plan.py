@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import (
+    STRETCH,
+    InKeyOrder,
     canonical_table,
     coded,
     column_types,
@@ -21,20 +23,33 @@ from evenfold.manifests.tables.canonical import (
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_key_types, with_keys
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
-from evenfold.splitters import Crossed, DrawSplitter, LabelSplitter, Needs, Repeated, Rows, SplitError, Stream
+from evenfold.splitters import (
+    Crossed,
+    DrawSplitter,
+    HashSplit,
+    LabelSplitter,
+    Needs,
+    Repeated,
+    Rows,
+    SplitError,
+    Stream,
+)
+from evenfold.splitters.base import label_type
 from evenfold.splitters.catalogue import strategy_code
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
-from evenfold.splitters.targets import CLASSES_VERSION, MOST_CLASSES_OF_NUMBERS, is_number
+from evenfold.splitters.targets import CLASSES_VERSION
 from numpy.typing import NDArray
 
 from .fields import Columns
+from .grouped import GroupTable, with_locked
 from .identity import content_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import SplitSpec, read_spec, require_roles
-from .state import first_entity_table, first_group_table, first_state
+from .state import State, first_entity_table, first_group_table, first_state, is_numeric_target, to_balance
 from .strict import Algorithm
 
 
@@ -62,18 +77,22 @@ class Plan:
     key: list[str]
 
     def __init__(self, spec: Any, data: Any) -> None:
-        asked = read_spec(spec)
-        require_columns([*asked.columns.roles(), *asked.types], column_names(data))
-        if not asked.strategy:  # what chooses one is read together with what it will need, and once
-            data = read_table(data, asked.columns.roles() or None, asked.types)
+        asked, sorted_already = read_spec(spec), isinstance(data, InKeyOrder)
+        if isinstance(data, InKeyOrder):
+            data = data.table
+        else:
+            require_columns([*asked.columns.roles(), *asked.types], column_names(data))
+            if not asked.strategy:  # what chooses one is read together with what it will need, and once
+                data = read_table(data, asked.columns.roles() or None, asked.types)
 
-        def numeric(name: str) -> bool:
-            return is_numeric_target(canonical_table(data, [name], asked.types).column(0))
+        def canonical_of(table: pa.Table, names: list[str], types: dict[str, str]) -> pa.Table:
+            return table.select(names) if sorted_already else canonical_table(table, names, types)
 
-        used = self._resolve(asked, column_names(data), numeric)
+        self.spec = asked
+        used = self._resolve(lambda name: is_numeric_target(canonical_of(data, [name], dict(asked.types)).column(0)))
         table, used, given = _read_used(data, used, self.spec)
         table, waiting = matured(table, self.spec, given)
-        canonical = canonical_table(table, used, given)
+        canonical = canonical_of(table, used, given)
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name, self.spec.columns.target, self.spec.columns.grouped)
@@ -88,10 +107,8 @@ class Plan:
 
     waiting: pa.Table | None = None
 
-    def _resolve(self, spec: Any, names: list[str], numeric: Callable[[str], bool]) -> list[str]:
-        """Choose the strategy where none is named, check it against the columns; return those that decide the split."""
-        self.spec = read_spec(spec)
-        require_columns(self.spec.columns.roles(), names)
+    def _resolve(self, numeric: Callable[[str], bool]) -> list[str]:
+        """Choose the strategy where none is named, check its roles; return the columns that decide the split."""
         if not self.spec.strategy:
             self.spec = self.spec.model_copy(update={"strategy": _choose(self.spec, numeric)})
         self.splitter = self.spec.splitter()
@@ -112,13 +129,10 @@ class Plan:
         if self.spec.holdout and self.splitter.needs.groups and self.splitter.needs.y != "ignored":
             self.algorithm["locking"] = LOCKING_VERSION  # whole groups are locked by a rule that has changed
         shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
-        if len(shared) == 1 and types[shared[0]] == "float" and not self._is_numeric(shared[0]):
+        if len(shared) == 1 and types[shared[0]] == "float" and not is_numeric_target(self.table.column(shared[0])):
             self.algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
         self.fingerprint = content
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
-
-    def _is_numeric(self, name: str) -> bool:
-        return is_numeric_target(self.table.column(name))
 
     def rows(self) -> Rows:
         """Return the rows as the strategy may see them."""
@@ -142,12 +156,11 @@ class Plan:
 
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
-        rows = self.rows()
         keys = self.table.select(self.key) if self.key else None
-        membership = self._membership(rows, keys)
-        labelled, dealt = isinstance(membership, Labels), not isinstance(membership, Pairs)
-        groups = _group_table(rows, self.table, self.spec.columns, membership) if labelled else None
-        locked = self.spec.holdout.fraction if self.spec.holdout else 0.0
+        if self._groups_are_packed:
+            membership, groups, state = self._by_groups()
+        else:
+            membership, groups, state = self._by_rows(keys)
         return Manifest(
             spec=self.spec,
             types=self.types,
@@ -158,11 +171,60 @@ class Plan:
             keys=keys,
             waiting=self.waiting,
             group_table=groups,
-            state=first_state(self.splitter, rows, membership, locked) if dealt else None,
+            state=state,
         )
+
+    @property
+    def _locked(self) -> float:
+        return self.spec.holdout.fraction if self.spec.holdout else 0.0
+
+    def _by_rows(self, keys: pa.Table | None) -> tuple[Membership, pa.Table | None, State | None]:
+        splitter = self.splitter
+        if isinstance(splitter, HashSplit) and keys is not None and self.spec.holdout is None:
+            rows, membership = Rows(n=keys.num_rows), Labels.of(_by_key(splitter, keys), splitter)
+            return membership, None, first_state(splitter, rows, membership, 0.0)
+        rows = self.rows()
+        membership = self._membership(rows, keys)
+        labelled, dealt = isinstance(membership, Labels), not isinstance(membership, Pairs)
+        groups = _group_table(rows, self.table, self.spec.columns, membership) if labelled else None
+        return membership, groups, first_state(splitter, rows, membership, self._locked) if dealt else None
+
+    @property
+    def _groups_are_packed(self) -> bool:
+        return bool(self.splitter.by_group_table and self.spec.columns.group)
+
+    def _by_groups(self) -> tuple[Labels, pa.Table, State | None]:
+        table, tables, kept, rest = self._grouped()
+        splitter = self.splitter
+        assert isinstance(splitter, LabelSplitter)
+        codes = with_locked(splitter.decide(rest), kept)
+        labels = Labels.of(codes[table.groups], splitter)
+        of_groups = codes.reshape(codes.shape[0], -1)
+        return labels, table.group_table(of_groups, tables), table.state(splitter, labels, of_groups, self._locked)
+
+    def _grouped(self) -> tuple[GroupTable, list[NDArray[Any]], NDArray[np.bool_] | None, GroupRows]:
+        """Return the groups, their tables, which of them are not locked (None where none is), and what is left."""
+        columns = self.spec.columns
+        with _by_its_name(columns):
+            table = GroupTable.of(self.table, columns, self.splitter.needs)
+            tables = table.tables()
+            rows = table.rows(tables)
+            self.splitter.check(rows)
+            if self.spec.holdout is None:
+                return table, tables, None, rows
+            kept = np.ones(rows.n_groups, dtype=np.bool_)
+            kept[self._locked_among(rows)] = False
+            y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
+            left = table.kept(kept, y)
+            rest = left.rows(left.tables())
+            self.splitter.check(rest)
+        return table, tables, kept, rest
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
+        if self._groups_are_packed:
+            self._grouped()
+            return
         rows = self.rows()
         with _by_its_name(self.spec.columns):
             if isinstance(self.splitter, Crossed):  # what is left to split is known once rows are left out
@@ -189,13 +251,17 @@ class Plan:
         if self.spec.holdout is not None and LOCKED in parts.values():
             raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
 
+    def _locked_among(self, rows: Rows) -> NDArray[np.int64]:
+        assert self.spec.holdout is not None
+        check_fraction(self.spec.holdout.fraction, rows)
+        self._require_no_second_lock()
+        return locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
+
     def _parted(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return the positions of the locked rows, and of those left to split; None where nothing is locked."""
         if self.spec.holdout is None:
             return None
-        check_fraction(self.spec.holdout.fraction, rows)
-        self._require_no_second_lock()
-        locked = locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
+        locked = self._locked_among(rows)
         # Not all others: what time or groups keep from being learnt from beside the locked rows is in neither.
         rest = rest_of(self.splitter, rows, locked)
         self.splitter.check(rows.take(rest))
@@ -216,6 +282,16 @@ class Plan:
             return replace(drawn, recorded=drawn.resamples)
         places = np.arange(rows.n) if parted is None else parted[1]
         return Pairs(codes, tuple((places[train], places[test]) for train, test in self.splitter.pairs(left)))
+
+
+def _by_key(splitter: HashSplit, keys: pa.Table) -> NDArray[Any]:
+    """Return the label of each key, a stretch at a time: texts take several times the room as values of Python."""
+    n, labels = keys.num_rows, label_type(splitter.get_n_splits())
+    splitter.check(Rows(n=n))
+    if not splitter.fills(n):  # else the keys need not be looked at twice
+        splitter.check(Rows(n=n, key=key_values(keys)))
+    parts = (keys.slice(start, STRETCH) for start in range(0, n, STRETCH))
+    return np.concatenate([splitter.labels_of(key_values(part)).astype(labels) for part in parts])
 
 
 WHOLE = frozenset({"exhaustive", "trains_on_rest"})
@@ -320,40 +396,3 @@ def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     if len(balanced) != 1:
         return "BalancedKFold" if balanced else "KFold"
     return "SortedStratifiedKFold" if numeric(balanced[0]) else "StratifiedKFold"
-
-
-def is_numeric_target(column: pa.ChunkedArray) -> bool:
-    """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.targets``."""
-    kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
-    return is_number(kind, lambda: _distinct(column))
-
-
-def _distinct(column: pa.ChunkedArray) -> pa.Array:
-    """Return the different values; of the first rows alone where these show that there are many."""
-    head = column.slice(0, 1_000).drop_null().unique()
-    return head if len(head) > MOST_CLASSES_OF_NUMBERS else column.drop_null().unique()
-
-
-def balanced_columns(table: pa.Table, columns: Columns, numeric: bool | None = None) -> NDArray[Any] | None:
-    """Return what is to be shared out evenly: one column's values, several side by side, or None.
-
-    ``numeric``: whether one column is a number to predict, where ``table`` is a part of what says so.
-    """
-    given = [table.column(name) for name in columns.shared_out]
-    values = [to_numpy(column) for column in given]
-    if len(values) == 1 and (is_numeric_target(given[0]) if numeric is None else numeric):
-        return values[0].astype(np.float64)
-    if len(values) < 2:
-        return values[0] if values else None
-    return np.column_stack([column.astype(object) for column in values])
-
-
-def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None:
-    """Return what ``balanced_columns`` does, text and several columns as codes: much faster, and all a split needs."""
-    balanced = [table.column(name) for name in columns.shared_out]
-    if len(balanced) == 1 and pa.types.is_large_string(balanced[0].type):
-        return coded(balanced[0])
-    if len(balanced) < 2:
-        return balanced_columns(table, columns)
-    codes = [coded(column) for column in balanced]
-    return Coded(np.column_stack([column.codes for column in codes]), [column.levels for column in codes])

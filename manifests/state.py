@@ -8,19 +8,55 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import whole
+from evenfold.manifests.tables.canonical import coded, to_numpy, whole
 from evenfold.splitters import LabelSplitter, Rows, Splitter
 from evenfold.splitters.base import shares_of_parts
-from evenfold.splitters.encoding import encode
+from evenfold.splitters.encoding import Coded, encode
 from evenfold.splitters.packing.quantiles import QUANTILE_BINS, edges_of
+from evenfold.splitters.targets import MOST_CLASSES_OF_NUMBERS, is_number
 from numpy.typing import NDArray
 
+from .fields import Columns
 from .membership import EXCLUDED, UNKNOWN, Membership, fold_column
 
 MOST_CELLS = 1_000
 MOST_EDGES = 100
 MOST_SHARES = 100
 STRETCH = 1 << 20
+
+
+def is_numeric_target(column: pa.ChunkedArray) -> bool:
+    """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.targets``."""
+    kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
+    return is_number(kind, lambda: _distinct(column))
+
+
+def _distinct(column: pa.ChunkedArray) -> pa.Array:
+    """Return the different values; of the first rows alone where these show that there are many."""
+    head = column.slice(0, 1_000).drop_null().unique()
+    return head if len(head) > MOST_CLASSES_OF_NUMBERS else column.drop_null().unique()
+
+
+def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
+    """Return what is to be shared out evenly: one column's values, several side by side, or None."""
+    given = [table.column(name) for name in columns.shared_out]
+    values = [to_numpy(column) for column in given]
+    if len(values) == 1 and is_numeric_target(given[0]):
+        return values[0].astype(np.float64)
+    if len(values) < 2:
+        return values[0] if values else None
+    return np.column_stack([column.astype(object) for column in values])
+
+
+def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None:
+    """Return what ``balanced_columns`` does, text and several columns as codes: much faster, and all a split needs."""
+    balanced = [table.column(name) for name in columns.shared_out]
+    if len(balanced) == 1 and pa.types.is_large_string(balanced[0].type):
+        return coded(balanced[0])
+    if len(balanced) < 2:
+        return balanced_columns(table, columns)
+    codes = [coded(column) for column in balanced]
+    return Coded(np.column_stack([column.codes for column in codes]), [column.levels for column in codes])
 
 
 def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, float]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
-from weakref import finalize
 
+import numpy as np
 import pyarrow as pa
-from evenfold.splitters import SplitError
+from evenfold.splitters import HashSplit, SplitError
 
 from .audits.audit import audit as audit_rows
 from .audits.findings import Audit
 from .balance import measure as measure_rows
-from .engines.deciding import StreamedPlan
-from .engines.engine import EngineName, engine_named, room_beside
-from .engines.stored import write_streamed
+from .engines.engine import EngineName, engine_named, spilled
 from .fields import GateLimits
 from .figures import BalanceReport
 from .growth.assign import Merged
@@ -27,7 +24,9 @@ from .plan import Plan, used_columns
 from .spec import SplitSpec, read_spec
 from .store.stored import StoredManifest, in_memory
 from .store.write import write_manifest
-from .tables.limits import bytes_of_memory, fits_in_memory
+from .tables.canonical import InKeyOrder, require_columns
+from .tables.limits import bytes_of_memory, fits_in_memory, require_rows
+from .tables.read import no_rows
 from .tables.source import Source, held_or_source, source_of
 
 
@@ -61,33 +60,63 @@ def decide(
             raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
         return Plan(spec, data).decide()
     plan = planned(spec, data, engine=engine, memory=memory, to=to)
-    if isinstance(plan, StreamedPlan):
-        with plan.room:
-            return write_streamed(plan, plan.decided, to)
     return StoredManifest(write_manifest(plan.decide(), to))
 
 
 def planned(
     spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
 ) -> Plan:
-    """Return the plan of a split, made in memory or out of core as ``decide`` does; nothing is decided yet.
+    """Return the plan of a split, its columns in memory or sorted on the disk of ``to``; nothing is decided yet.
 
-    A ``StreamedPlan`` has the rows in key order below the folder ``to``; they are cleared when its ``room`` is left,
-    when the plan is forgotten, and at the end of the process.
+    What was sorted there takes its room until the plan is forgotten, and has no name.
     """
     asked = read_spec(spec)
     source = source_of(data, dict(asked.types))
-    engine = "memory" if engine == "auto" and _fits(asked, source, memory) else engine
+    require_columns([*asked.columns.roles(), *asked.types], source.schema.names)
+    names = used_columns(asked, asked.splitter().needs) if asked.strategy else asked.columns.roles()
+    if engine == "auto" and not _is_on_cluster(source):
+        fits = fits_in_memory(source, names or source.schema.names[:1], memory)
+        engine = "memory" if fits else engine
     if engine == "memory":
         return Plan(asked, data if isinstance(data, (str, Path)) else _whole(asked, source))
-    limit = bytes_of_memory(memory)
-    with ExitStack() as stack:
-        room = stack.enter_context(room_beside(to))
-        plan = StreamedPlan(asked, source, engine_named(engine, source, limit), room, limit)
-        plan.room = stack.pop_all()
-    # Whoever fails to leave the room does not leave the rows on disk either.
-    finalize(plan, plan.room.close)
+    sorter = engine_named(engine, source, bytes_of_memory(memory))
+    if not names:
+        return Plan(asked, InKeyOrder(_numbered(source)))
+    table = spilled(source, names, asked.types, asked.columns.key, sorter, to)
+    try:
+        plan = Plan(asked, table)
+    except SplitError as error:
+        # The places that it names are those of sorted rows.
+        raise type(error)(f"{error}{IN_KEY_ORDER if 'first at' in str(error) else ''}") from None
+    _require_memory(plan, memory)
     return plan
+
+
+IN_KEY_ORDER = " Rows are counted in key order."
+
+
+def _require_memory(plan: Plan, memory: str | int | None) -> None:
+    """Raise SplitError where what a strategy is given of each row takes more than there is."""
+    by_key = isinstance(plan.splitter, HashSplit) and plan.spec.holdout is None
+    if by_key or (plan.splitter.by_group_table and plan.spec.columns.group):
+        return
+    given = plan.table.drop_columns(
+        [] if plan.splitter.needs.key else [name for name in plan.key if name in plan.types]
+    )
+    bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in given.schema.types)
+    require_rows(plan.table.num_rows, bytes_a_row, str(plan.spec.strategy), memory)
+
+
+def _is_on_cluster(source: Source) -> bool:
+    return type(source.native).__module__.partition(".")[0] in ("dask", "pyspark")
+
+
+def _numbered(source: Source) -> pa.Table:
+    """Return the rows as nothing but their numbers."""
+    rows = sum(part.num_rows for part in source.batches(source.schema.names[:1]))
+    if not rows:
+        raise no_rows("the table")
+    return pa.table({"row": np.arange(rows)})
 
 
 def held_manifest(folder: str | Path, memory: str | int | None = None) -> Manifest:
@@ -98,17 +127,6 @@ def held_manifest(folder: str | Path, memory: str | int | None = None) -> Manife
 def asked_again(manifest: Manifest, gates: GateLimits, ignore: Mapping[str, str]) -> Manifest:
     """Return the manifest under these gates and reasons to ignore a check, in place of its own: they move no row."""
     return replace(manifest, spec=manifest.spec.model_copy(update={"gates": gates, "ignore": dict(ignore)}))
-
-
-def _fits(spec: SplitSpec, source: Source, memory: str | int | None) -> bool:
-    """Return whether the split is decided in memory: it takes little of it, or the strategy knows no other way."""
-    if type(source.native).__module__.partition(".")[0] in ("dask", "pyspark"):
-        return False
-    known = spec.says_when_known or spec.may_wait or spec.columns.entities
-    if known or (spec.strategy and spec.splitter().in_memory_because):
-        return True
-    names = used_columns(spec, spec.splitter().needs) if spec.strategy else spec.columns.roles()
-    return fits_in_memory(source, names or source.schema.names[:1], memory)
 
 
 def _whole(spec: SplitSpec, source: Source) -> pa.Table:

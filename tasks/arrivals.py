@@ -37,7 +37,7 @@ from .runtime.files import asking, data_reference, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
-from .splits import clear_spilled, headers, parts_of, placed, plan_of, stamp
+from .splits import forget_plans, headers, parts_of, placed, plan_of, stamp
 from .steps.step import is_refreshing, step
 
 
@@ -230,7 +230,7 @@ def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
     home.make()
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         folder, reused = placed(plan, home, again=is_refreshing(), staged=Path(staged))
-    clear_spilled()
+    forget_plans()
     return _named(StoredManifest(folder), path, Path(staged), reused).asked(plan.spec)
 
 

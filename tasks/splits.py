@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Unpack
-from weakref import WeakSet
 
 import pyarrow as pa
 from evenfold.manifests import (
@@ -18,7 +17,6 @@ from evenfold.manifests import (
     Plan,
     SplitSpec,
     StoredManifest,
-    StreamedPlan,
     blocks_of,
     canonical_table,
     column_names,
@@ -32,7 +30,6 @@ from evenfold.manifests import (
     require_columns,
     require_complete,
     write_manifest,
-    write_streamed,
 )
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.header import VERSION
@@ -123,14 +120,11 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     plan = _planned(data, spec, **fields)
     home = Home.here()
     path = from_anywhere(data_reference(data, home))
-    if isinstance(plan, StreamedPlan) and plan.cleared:  # found before, and now it is to be written after all
-        engine, memory = fields.get("data_engine", "auto"), fields.get("memory")
-        plan = planned(plan.spec, path, engine=engine, memory=memory, to=home.splits)
     home.make()
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         folder, reused = placed(plan, home, again=is_refreshing())
-    clear_spilled()
+    forget_plans()
     return SplitRef.of(StoredManifest(folder), folder, path, reused).asked(plan.spec)
 
 
@@ -142,20 +136,12 @@ def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory
 
 @lru_cache(maxsize=2)
 def _plan(spec: SplitSpec, data: str, _stamp: tuple[Any, ...], data_engine: DataEngine, memory: str | None) -> Plan:
-    plan = planned(spec, data, engine=data_engine, memory=memory, to=Home.here().splits)
-    if isinstance(plan, StreamedPlan):
-        _SPILLED.add(plan)
-    return plan
+    return planned(spec, data, engine=data_engine, memory=memory, to=Home.here().splits)
 
 
-_SPILLED: WeakSet[StreamedPlan] = WeakSet()
-
-
-def clear_spilled() -> None:
-    """Clear the rows that plans of this process spilled to disk; what they are called by stays known."""
-    for plan in list(_SPILLED):
-        plan.room.close()
-        _SPILLED.discard(plan)
+def forget_plans() -> None:
+    """Free the memory and the disk that the rows of plans take, once what they are planned for is decided."""
+    _plan.cache_clear()
 
 
 def stamp(data: str) -> tuple[Any, ...]:
@@ -198,7 +184,7 @@ def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> t
     ``staged``: where a new one is written and stays until it is committed.
     """
     results, name = results_of(home), plan.spec.name
-    manifest = plan.decide() if again and not isinstance(plan, StreamedPlan) else None
+    manifest = plan.decide() if again else None
     for _ in range(MOST_TRIES):
         results.fetch_splits(name)
         versions = home.splits / name
@@ -206,24 +192,16 @@ def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> t
         if known is not None and _intact(known):
             _require_budget(known, plan)
             return known, not again
-        elsewhere = _elsewhere(home, plan) if manifest is None and not isinstance(plan, StreamedPlan) else None
+        elsewhere = _elsewhere(home, plan) if manifest is None else None
         manifest = manifest or elsewhere
         version = _next_version(versions) if known is None else known.name
         if known is not None:
             set_aside(known)
-        made = _written(plan, manifest, home, version, staged)
-        folder = made.folder
+        folder = write_manifest(replace(manifest or plan.decide(), version=version), home.splits, staged)
         if staged or results.offer_split(folder):
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
-
-
-def _written(plan: Plan, manifest: Manifest | None, home: Home, version: str, staged: Path | None) -> StoredManifest:
-    """Write ``manifest``, or what the plan decides, as a version of its name."""
-    if isinstance(plan, StreamedPlan):
-        return write_streamed(plan, plan.decided, home.splits, version, staged)
-    return StoredManifest(write_manifest(replace(manifest or plan.decide(), version=version), home.splits, staged))
 
 
 def _require_budget(known: Path, plan: Plan) -> None:

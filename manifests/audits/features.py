@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
-from evenfold.manifests.plan import is_numeric_target
 from evenfold.manifests.spec import SplitSpec
+from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, require_columns, to_numpy, verb
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import Stream

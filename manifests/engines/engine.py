@@ -4,53 +4,54 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 from evenfold.manifests.store.write import clear_abandoned, owned
 from evenfold.manifests.tables.addresses import quoted
-from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.canonical import InKeyOrder, listed
 from evenfold.manifests.tables.read import no_rows, not_written
 from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
 from .carried import as_carried, as_it_was, carried
-from .ordered import Canonical, Ordered, ShardWriter
+from .spill import Canonical, mapped
 
 EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """Sorts a table by its key, and applies our Arrow functions to parts of it. All else is done by us.
+    """Sorts a table by its key. All else is done by us.
 
     Engines are never asked to print, cast or compare a value that is not canonical yet: they print doubles, normalise
     text and order it differently.
     """
 
-    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
-        """Write ``canonical`` of the source below ``folder`` as Parquet shards in key order; return them in order.
+    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
+        """Yield ``canonical`` of the source in key order, a part at a time; what it spills lies below ``folder``.
 
         Without a key rows stay in the order of the source.
         """
 
-    def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-        """Yield ``function`` of each part, in the order of the parts."""
 
+def spilled(
+    source: Source, names: Sequence[str], types: Mapping[str, str], key: list[str], engine: Engine, to: str | Path
+) -> InKeyOrder:
+    """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of the folder ``to``.
 
-def ordered_by(engine: Engine, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Ordered:
-    """Return the rows of the source in key order, written below ``folder``; SplitError where there are none."""
-    types = canonical.types(source.schema)
-    shards = engine.ordered(source, canonical, key, folder)
-    if not shards:
+    SplitError for a table without rows.
+    """
+    canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
+    with room_beside(to) as room:
+        made = mapped(engine.ordered(source, canonical, key, room), canonical.schema(source.schema), room)
+    if not made.table.num_rows:
         raise no_rows("the table")
-    return Ordered(tuple(shards), types, tuple(key))
+    return made
 
 
 class DuckDB:
@@ -59,18 +60,10 @@ class DuckDB:
     def __init__(self, memory: int) -> None:
         self.memory = memory
 
-    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
-        """Return the shards: sorted by DuckDB out of core, or as they come where no key is named."""
-        parts = (canonical(part) for part in source.batches(list(canonical.used)))
-        writer = ShardWriter(folder)
-        for table in in_order(parts, key, folder, self.memory) if key else parts:
-            writer.add(table)
-        writer.close()
-        return writer.shards
-
-    def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-        """Yield ``function`` of each part, one after the other."""
-        return map(function, parts)
+    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
+        """Yield the parts: sorted by DuckDB out of core, or as they come where no key is named."""
+        parts = (canonical(part) for part in source.batches(list(canonical.names)))
+        return in_order(parts, key, folder, self.memory) if key else parts
 
 
 def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:

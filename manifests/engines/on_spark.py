@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
-from evenfold.manifests.tables.canonical import ARROW_TYPES
 from evenfold.manifests.tables.read import data_files, is_parquet
 from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 
-from . import ordered
-from .ordered import STORED, Canonical
+from . import spill
 from .partitioned import read_part, require_key
+from .spill import STORED, Canonical, read_in_turn
 
-T = TypeVar("T")
-R = TypeVar("R")
 SPARK_TYPES = {
     pa.int64(): "bigint",
     pa.int32(): "int",
@@ -44,26 +41,23 @@ class Spark:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers that this process starts know our code
         self._session: Any = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
-    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
-        """Return the shards that Spark writes: sorted by ranges of the key, UTF-8 text by its bytes as everywhere."""
+    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
+        """Yield the shards that Spark writes: sorted by ranges of the key, UTF-8 text by its bytes as everywhere."""
         require_key(key)
-        types = canonical.types(source.schema)
-        stored = {name: STORED.get(ARROW_TYPES[kind], ARROW_TYPES[kind]) for name, kind in types.items()}
+        made = canonical.schema(source.schema)
+        types = dict(zip(made.names, made.types, strict=True))
+        stored = {name: STORED.get(kind, kind) for name, kind in types.items()}
         schema = ", ".join(f"`{name}` {SPARK_TYPES[arrow]}" for name, arrow in stored.items())
-        made = Made(canonical, of_files=not _is_frame(source))
-        frame = self._parts(source, list(canonical.used)).mapInArrow(made, schema)
+        maker = Made(canonical, of_files=not _is_frame(source))
+        frame = self._parts(source, list(canonical.names)).mapInArrow(maker, schema)
         rows = source.native.count() if source.n_rows is None else source.n_rows
-        ranges = max(1, -(-rows // ordered.SHARD_ROWS))
+        ranges = max(1, -(-rows // spill.SHARD_ROWS))
         written = folder / "ordered"
         in_order = frame.repartitionByRange(ranges, *key).sortWithinPartitions(*key)
-        in_order.write.option("compression", "lz4").parquet(written.absolute().as_uri())
+        in_order.write.option("compression", "zstd").parquet(written.absolute().as_uri())
         # Spark numbers the files by their ranges; a range without a row may have a file as well.
-        return [path for path in sorted(written.glob("part-*.parquet")) if pa.parquet.read_metadata(path).num_rows]
-
-    def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-        """Yield ``function`` of each part, each a task of its own."""
-        listed = list(parts)
-        return iter(self._session.sparkContext.parallelize(listed, max(1, len(listed))).map(function).collect())
+        shards = [path for path in sorted(written.glob("part-*.parquet")) if pa.parquet.read_metadata(path).num_rows]
+        return read_in_turn(shards, types)
 
     def _parts(self, source: Source, used: list[str]) -> Any:
         if _is_frame(source):
@@ -94,7 +88,7 @@ class Made:
         for batch in batches:
             parts = [pa.Table.from_batches([batch])]
             if self.of_files:
-                parts = [read_part((row["file"], row["part"]), list(self.canonical.used)) for row in batch.to_pylist()]
+                parts = [read_part((row["file"], row["part"]), list(self.canonical.names)) for row in batch.to_pylist()]
             for part in parts:
                 table = self.canonical(part)
                 yield from table.cast(pa.schema([_plain(field) for field in table.schema])).to_batches()

@@ -15,8 +15,8 @@ from evenfold.manifests.tables.read import data_files, is_parquet
 from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 
-from . import ordered
-from .ordered import Canonical, read_stored, write_shard
+from . import spill
+from .spill import Canonical, read_in_turn, read_stored, write_shard
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,16 +41,22 @@ class Partitioned(ABC):
             return [(file, group) for file in files for group in range(pq.read_metadata(file).num_row_groups)]
         raise SplitError(f"{type(self).__name__} reads Parquet files, and its own data frames; pass one of them.")
 
-    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
-        """Return the shards in key order; SplitError where no key is named."""
+    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
+        """Yield the ranges in key order; SplitError where no key is named."""
         require_key(key)
+        schema = canonical.schema(source.schema)
+        return read_in_turn(
+            self._ranges(source, canonical, key, folder), dict(zip(schema.names, schema.types, strict=True))
+        )
+
+    def _ranges(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> list[Path]:
         parts = [(part, canonical, key, folder / f"part-{i:06d}.arrow") for i, part in enumerate(self.parts(source))]
         sampled = [sample for sample in self.map(_sort_part, parts) if sample is not None]
         if not sampled:
             return []
         rows, keys = sum(n for n, _ in sampled), pa.concat_tables([sample for _, sample in sampled])
         keys = keys.take(pc.sort_indices(keys, sort_keys=_ascending(key)))
-        ranges = max(1, -(-rows // ordered.SHARD_ROWS))
+        ranges = max(1, -(-rows // spill.SHARD_ROWS))
         borders = keys.take(np.arange(1, ranges) * keys.num_rows // ranges)
         files = [path for _, _, _, path in parts if path.exists()]
         list(self.map(_cut_part, [(path, borders, key) for path in files]))
@@ -80,7 +86,7 @@ def read_part(part: Any, columns: list[str]) -> pa.Table:
 def _sort_part(task: tuple[Any, Canonical, list[str], Path]) -> tuple[int, pa.Table] | None:
     """Write a part's canonical columns in key order; return its rows and a sample of its keys."""
     part, canonical, key, path = task
-    table = canonical(read_part(part, list(canonical.used)))
+    table = canonical(read_part(part, list(canonical.names)))
     if table.num_rows == 0:
         return None
     table = table.take(pc.sort_indices(table, sort_keys=_ascending(key)))

@@ -12,7 +12,7 @@ from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Labels
-from evenfold.manifests.plan import is_numeric_target
+from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in, types_of_secret

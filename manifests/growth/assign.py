@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
-from evenfold.manifests.plan import balanced_columns, used_columns
-from evenfold.manifests.state import State, bins_of, cell_counts, group_rows, groups_of, shares_of
+from evenfold.manifests.plan import used_columns
+from evenfold.manifests.state import State, balanced_columns, bins_of, cell_counts, group_rows, groups_of, shares_of
 from evenfold.manifests.tables.canonical import (
     amount,
     canonical_table,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal
 
@@ -56,6 +57,13 @@ def canonical_table(table: pa.Table, columns: Iterable[str], types: Mapping[str,
     # A manifest's type of an encoded column says what became of it, not what it is made of.
     declared = {name: kind for name, kind in types.items() if not is_pseudonym(kind)}
     return pa.table({name: _canonical(table.column(name), declared.get(name), name) for name in names})
+
+
+@dataclass(frozen=True)
+class InKeyOrder:
+    """Canonical columns in key order already, a chunk each: what was sorted on disk, and takes no memory there."""
+
+    table: pa.Table
 
 
 PSEUDONYM = "hmac-sha256-"
@@ -313,12 +321,23 @@ def missing_key(column: pa.ChunkedArray, name: str) -> str:
     )
 
 
+STRETCH = 1 << 20
+
+
 def _ascending(table: pa.Table, key: list[str]) -> bool:
-    """Return whether one key column is strictly ascending already: then nothing need be sorted."""
-    column = table.column(key[0]).combine_chunks()
-    if len(key) > 1 or len(column) < 2:
-        return False
-    return bool(pc.all(pc.less(column[:-1], column[1:])).as_py())
+    """Return whether keys are strictly ascending already: then nothing need be sorted. A stretch at a time."""
+    for start in range(0, max(table.num_rows - 1, 0), STRETCH):
+        equal = np.ones(min(STRETCH, table.num_rows - 1 - start), dtype=np.bool_)
+        ascends = np.zeros_like(equal)
+        for name in key:
+            column = whole(table.column(name).slice(start, STRETCH + 1))
+            column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+            before, after = column[:-1], column[1:]
+            ascends |= equal & pc.less(before, after).to_numpy(zero_copy_only=False)
+            equal &= pc.equal(before, after).to_numpy(zero_copy_only=False)
+        if not ascends.all():
+            return False
+    return True
 
 
 def _require_unique(ordered: pa.Table, key: list[str], order: NDArray[Any]) -> None:

@@ -200,26 +200,6 @@ def positions_in(known: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
     return np.asarray(positions.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def repeated(keys: pa.Table) -> NDArray[np.bool_]:
-    """Return which rows have the key of the row after; an order that does not ascend is an AssertionError."""
-    equal = np.ones(max(keys.num_rows - 1, 0), dtype=np.bool_)
-    ascends = np.zeros_like(equal)
-    for name in keys.column_names:
-        column = whole(keys.column(name))
-        if column.null_count:
-            return np.zeros(0, dtype=np.bool_)  # said apart
-        if pa.types.is_boolean(column.type):
-            column = column.cast(pa.int8())
-        ascends |= equal & _true(pc.less(column[:-1], column[1:]))
-        equal &= _true(pc.equal(column[:-1], column[1:]))
-    assert (ascends | equal).all(), "an engine did not deliver rows in the order of their keys"
-    return equal
-
-
-def _true(mask: pa.Array) -> NDArray[Any]:
-    return np.asarray(mask.to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
 @dataclass(frozen=True, eq=False)
 class Lookup:
     """Where rows stand that are named by key, or by position where there is none.

@@ -12,7 +12,7 @@ from evenfold.manifests.figures import BalanceReport
 from evenfold.manifests.joined import Joined, compared_with_all
 from evenfold.manifests.manifest import ACTIVE, Manifest
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Draws, Labels
-from evenfold.manifests.plan import is_numeric_target
+from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.reports.page import counted
 from evenfold.splitters.kernels.order import stable_order

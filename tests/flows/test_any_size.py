@@ -57,30 +57,22 @@ def test_a_setting_says_how_much_memory_a_table_may_take(
     home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a flag EVENFOLD_MEMORY decides where rows are sorted, and a wrong size is said."""
-    where: list[type] = []
-    planned = verbs.planned
+    where: list[bool] = []
+    fits = verbs.fits_in_memory
 
-    def noted(*args: object, **kwargs: object) -> object:
-        plan = planned(*args, **kwargs)  # type: ignore[arg-type]
-        where.append(type(plan))
-        return plan
+    def noted(*given: Any) -> bool:
+        where.append(fits(*given))
+        return where[-1]
 
-    monkeypatch.setattr("evenfold.tasks.splits.planned", noted)
+    monkeypatch.setattr(verbs, "fits_in_memory", noted)
     monkeypatch.setenv("EVENFOLD_MEMORY", LITTLE)
     first = split(data, **COLUMNS, engine="plain")
     monkeypatch.setenv("EVENFOLD_MEMORY", "1GB")
     second = split(data, **COLUMNS, name="other", engine="plain")
-    assert [kind.__name__ for kind in where] == ["StreamedPlan", "Plan"]
+    assert (where[0], where[-1]) == (False, True)
     assert first.split.split_id == second.split.split_id
     with pytest.raises(SplitError, match="write a size such as '2GB'"):
         split(data, **COLUMNS, name="third", engine="plain", memory="much")
-
-
-def test_a_strategy_that_is_decided_in_memory_only_names_others(home: Home, data: Path) -> None:
-    """The error is the same from a flow, and nothing is left behind."""
-    with pytest.raises(SplitError, match=r"ShuffleSplit is decided in memory only, because .*; use "):
-        split(data, key="id", strategy="ShuffleSplit", engine="plain", data_engine="duckdb", memory=LITTLE)
-    assert not list(home.splits.glob("*"))
 
 
 def test_a_record_that_is_complete_is_not_made_again(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

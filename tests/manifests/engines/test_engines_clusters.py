@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import decide
-from evenfold.manifests.engines import ordered
+from evenfold.manifests.engines import spill
 from evenfold.manifests.engines.on_spark import Made
-from evenfold.manifests.engines.ordered import Canonical
-from evenfold.manifests.spec import read_spec
+from evenfold.manifests.engines.spill import Canonical
 from evenfold.manifests.store.write import describe
 from evenfold.splitters import SplitError
 from tables import TYPES, table
@@ -46,7 +45,7 @@ def rows(n: int = 400) -> pd.DataFrame:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return three files of several row groups each, and let a shard be few rows."""
-    monkeypatch.setattr(ordered, "SHARD_ROWS", 90)
+    monkeypatch.setattr(spill, "SHARD_ROWS", 90)
     (tmp_path / "data").mkdir()
     for number, part in enumerate(np.array_split(np.arange(400), 3)):
         pq.write_table(
@@ -117,7 +116,7 @@ def test_spark_decides_the_same(spec: dict[str, Any], spark: Any, files: str, tm
 def test_a_key_of_file_and_part_names_no_file() -> None:
     """Columns of a frame in Spark are called as they are; what its workers read of files is told them."""
     batch = pa.record_batch({"file": ["a", "b"], "part": [1, 2]})
-    canonical = Canonical(read_spec({"columns": {"key": ["file", "part"]}}), ("file", "part"), ())
+    canonical = Canonical(("file", "part"), ())
     (made,) = Made(canonical, of_files=False)(iter([batch]))
     assert made.to_pylist() == batch.to_pylist()
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.manifests import decide
-from evenfold.manifests.engines import groups, ordered
 from evenfold.manifests.store.write import describe
 from tables import TYPES, shuffled, table
 
@@ -29,11 +28,9 @@ PARTS = {"parts": {"train": 0.7, "validation": 0.3}, "effort": 1}
 )
 @pytest.mark.parametrize("tied", TIED)
 def test_equal_numbers_are_cut_alike_out_of_core(
-    tied: str, strategy: str, params: Any, holdout: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tied: str, strategy: str, params: Any, holdout: float | None, tmp_path: Path
 ) -> None:
-    """Folds, edges and identities, of rows in any order, of several shards, from a sample of a third of them."""
-    monkeypatch.setattr(ordered, "SHARD_ROWS", 20)
-    monkeypatch.setattr(groups, "SAMPLE", 30)
+    """Folds, edges and identities, of rows in any order."""
     rows = table()
     rows["number"] = TIED[tied](np.arange(len(rows)))
     columns = {"key": "id", "group": "group", "target": "number"}

@@ -1,0 +1,167 @@
+"""Whole groups, decided on the table of groups and classes alone: a few bytes a row beside it, however many there are.
+
+It is the one decision that is not made on rows, because it scales past those that a strategy can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from evenfold.splitters import LabelSplitter, Needs
+from evenfold.splitters.packing.cost import require_table, side_by_side
+from evenfold.splitters.packing.quantiles import QUANTILE_BINS, edges_of
+from evenfold.splitters.rows import GroupRows
+from numpy.typing import NDArray
+
+from .fields import Columns
+from .membership import LOCKED, Labels
+from .state import State, bins_of, group_table_of, is_numeric_target, plain, shares_of, uncounted
+from .tables.canonical import to_numpy, whole
+
+IntArray = NDArray[Any]
+STRETCH = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """The rows of each class in each group, and which group a row is of; both numbered by first appearance.
+
+    ``groups`` has an int32 a row. Of numbers, classes are the bins between ``edges``; of several columns there is a
+    code of each. ``levels`` are the classes of each column.
+    """
+
+    values: pa.Array
+    groups: IntArray
+    strata: tuple[IntArray, ...] = ()
+    levels: tuple[pa.Array, ...] = ()
+    edges: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, table: pa.Table, columns: Columns, needs: Needs) -> GroupTable:
+        """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n)."""
+        group = whole(table.column(str(columns.group))).dictionary_encode()
+        made = cls(group.dictionary, _codes(group))
+        names = columns.shared_out if needs.y != "ignored" else []
+        if len(names) == 1 and is_numeric_target(table.column(names[0])):
+            return made.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))
+        encoded = [whole(table.column(name)).dictionary_encode() for name in names]
+        return replace(made, strata=tuple(map(_codes, encoded)), levels=tuple(each.dictionary for each in encoded))
+
+    def cut(self, y: NDArray[np.float64]) -> GroupTable:
+        """Return the groups with the bins of a number as classes."""
+        edges = edges_of(np.sort(y), QUANTILE_BINS)
+        bins = np.empty(y.size, dtype=np.int8)
+        for here in _stretches(y.size):
+            bins[here] = np.searchsorted(edges, y[here], side="right")
+        return replace(self, strata=(bins,), edges=edges)
+
+    def sizes_of(self, column: int) -> int:
+        """Return the number of classes of a column."""
+        return len(self.levels[column]) if self.edges is None else self.edges.size + 1
+
+    def tables(self) -> list[IntArray]:
+        """Return the rows of each class in each group (groups, classes), of each column; rows alone without columns."""
+        if not self.strata:
+            return [_counted(self.groups, np.zeros(self.groups.size, dtype=np.int8), 1, len(self.values))]
+        widths = [self.sizes_of(column) for column in range(len(self.strata))]
+        for width in widths:
+            require_table(len(self.values), width)
+        return [_counted(self.groups, *pair, len(self.values)) for pair in zip(self.strata, widths, strict=True)]
+
+    def rows(self, tables: list[IntArray]) -> GroupRows:
+        """Return what a strategy looks at: the table of one column, those of several side by side, or sizes alone."""
+        sizes = tables[0].sum(axis=1)
+        table, weights = np.zeros((sizes.size, 0), dtype=np.int64), np.zeros(0)
+        if len(self.strata) == 1:
+            table, weights = tables[0], np.ones(tables[0].shape[1])
+        elif self.strata:
+            table, weights = side_by_side(tables)
+        numbers, names = np.arange(sizes.size), tuple(range(sizes.size))
+        return GroupRows(
+            n=int(sizes.sum()), groups=numbers, group_levels=names, sizes=sizes, table=table, weights=weights
+        )
+
+    def kept(self, kept: NDArray[np.bool_], y: NDArray[np.float64] | None) -> GroupTable:
+        """Return the groups that are kept, numbered anew, their classes and quantiles by their own rows alone."""
+        rows = kept[self.groups]
+        numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        made = GroupTable(self.values.filter(pa.array(kept)), numbers[self.groups[rows]])
+        if y is not None:
+            return made.cut(y[rows])
+        strata, levels = [], []
+        for codes, known in zip(self.strata, self.levels, strict=True):
+            again, first = pd.factorize(codes[rows])
+            strata.append(again.astype(np.int32))
+            levels.append(known.take(pa.array(first)))
+        return replace(made, strata=tuple(strata), levels=tuple(levels))
+
+    def state(self, splitter: LabelSplitter, labels: Labels, of_groups: IntArray, locked: float) -> State | None:
+        """Return the first state, as ``first_state`` does of rows; ``of_groups`` are the codes of the groups."""
+        shares = shares_of(splitter, labels.n_bins, locked)
+        tables, classes = self.tables()[:1], None
+        if len(self.strata) > 1:
+            codes, classes = self._combined()
+            tables = [_counted(self.groups, codes, len(classes), len(self.values))]
+        elif self.levels:
+            classes = [plain(value) for value in to_numpy(self.levels[0]).tolist()]
+        edges = None if self.edges is None else [float(edge) for edge in dict.fromkeys(self.edges.tolist())]
+        state, countable = uncounted(shares, labels.n_repeats, edges, classes)
+        if state is None or not countable:
+            return state
+        counts = []
+        for column in of_groups.T:
+            counted, bins = np.zeros((len(shares), tables[0].shape[1]), dtype=np.int64), bins_of(column, shares)
+            np.add.at(counted, bins[bins >= 0], tables[0][bins >= 0])
+            counts.append(counted.tolist())
+        return replace(state, counts=counts)
+
+    def _combined(self) -> tuple[IntArray, list[Any]]:
+        """Return the combination of each row's classes, by first appearance, and what each stands for."""
+        codes = np.zeros(self.groups.size, dtype=np.int64)
+        for column, known in zip(self.strata, self.levels, strict=True):
+            # Numbered anew after each column: the product of many columns' classes has more than 64 bits.
+            codes = pd.factorize(codes * len(known) + column)[0]
+        first = np.unique(codes, return_index=True)[1]
+        values = [to_numpy(known.take(pa.array(column[first]))).tolist() for column, known in self._columns()]
+        return codes, [[plain(value) for value in row] for row in zip(*values, strict=True)]
+
+    def _columns(self) -> Iterator[tuple[IntArray, pa.Array]]:
+        return zip(self.strata, self.levels, strict=True)
+
+    def group_table(self, of_groups: IntArray, tables: list[IntArray]) -> pa.Table:
+        """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
+        alone = len(self.levels) == 1
+        levels = to_numpy(self.levels[0]).tolist() if alone else []
+        return group_table_of(self.values, of_groups, tables[0].sum(axis=1), levels, tables[0] if alone else None)
+
+
+def with_locked(of_kept: IntArray, kept: NDArray[np.bool_] | None) -> IntArray:
+    """Return the codes of all groups: locked, where they were not kept for the strategy to decide."""
+    if kept is None:
+        return of_kept
+    codes = np.full((kept.size, *of_kept.shape[1:]), LOCKED, dtype=of_kept.dtype)
+    codes[kept] = of_kept
+    return codes
+
+
+def _codes(encoded: pa.DictionaryArray) -> IntArray:
+    codes: IntArray = encoded.indices.to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _stretches(n: int) -> Iterator[slice]:
+    return (slice(start, start + STRETCH) for start in range(0, n, STRETCH))
+
+
+def _counted(groups: IntArray, codes: IntArray, width: int, n_groups: int) -> IntArray:
+    """Return the rows of each class in each group, a stretch of rows at a time."""
+    cells = np.zeros(n_groups * width, dtype=np.int64)
+    for here in _stretches(groups.size):
+        numbers = groups[here].astype(np.int64) * width + codes[here]
+        cells += np.bincount(numbers, minlength=cells.size)
+    return cells.reshape(n_groups, width)
