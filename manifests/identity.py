@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import TYPE_NAMES, column_types, whole
+from evenfold.manifests.tables.canonical import STRETCH, TYPE_NAMES, column_types, whole
 from evenfold.splitters.kernels.canonical import canonical_json as canonical_json, digest_json as digest_json
 from numpy.typing import NDArray
 
@@ -37,7 +37,8 @@ def canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
         array = array.fill_null("" if pa.types.is_large_string(array.type) else pa.scalar(0).cast(array.type))
     if pa.types.is_large_string(array.type):
         offsets = np.frombuffer(array.buffers()[1], dtype="<i8")[array.offset : array.offset + len(array) + 1]
-        yield np.diff(offsets).astype("<i8")
+        for start in range(0, len(array), STRETCH):  # a hundred million lengths need no copy as large as they are
+            yield np.diff(offsets[start : start + STRETCH + 1]).astype("<i8")
         if array.buffers()[2] is not None:
             yield np.frombuffer(array.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
     elif pa.types.is_boolean(array.type):
@@ -82,8 +83,8 @@ def digest_keys(keys: pa.Table | None, n: int) -> str:
 def digest_codes(codes: NDArray[Any]) -> str:
     """Return the SHA-256 of integer codes as little-endian int32, one row after the other."""
     digest = hashlib.sha256()
-    for start in range(0, len(codes), 1 << 20):  # a hundred million codes need no copy as large as they are
-        digest.update(np.ascontiguousarray(codes[start : start + (1 << 20)], dtype="<i4").tobytes())
+    for start in range(0, len(codes), STRETCH):
+        digest.update(np.ascontiguousarray(codes[start : start + STRETCH], dtype="<i4").tobytes())
     return digest.hexdigest()
 
 

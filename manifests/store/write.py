@@ -195,8 +195,8 @@ def linked(before: Path, folder: Path) -> list[ListedFile]:
 
 def describe(manifest: Manifest) -> Described:
     """Return the header of a manifest: everything but its rows and files, as JSON."""
-    generations = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
-    rows = np.bincount(generations, minlength=manifest.generation + 1).tolist()
+    born = manifest.born
+    rows = [manifest.n] if born is None else np.bincount(born, minlength=manifest.generation + 1).tolist()
     state: Any = None if manifest.state is None else manifest.state.to_json()
     shares = {} if manifest.state is None else manifest.state.shares or {}
     parts: list[Part] = [
