@@ -15,7 +15,7 @@ from evenfold.splitters import Splitter
 from .header import Header, read_header
 from .load import prove_stored, read_manifest
 
-BYTES_A_ROW = 64  # of a manifest whose rows are joined to a table: its keys, codes and places
+BYTES_A_ROW = 64  # of a manifest whose rows are joined to a table: its keys, codes and places, and no column
 
 
 @dataclass(frozen=True)
