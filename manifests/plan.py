@@ -34,10 +34,10 @@ from evenfold.splitters import (
     SplitError,
     Stream,
 )
-from evenfold.splitters.base import label_type
 from evenfold.splitters.catalogue import strategy_code
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.numbers import label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from evenfold.splitters.targets import CLASSES_VERSION

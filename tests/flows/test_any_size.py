@@ -15,7 +15,7 @@ from evenfold.manifests import decide, verbs
 from evenfold.manifests.tables import read as tables
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.record import recorders
+from evenfold.tasks.record import splits as records
 from mlflow.tracking import MlflowClient
 
 LITTLE = "400kB"  # what is held of 5,000 rows fits into it, and what deciding them in memory takes does not
@@ -78,13 +78,13 @@ def test_a_setting_says_how_much_memory_a_table_may_take(
 def test_a_record_that_is_complete_is_not_made_again(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page of a split is drawn once, again where its record lost a file, the data changed, or a refresh asks."""
     drawn: list[str] = []
-    split_pages = recorders.split_pages
+    split_pages = records.split_pages
 
     def noted(uri: str, *rest: Any) -> Any:
         drawn.append(uri)
         return split_pages(uri, *rest)
 
-    monkeypatch.setattr(recorders, "split_pages", noted)
+    monkeypatch.setattr(records, "split_pages", noted)
     first = split(data, **COLUMNS, engine="plain")
     again = split(data, **COLUMNS, engine="plain")
     assert (len(drawn), again.run_id) == (1, first.run_id)
