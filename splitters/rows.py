@@ -282,10 +282,10 @@ def _target(y: Any, kind: Target, asked_by: str) -> tuple[Any, Sequence[Any]]:
         return _numbers(y, asked_by), ()
     if kind == "any":
         return _any_target(y, asked_by)
-    if _is_continuous(as_array(y, "y")):
-        distinct = np.unique(as_array(y, "y")).size
+    values = as_array(y, "y")
+    if values.dtype.kind == "f" and (np.isfinite(values) & (values != np.floor(values))).any():
         raise SplitError(
-            f"y holds {distinct:,} different fractional numbers, and {asked_by} needs classes; "
+            f"y holds {np.unique(values).size:,} different fractional numbers, and {asked_by} needs classes; "
             "use SortedStratifiedKFold, which stratifies numbers."
         )
     return encode(y, "y")
@@ -299,10 +299,6 @@ def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
     values = as_array(table, "y")
     numeric = is_number(values.dtype.kind, lambda: np.unique(values))
     return (_numbers(values, asked_by), ()) if numeric else encode(values, "y")
-
-
-def _is_continuous(values: NDArray[Any]) -> bool:
-    return values.dtype.kind == "f" and bool(np.any(np.isfinite(values) & (values != np.floor(values))))
 
 
 def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:

@@ -59,14 +59,9 @@ def _from_objects(values: list[Any], name: str) -> NDArray[Any]:
     zoned = {isinstance(value, datetime) and value.tzinfo is not None for value in values}
     if len(zoned) > 1:
         raise SplitError(f"{name} holds timestamps with and without a time zone; give all of them one.")
-    return np.array([_in_utc(value) for value in values], dtype="datetime64[us]")
-
-
-def _in_utc(value: date) -> date:
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        # NumPy's times know no zones: what it is given is in UTC already.
-        return value.astimezone(UTC).replace(tzinfo=None)
-    return value
+    if zoned == {True}:  # NumPy's times know no zones: what it is given is in UTC already
+        values = [value.astimezone(UTC).replace(tzinfo=None) for value in values]
+    return np.array(values, dtype="datetime64[us]")
 
 
 def ends_of(values: Any, times: NDArray[Any] | None) -> NDArray[Any]:

@@ -16,10 +16,10 @@ from . import balance, leaks, rows
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
 from .findings import GATES, Audit, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
-from .unnamed import carried, combined, entities, giveaways, near_duplicates, populations, times
-from .unnamed.impact import with_impact
-from .unnamed.models import in_one_thread
-from .unnamed.sample import Sample, read_sample, sampled_columns
+from .learned import computed_target, entities, leaky_features, near_duplicates, populations, target_encoding, times
+from .learned.impact import with_impact
+from .learned.models import in_one_thread
+from .learned.sample import Sample, read_sample, sampled_columns
 
 Takes = Literal["rows", "features", "sample"]
 
@@ -66,7 +66,7 @@ class Check:
 
 _TAKES: tuple[tuple[Takes, tuple[ModuleType, ...]], ...] = (
     ("rows", (balance, leaks, rows)),
-    ("sample", (carried, combined, entities, giveaways, near_duplicates, populations, times)),
+    ("sample", (target_encoding, computed_target, entities, leaky_features, near_duplicates, populations, times)),
 )
 # A gate is called as the function that checks it.
 CHECKS = {
@@ -119,7 +119,7 @@ def audit(
         with suppress(Exception):  # which the check of copies tells of itself
             if limits["target_like_features"] is not None and isinstance(subject.features, Features):
                 copies = subject.features.copies
-        return giveaways.giveaway_features(sample, copies)
+        return leaky_features.giveaway_features(sample, copies)
 
     checks["giveaway_features"] = partial(Check(giveaway_features, "sample").outcome, subject)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})

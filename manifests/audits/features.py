@@ -20,7 +20,7 @@ from evenfold.splitters import Stream
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
-from .findings import Found, NotAsked, Outcome, Without
+from .findings import DropFeatures, Found, NotAsked, Outcome
 
 MOST_SAMPLED = 200_000
 _ODD, _MISSING = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -167,7 +167,7 @@ def id_like_features(features: Features) -> Outcome:
     sentence = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
     them = verb(len(alike), "it", "them")
     message = f"{sentence}; leave {them} out, or use {them} as the key."
-    return Found(len(alike), message, {"features": alike}, Without(tuple(alike)))
+    return Found(len(alike), message, {"features": alike}, DropFeatures(tuple(alike)))
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:
@@ -208,7 +208,9 @@ def target_like_features(features: Features) -> Outcome:
     sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r} away: {shown}"
     they = verb(len(alike), "it is", "they are")
     remedy = f"leave {verb(len(alike), 'it', 'them')} out unless {they} known before the target is"
-    return Found(len(alike), f"{sentence}{features.looked_at}; {remedy}.", {"features": alike}, Without(tuple(alike)))
+    return Found(
+        len(alike), f"{sentence}{features.looked_at}; {remedy}.", {"features": alike}, DropFeatures(tuple(alike))
+    )
 
 
 class Target:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # who looks at an audit waits for no library of numbers
 
 
 @dataclass(frozen=True)
-class Without:
+class DropFeatures:
     """The remedy of leaving features out."""
 
     features: tuple[str, ...]
@@ -27,7 +27,7 @@ class Without:
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class KeepTogether:
     """The remedy of keeping units whole: a code for each row of the data, -1 for a row of none."""
 
     units: NDArray[np.int64]
@@ -35,14 +35,14 @@ class Together:
 
 
 @dataclass(frozen=True)
-class ByTime:
+class SplitByTime:
     """The remedy of training on the past alone."""
 
     column: str
     said = "learnt from the past alone"
 
 
-Remedy = Without | Together | ByTime
+Remedy = DropFeatures | KeepTogether | SplitByTime
 
 
 @dataclass(frozen=True)

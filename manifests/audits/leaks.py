@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from .crossings import crossings, where
 from .features import Features, hash_of_nothing
-from .findings import ByTime, Found, NotAsked, Outcome, Together
-from .unnamed.near_duplicates import happen_by_chance
-from .unnamed.sample import column_of
+from .findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
+from .learned.near_duplicates import happen_by_chance
+from .learned.sample import column_of
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
@@ -47,7 +47,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     ours = names == joined.manifest.spec.columns.grouped
     remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
     units = joined.units(names[0]) if len(names) == 1 else joined.together()
-    kept = None if units is None else Together(units)
+    kept = None if units is None else KeepTogether(units)
     return Found(total, f"{'; '.join(sentences)}; {remedy}.", {"rows": n_rows, "folds": folds}, kept)
 
 
@@ -95,7 +95,7 @@ def duplicate_rows(features: Features) -> Outcome:
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
         f"{crossing.where()}; drop the repeats, or keep them together as a group."
     )
-    return Found(crossing.count, message, {"share": share, "folds": places}, Together(units))
+    return Found(crossing.count, message, {"share": share, "folds": places}, KeepTogether(units))
 
 
 def similar_keys(joined: Joined) -> Outcome:
@@ -182,4 +182,4 @@ def time_overlap(joined: Joined) -> Outcome:
         f"{amount(total, 'training row')} of {' and of '.join(of)} {what}{known}"
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
     )
-    return Found(total, message, {"splits": splits}, ByTime(name))
+    return Found(total, message, {"splits": splits}, SplitByTime(name))

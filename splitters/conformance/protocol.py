@@ -38,7 +38,10 @@ def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
     failed = [check.name for data in tried for check in failures(splitter, data)]
     if failed:
         names = "; ".join(dict.fromkeys(failed))
-        raise AssertionError(f"{splitter!r} with {n} or {n + 1} rows does not do this: {names}{_unchecked(splitter)}")
+        words = {check.promise for check in CHECKS if check.promise}
+        unknown = ", ".join(map(repr, sorted(splitter.promises - words)))
+        unknown = f"; no check is for {unknown}; choose from {', '.join(sorted(words))}." if unknown else ""
+        raise AssertionError(f"{splitter!r} with {n} or {n + 1} rows does not do this: {names}{unknown}")
 
 
 def _refused(splitter: Splitter, data: Data) -> bool:
@@ -49,12 +52,6 @@ def _refused(splitter: Splitter, data: Data) -> bool:
     except Exception:  # which is for the checks to say
         return False
     return False
-
-
-def _unchecked(splitter: Splitter) -> str:
-    words = {check.promise for check in CHECKS if check.promise}
-    unknown = ", ".join(map(repr, sorted(splitter.promises - words)))
-    return f"; no check is for {unknown}; choose from {', '.join(sorted(words))}." if unknown else ""
 
 
 def failures(splitter: Splitter, data: Data) -> Iterator[Check]:

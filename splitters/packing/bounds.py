@@ -63,7 +63,9 @@ def lower_bound(aim: Aim, known: float, stream: Stream) -> float:
     if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:
         return known
     largest = np.argsort(-aim.sizes, kind="stable")[:3].tolist()
-    simple = max(_rounding_bound(aim), *(_holding_bound(aim, entry) for entry in largest))
+    # Of a large entry: the least cost of a packing in which some bin holds it, were all the others divisible.
+    holding = (min(_held_by(aim, entry, f) for _, f in _of_each_share(aim)) for entry in largest)
+    simple = max(_rounding_bound(aim), *holding)
     if aim.sizes.size > MOST_ENTRIES or simple >= known:
         return simple
     good = min(known, best_of_starts(aim, stream, DEFAULT_EFFORT).cost)
@@ -90,11 +92,6 @@ def _of_each_share(aim: Aim) -> list[tuple[float, int]]:
     """Return each share that a bin is wanted to have, and one bin of it: equal shares have equal pulls."""
     wanted, first = np.unique(aim.wanted, return_index=True)
     return list(zip(wanted.tolist(), first.tolist(), strict=True))
-
-
-def _holding_bound(aim: Aim, entry: int) -> float:
-    """Return the least cost of a packing in which some bin holds ``entry``, were all the others divisible."""
-    return min(_held_by(aim, entry, f) for _, f in _of_each_share(aim))
 
 
 def _held_by(aim: Aim, entry: int, f: int) -> float:

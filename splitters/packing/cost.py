@@ -93,7 +93,10 @@ class Aim:
     def loads(self, bins: IntArray) -> IntArray:
         """Return each bin's rows and rows of each column (1 + columns, bins), exactly, of bins 0 to n_bins - 1."""
         columns = [self.sizes, *self.table.T]
-        return np.stack([_sum_by_bin(bins, column, self.shares.size) for column in columns])
+        # Sums of integers below 2**53 are exact in float64, in any order.
+        # Bin n_bins is where place() puts what has no bin yet; it is cut off.
+        sums = [np.bincount(bins, weights=column, minlength=self.n_bins)[: self.n_bins] for column in columns]
+        return np.stack(sums).astype(np.int64)
 
     def excesses(self, loads: IntArray) -> FloatArray:
         """Return what ``vectors`` sum to in each bin (1 + columns, bins), from exact loads."""
@@ -126,13 +129,6 @@ def cost_of_chance(aim: Aim) -> float:
 def is_weight(value: Any) -> bool:
     """Return whether ``value`` is a finite number of at least 0, and no boolean."""
     return not isinstance(value, bool) and isinstance(value, Real) and 0.0 <= float(value) < math.inf
-
-
-def _sum_by_bin(bins: IntArray, column: IntArray, n_bins: int) -> IntArray:
-    # Sums of integers below 2**53 are exact in float64, in any order.
-    # Bin n_bins is where place() puts what has no bin yet; it is cut off.
-    sums: NDArray[Any] = np.bincount(bins, weights=column, minlength=n_bins)[:n_bins]
-    return sums.astype(np.int64)
 
 
 MOST_CELLS = 2_000_000_000  # of groups by classes

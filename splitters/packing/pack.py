@@ -75,21 +75,16 @@ def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close:
     for packing in packings:
         packing.improve(*((MOST_EFFORT, MOST_PATIENCE) if effort == "max" else (effort,)))
     best = min(packings, key=lambda packing: packing.cost)
-    return best.bins if not searches_on(effort) else _searched_on(best, stream, movable).bins
+    if searches_on(effort) and fits(best.aim):
+        packing = Packing(best.aim, Population(best.aim, best.bins, stream).search(), stream, movable)
+        packing.improve(MOST_EFFORT)
+        best = packing if packing.cost < best.cost else best
+    return best.bins
 
 
 def searches_on(effort: Effort) -> bool:
     """Return whether a population of packings follows the exchanges: at high effort, where there are many entries."""
     return effort == "max" or effort >= HIGH_EFFORT
-
-
-def _searched_on(known: Packing, stream: Stream, movable: IntArray) -> Packing:
-    """Return a better packing than the known one, where moving large entries leads to it; else that."""
-    if not fits(known.aim):
-        return known
-    packing = Packing(known.aim, Population(known.aim, known.bins, stream).search(), stream, movable)
-    packing.improve(MOST_EFFORT)
-    return packing if packing.cost < known.cost else known
 
 
 def pack_few(aim: Aim, stream: Stream, effort: Effort, *, close: bool = False) -> IntArray:

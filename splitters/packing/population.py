@@ -70,7 +70,11 @@ class Population:
         scale = float(self.totals[0])
         for first in range(0, STEPS, STRETCH):
             steps = min(STRETCH, STEPS - first)
-            entries, others, bins, moves = self._drawn(steps)
+            # Two entries and a bin for each step and replica, and which are moves, a quarter: others are swaps.
+            shape, n = (steps, REPLICAS), steps * REPLICAS
+            entries, others = (self.stream.below(self.moving.size, n).reshape(shape) for _ in range(2))
+            bins = self.stream.below(self.aim.n_bins, n).reshape(shape)
+            moves = (self.stream.raw(n).reshape(shape) & np.uint64(3)) == 0
             for step in range(steps):
                 # Threshold accepting (Dueck and Scheuer, 1990): any rise below the limit is taken, without a draw.
                 left = 1.0 - (first + step) / STEPS
@@ -82,13 +86,6 @@ class Population:
         bins = self.start.copy()
         bins[self.moving] = self.best_bins[int(np.argmin(self.best))]
         return bins
-
-    def _drawn(self, steps: int) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]:
-        """Return two entries and a bin for each step and replica, and which are moves, a quarter: others are swaps."""
-        shape, most = (steps, REPLICAS), self.moving.size
-        entries, others = (self.stream.below(most, steps * REPLICAS).reshape(shape) for _ in range(2))
-        bins = self.stream.below(self.aim.n_bins, steps * REPLICAS).reshape(shape)
-        return entries, others, bins, (self.stream.raw(steps * REPLICAS).reshape(shape) & np.uint64(3)) == 0
 
     def _step(self, entry: IntArray, other: IntArray, bins: IntArray, moves: NDArray[np.bool_], limit: float) -> None:
         here = self.bins[self.every, entry]

@@ -46,7 +46,9 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
     No bin stays empty while there are as many entries. One vectorised step an entry of O(bins x columns).
     """
     columns = np.column_stack([aim.sizes, aim.table])
-    left = _by_size(aim.sizes, np.flatnonzero(bins < 0), stream)
+    left = np.flatnonzero(bins < 0)
+    left = left[stream.permutation(left.size)]
+    left = left[stable_order(-np.frexp(aim.sizes[left].astype(np.float64))[1])]
     # A bin's wish for an entry is the sum over columns of (missing / total) x (brings / total).
     totals = np.maximum(columns.sum(axis=0), 1).astype(np.float64)
     pull = (columns[left] / (totals * totals))[:, :, None]
@@ -76,9 +78,3 @@ def place(aim: Aim, bins: IntArray, stream: Stream) -> None:
             if (turn + 1) % taken.size == 0:
                 taken[:] = 0.0
     bins[left] = chosen
-
-
-def _by_size(sizes: IntArray, entries: IntArray, stream: Stream) -> IntArray:
-    shuffled = entries[stream.permutation(entries.size)]
-    magnitude = np.frexp(sizes[shuffled].astype(np.float64))[1]
-    return shuffled[stable_order(-magnitude)]

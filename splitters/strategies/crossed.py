@@ -88,7 +88,10 @@ class Crossed(LabelSplitter):
         """Return the labels where a share ``locked`` of the rows is kept for the end: -2, drawn first by ``seed``."""
         entities, strategy = np.stack(rows.together(), axis=1), self.inner()
         kept = np.arange(rows.n) if rows.entities is None else np.flatnonzero(self._kept(rows, locked))
-        left = _joined_anew(rows, kept)
+        left = rows.take(kept)
+        groups = components_of(np.stack(left.together(), axis=1))  # what the entities of the rows that are kept join
+        levels = tuple(range(int(groups.max(initial=-1)) + 1))
+        left = replace(left, groups=groups, group_levels=levels, entities=None)
         rest = np.arange(kept.size)
         if locked:
             check_fraction(locked, left)
@@ -123,13 +126,6 @@ class Crossed(LabelSplitter):
 
     def _check(self, rows: Rows) -> None:
         self.inner()
-
-
-def _joined_anew(rows: Rows, kept: IntArray) -> Rows:
-    """Return the rows that are kept, as groups of what their entities join among them."""
-    left = rows.take(kept)
-    groups = components_of(np.stack(left.together(), axis=1))
-    return replace(left, groups=groups, group_levels=tuple(range(int(groups.max(initial=-1)) + 1)), entities=None)
 
 
 def _with_all_that_fit(entities: IntArray, codes: NDArray[Any]) -> NDArray[Any]:

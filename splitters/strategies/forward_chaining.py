@@ -77,7 +77,11 @@ class ForwardChaining(PairSplitter):
         """Yield (rows before it, rows in it) of each stretch, in time order; groups are not looked at."""
         order = stable_order(rows.time)
         ranked = rows.time[order]
-        for start, stop in pairwise([*self._starts(ranked).tolist(), rows.n]):
+        if self.every is not None:
+            starts = begins_of(calendar_units(ranked, self.every))[-self.n_splits :]
+        else:
+            starts = nearest_begins(ranked, rows.n - np.arange(self.n_splits, 0, -1) * self._test_size(rows.n))
+        for start, stop in pairwise([*starts.tolist(), rows.n]):
             test = order[start:stop]
             before = self._before(rows, order[:start], test)
             # `before` is still in order of time, so its end is the latest rows.
@@ -86,13 +90,6 @@ class ForwardChaining(PairSplitter):
     def _before(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         in_time: NDArray[np.bool_] = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
         return train[in_time]
-
-    def _starts(self, ranked: NDArray[Any]) -> IntArray:
-        """Return the rank at which each stretch begins."""
-        if self.every is not None:
-            return begins_of(calendar_units(ranked, self.every))[-self.n_splits :]
-        turn = np.arange(self.n_splits)
-        return nearest_begins(ranked, ranked.size - (self.n_splits - turn) * self._test_size(ranked.size))
 
     def _test_size(self, n: int) -> int:
         return self.test_size or max(1, n // (self.n_splits + 1))

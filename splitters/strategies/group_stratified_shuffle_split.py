@@ -125,7 +125,11 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         """Return the table of groups x classes, made once for all draws."""
         counts = group_table(rows.groups, rows.n_groups, np.asarray(rows.y), len(rows.levels))
         wanted = self.sizes(rows.n)
-        return Table(rows.groups, counts, counts.sum(axis=1), _pulls(counts, wanted[1]), wanted)
+        sizes, totals = counts.sum(axis=1), counts.sum(axis=0)
+        pulls = np.zeros((1 + totals.size, sizes.size + 1))
+        pulls[0, :-1] = sizes / rows.n
+        pulls[1:, :-1] = (counts.T - totals[:, None] / rows.n * sizes) / wanted[1]
+        return Table(rows.groups, counts, sizes, pulls, wanted)
 
     def draw(self, rows: Table, stream: Stream) -> Pair:
         """Return one (train, test), positions ascending."""
@@ -153,15 +157,6 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
         if self.beta is not None and not (is_real(self.beta) and self.beta >= 0):
             raise SplitError(f"beta={self.beta!r}; choose a number of at least 0, or None for the default.")
         self.sizes(rows.n)
-
-
-def _pulls(counts: IntArray, n_test: int) -> NDArray[np.float64]:
-    sizes, totals = counts.sum(axis=1), counts.sum(axis=0)
-    n = int(totals.sum())
-    pulls = np.zeros((1 + totals.size, sizes.size + 1))
-    pulls[0, :-1] = sizes / n
-    pulls[1:, :-1] = (counts.T - totals[:, None] / n * sizes) / n_test
-    return pulls
 
 
 def _repaired(table: Table, stream: Stream) -> NDArray[np.bool_]:

@@ -77,7 +77,9 @@ class GroupPacker(LabelSplitter):
         check_optimiser(self.optimiser)
         rows.require_two_groups("KFold")
         if n_bins > rows.n_groups:
-            raise SplitError(f"{name} with {rows.n_groups} groups; choose {_range(rows.n_groups)}.")
+            most = rows.n_groups
+            some = "2" if most == 2 else f"2 or {most}" if most == 3 else f"2 to {most}"
+            raise SplitError(f"{name} with {most} groups; choose {some}.")
 
 
 def check_effort(effort: Any) -> None:
@@ -107,10 +109,6 @@ def check_optimiser(optimiser: Any) -> None:
     if not is_weight(optimiser.get("min_cost", 0.0)):
         raise SplitError(f"min_cost={optimiser['min_cost']!r}; choose a number of at least 0, such as 1e-5.")
     check_count("max_retries", optimiser.get("max_retries", 0), least=0)
-
-
-def _range(most: int) -> str:
-    return "2" if most == 2 else f"2 or {most}" if most == 3 else f"2 to {most}"
 
 
 def equal_shares(n: int) -> FloatArray:

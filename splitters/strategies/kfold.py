@@ -85,10 +85,6 @@ MOST_DATES = 20  # texts that look like numbers or dates may be so many classes;
 MISREAD = re.compile(r"[+-]?\d{1,3}(\.?\d{3})*,\d+|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?")
 
 
-def _looks_misread(level: Any) -> bool:
-    return isinstance(level, str) and MISREAD.fullmatch(level.strip()) is not None
-
-
 def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
     """Raise SplitError where y has one class, or a class with fewer rows than folds (``of``: parts) that may not be
     spread.
@@ -98,7 +94,9 @@ def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
     counts = rows.class_counts()
     if counts.size == 1:
         raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")
-    misread = counts.size > MOST_DATES and all(map(_looks_misread, rows.levels[:MOST_DATES]))
+    misread = counts.size > MOST_DATES and all(
+        isinstance(level, str) and MISREAD.fullmatch(level.strip()) for level in rows.levels[:MOST_DATES]
+    )
     if rare == "error" and (misread or counts.size > max(MOST_TEXTS, rows.n // 10)):
         raise SplitError(
             f"y holds {counts.size:,} different values in {rows.n:,} rows, such as {shown(repr(rows.levels[0]))}: "
@@ -160,8 +158,12 @@ class SortedStratifiedKFold(LabelSplitter):
         """Return the fold of each row."""
         order = stable_order(rows.y)
         left = self._left_over(rows.n, stream)
+        whole = np.ones(rows.n, dtype=np.bool_)
+        whole[left] = False
         labels = np.empty(rows.n, dtype=label_type(self.n_splits))
-        labels[order] = _deal_apart(rows.n, left, self.n_splits, stream)
+        # Those left over are a block of their own, the others fill whole blocks.
+        labels[order[whole]] = deal(np.arange(rows.n - left.size), self.n_splits, stream, by="block")
+        labels[order[left]] = deal(np.arange(left.size), self.n_splits, stream, by="block")
         return labels
 
     def _left_over(self, n: int, stream: Stream) -> IntArray:
@@ -177,16 +179,6 @@ class SortedStratifiedKFold(LabelSplitter):
         super()._check(rows)
         if self.leftovers not in LEFTOVERS:
             raise SplitError(f"leftovers={self.leftovers!r}; choose 'spread', 'random' or 'end'.")
-
-
-def _deal_apart(n: int, left: IntArray, n_folds: int, stream: Stream) -> NDArray[Any]:
-    """Return a fold for each rank: the ranks in ``left`` as a block of their own, the others in whole blocks."""
-    folds = np.empty(n, dtype=label_type(n_folds))
-    whole = np.ones(n, dtype=np.bool_)
-    whole[left] = False
-    folds[whole] = deal(np.arange(n - left.size), n_folds, stream, by="block")
-    folds[left] = deal(np.arange(left.size), n_folds, stream, by="block")
-    return folds
 
 
 class LeaveOneOut(LabelSplitter):

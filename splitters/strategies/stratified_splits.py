@@ -93,22 +93,18 @@ def _round_up_one(row: int, rest: IntArray, up: NDArray[np.bool_], lacking: IntA
             came[column] = (at, reached_by[at])
             if lacking[column] > 0:
                 lacking[column] -= 1
-                _flip(column, came, up)
+                # The path's cells are rounded the other way, from here back to the row that began.
+                while column >= 0:
+                    at, before = came[column]
+                    up[at, column] = True
+                    if before >= 0:
+                        up[at, before] = False
+                    column = before
                 return
             for other in np.flatnonzero(up[:, column]).tolist():
                 if other not in reached_by:
                     reached_by[other] = column
                     waiting.append(other)
-
-
-def _flip(column: int, came: dict[int, tuple[int, int]], up: NDArray[np.bool_]) -> None:
-    """Round the path's cells the other way, from the column that had room back to the row that began."""
-    while column >= 0:
-        at, before = came[column]
-        up[at, column] = True
-        if before >= 0:
-            up[at, before] = False
-        column = before
 
 
 class FractionalStratifiedSplit(PartSplitter):

@@ -11,8 +11,8 @@ from audited import clean, plain, split, the
 from evenfold.manifests import GATES, audit, decide, extend
 from evenfold.manifests.audits.findings import GATES as LIMITS
 from evenfold.manifests.audits.judging import judged
-from evenfold.manifests.audits.unnamed.fitted import Fits
-from evenfold.manifests.audits.unnamed.sample import Column
+from evenfold.manifests.audits.learned.sample import Column
+from evenfold.manifests.audits.learned.stacked_features import Fits
 
 
 def accounted_for(made: Any) -> bool:

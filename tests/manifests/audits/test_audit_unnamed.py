@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from audited import N, alarms, asked, audited, plain, the, told
 from evenfold.manifests import Manifest, audit, decide, extend
-from evenfold.manifests.audits.unnamed import populations
-from evenfold.manifests.audits.unnamed.models import predict_boosted
-from evenfold.manifests.audits.unnamed.sample import Sample, read_sample
+from evenfold.manifests.audits.learned import populations
+from evenfold.manifests.audits.learned.models import predict_boosted
+from evenfold.manifests.audits.learned.sample import Sample, read_sample
 from evenfold.manifests.joined import Joined, JoinedLabels
 
 Change = Callable[[pd.DataFrame, np.random.Generator], Any]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from evenfold.manifests.audits.findings import ByTime, Found, NotAsked, Remedy, Together, Without
+from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Remedy, SplitByTime
 
 from .models import design, in_one_thread, is_usable, predict_boosted, predict_from_all
 from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample, Target
@@ -51,15 +51,15 @@ def _scores(sample: Sample, as_split: Array, remedy: Remedy) -> tuple[str, float
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
     rows = np.arange(target.outcomes.shape[0])
     match remedy:
-        case Without():
+        case DropFeatures():
             kept = [column for column in columns if column.name not in remedy.features]
             mended = predict_from_all(kept, target.outcomes, blocks) if is_usable(kept) else _mean(target, blocks)
-        case Together():
+        case KeepTogether():
             whole = _whole_units(remedy.units[sample.rows], blocks)
             if np.unique(whole).size < 2:
                 return None
             mended = predict_from_all(columns, target.outcomes, whole)
-        case ByTime():
+        case SplitByTime():
             rows, mended = _from_the_past(sample, sample.clock(remedy.column), columns)
             if not rows.size:  # all rows are of one stretch of time, which has no past
                 return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from evenfold.manifests.audits.features import correlation
-from evenfold.manifests.audits.findings import ByTime, Found, NotAsked, Outcome
+from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, SplitByTime
 from evenfold.manifests.joined import JoinedLabels
 
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
@@ -48,7 +48,7 @@ def times_left_out(sample: Sample) -> Outcome:
             f"where rows lie by time, or all rows of an entity together. If new times will come, {by_time}; if new "
             "entities, name their column as group (--group)."
         )
-    return Found(len(followed), message, {"columns": followed}, ByTime(name))
+    return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
 
 
 def is_clock(column: Column) -> bool:

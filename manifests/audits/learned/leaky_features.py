@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Set
 
 import numpy as np
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
+from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .models import is_usable, predict_from_all, predict_from_one
@@ -58,7 +58,7 @@ def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
         f"{shown}; {beside}{sample.looked_at}; leave {verb(len(new), 'it', 'them')} out unless "
         f"{verb(len(new), 'it is', 'they are')} known before the target is."
     )
-    return Found(len(new), message, {"features": new, "others_together": together}, Without(tuple(new)))
+    return Found(len(new), message, {"features": new, "others_together": together}, DropFeatures(tuple(new)))
 
 
 def strong_features(sample: Sample) -> Outcome:
@@ -84,7 +84,7 @@ def strong_features(sample: Sample) -> Outcome:
         f"{name} tells most of {target.name!r} alone ({target.measure} {score:.3f}), all {n_others} others together "
         f"only {together:.3f}{sample.looked_at}; is it known before {target.name!r} is?"
     )
-    return Found(1, message, {"features": {name: score}, "others_together": together}, Without((name,)))
+    return Found(1, message, {"features": {name: score}, "others_together": together}, DropFeatures((name,)))
 
 
 def _scores(sample: Sample) -> dict[str, float] | NotAsked:

@@ -9,7 +9,7 @@ from math import comb
 import numpy as np
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.features import ranks_of
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Together
+from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.components import joined_by
@@ -17,7 +17,7 @@ from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
 from .sample import Array, Codes, Column, Sample
-from .segments import rows_between
+from .smote_rows import rows_between
 from .text import is_prose, similar_texts
 
 LEAST_SHARE, LEAST_PAIRS = 0.003, 3
@@ -74,7 +74,7 @@ def near_duplicates(sample: Sample) -> Outcome:
         f"{count:,} rows ({count / sample.rows.size:.1%}) nearly repeat a row on the other side of a split: "
         f"{'; '.join(sentences)}{sample.looked_at}; drop the repeats, or keep them together as a group."
     )
-    together = Together(sample.units(_units(_joined_pairs(kept), sample.rows.size)))
+    together = KeepTogether(sample.units(_units(_joined_pairs(kept), sample.rows.size)))
     return Found(count, message, figures, together)
 
 

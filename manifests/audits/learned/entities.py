@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.manifests.audits.crossings import crossings
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Together
+from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import canonical_table, listed, verb
 from evenfold.splitters.deployed import is_deployed
 from numpy.typing import NDArray
@@ -115,7 +115,7 @@ def unnamed_entities(sample: Sample) -> Outcome:
         }
         for candidate in crossing
     }
-    return Found(len(crossing), message, {"entities": figures}, Together(sample.units(best.codes)))
+    return Found(len(crossing), message, {"entities": figures}, KeepTogether(sample.units(best.codes)))
 
 
 def _candidates(sample: Sample) -> Iterator[Candidate]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
+from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import listed
 from numpy.typing import NDArray
 
@@ -58,7 +58,7 @@ def computed_target(sample: Sample) -> Outcome:
         f"features make up {target.name!r}: {how}{sample.looked_at}; leave out those that are not known before the "
         "target is."
     )
-    return Found(1, message, {"features": names, "score": score}, Without(tuple(names)))
+    return Found(1, message, {"features": names, "score": score}, DropFeatures(tuple(names)))
 
 
 def _terms(sample: Sample, of: Callable[[Array], Array]) -> Terms | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, Without
+from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
-from .fitted import Fits, fills, is_mean_without_own
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
+from .stacked_features import Fits, fills, is_mean_without_own
 from .times import is_clock
 
 LEAST_LEVELS = 8
@@ -51,7 +51,7 @@ def carried_targets(sample: Sample) -> Outcome:
         f"{amount(len(signs), 'feature')} {verb(len(signs), 'was', 'were')} computed with targets of tested rows: "
         f"{shown}{sample.looked_at}; compute {verb(len(signs), 'it', 'them')} from the training rows alone."
     )
-    return Found(len(signs), message, {"features": signs}, Without(tuple(signs)))
+    return Found(len(signs), message, {"features": signs}, DropFeatures(tuple(signs)))
 
 
 def _sign(column: Column, sample: Sample, looks: list[tuple[Array, Fits]]) -> str | None:
