@@ -13,7 +13,7 @@ from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.models.importance import MOST_FOLDS
 from evenfold.splitters import SplitError, Splitter
 
-from .outcomes import FinalModel, FitResult, Fits, KeptFile, SplitRef
+from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
@@ -21,7 +21,7 @@ from .runtime.limits import fair_threads, limited, peak_memory, within
 from .runtime.signing import sign
 from .steps.running import finished_here
 from .steps.step import UNDER_KEY, refreshing, step
-from .work import Block, Work, further_pairs, key_of_fit, training_rows, work_of
+from .work import Work, further_pairs, key_of_fit, training_rows, work_of
 
 
 def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", apparent: str = "full", **_: Any) -> Any:
@@ -85,8 +85,8 @@ def _fit(split: SplitRef, i: Any, model: Any, of: str | int, apparent: str, key:
             draws = ((number, work.pair(number)) for number in range(*i))
             scored = score_draws(problem.model, problem, draws, apparent=apparent == "resample", **how)
             scores, losses = scored.to_frames()
-            files = {"predictions": keep_predictions(scores, key), "losses": keep_predictions(losses, f"{key}-rows")}
-            return FitResult(**about, **files)
+            sums = keep_predictions(losses, f"{key}-rows")
+            return FitResult(predictions=keep_predictions(scores, key), losses=sums, **about)
         if of == "folds":
             made = [fit_and_score(problem.model, problem, **fit, **how) for fit in _scored(work, i)]
             table: Any = work.keyed(pd.concat([each for _, each in made], ignore_index=True))

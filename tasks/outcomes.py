@@ -177,6 +177,11 @@ class FitResult(Outcome):
         """The score of the one split."""
         return self.scores[0]
 
+    @property
+    def block(self) -> range:
+        """The numbers of the splits of a block."""
+        return range(*self.i) if isinstance(self.i, tuple) else range(0)
+
 
 class FinalModel(Outcome):
     """A fitted model in a skops file; ``learnt``: its key without metrics; ``signature``: of whoever fitted it."""

@@ -208,7 +208,7 @@ def _is_of(fit: FitResult, work: Work, interval: str) -> bool:
 def _splits_of(fit: FitResult, work: Work) -> range:
     """Return the numbers of the splits that a result says it is of."""
     if not fit.scores:
-        return range(*fit.i)  # type: ignore[misc]
+        return fit.block
     first = fit.score.repeat * (work.manifest.n_splits // work.manifest.membership.n_repeats) + fit.score.fold
     return range(first, first + len(fit.scores))
 
@@ -330,7 +330,8 @@ def estimates_of(
 
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:
     """Return what every draw scored, of all blocks together."""
-    kept = [(pd.read_parquet(block.predictions.path), pd.read_parquet(block.losses.path)) for block in evaluated.draws]
+    files = [(block.predictions, block.losses) for block in evaluated.draws if block.losses is not None]
+    kept = [(pd.read_parquet(scores.path), pd.read_parquet(losses.path)) for scores, losses in files]
     return DrawScores.merge([DrawScores.from_frames(*frames) for frames in kept])
 
 

@@ -262,7 +262,7 @@ def key_of_fit(work: Work, i: Fits, of: str | int = "folds", apparent: str = "fu
         require_block(work, i)
         splits = digest_json([_of_split(work, number) for number in range(*i)])
         return _key_of(work, f"apparent {splits}" if apparent == "resample" else splits)
-    require_split(work, i)  # type: ignore[arg-type]
+    require_split(work, i)
     if of == "folds":
         return _key_of(work, _of_split(work, i))
     return _key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}{_own_code(work)}")

@@ -353,7 +353,7 @@ def _page(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore], of_spl
         split=SplitLink(f"{split.name} {split.version}", split.split_id, of_split),
         origin=Origin(Path(data).name),
         levels=evaluation.levels,
-        n_missing=split.n_splits - len(evaluation.scores) - sum(len(range(*block.i)) for block in evaluation.draws),
+        n_missing=split.n_splits - len(evaluation.scores) - sum(len(block.block) for block in evaluation.draws),
     )
 
 

@@ -311,7 +311,7 @@ def _download(tracker: Tracker, run_id: str, place: Path, split_id: str) -> None
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         fetched = tracker.fetch(run_id, "split", Path(folder))
-        held = read_header(fetched) if _is(fetched, split_id) else {}
+        held: Mapping[str, Any] = read_header(fetched) if _is(fetched, split_id) else {}
         if (held.get("name"), held.get("version")) != (place.parent.name, place.name):
             raise SplitError(
                 f"what MLflow keeps in run {run_id} is not the split {split_id[:16]} that it was recorded as; its "
