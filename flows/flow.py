@@ -26,7 +26,6 @@ from evenfold.tasks import parameters
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.files import asking, needed, room
 from evenfold.tasks.runtime.home import Home, embedded_settings
-from evenfold.tasks.runtime.orphans import guarded
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server, one_authority
 from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
@@ -163,7 +162,7 @@ def _guarded(fn: Callable[P, R], asked: type[Request], check: Check, run: Callab
             left = left_to_another()
             if left is not None:
                 return cast(R, left)
-            with guarded(), room(home), _marked(), running(request.engine, getattr(request, "refresh", False)):
+            with room(home), _marked(), running(request.engine, getattr(request, "refresh", False)):
                 return _noted(through_outages(partial(run, request)))
         except EvenfoldError as error:
             if FlowRunContext.get() is None or has_tries_left():
@@ -302,7 +301,7 @@ class Flow(prefect.Flow[P, R]):
 
     def _started(self, home: Home, parameters: Mapping[str, object]) -> Any:
         home.make()
-        with guarded(), room(home), _quiet(), _served(home), _cancelled_at_stop() as begun:
+        with room(home), _quiet(), _served(home), _cancelled_at_stop() as begun:
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **parameters)
         told_alone = state.data is None and (state.is_completed() or state.is_failed())

@@ -20,7 +20,6 @@ from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.orphans import GRACE_SECONDS, orphans
 from evenfold.tasks.runtime.redaction import redacted
 from filelock import FileLock, Timeout
 
@@ -55,7 +54,7 @@ def examine(home: Home) -> list[Finding]:
     and a bucket that this home has not used yet is tried as its first use would. A home that is not there is made
     only where a bucket, or a store of MLflow's elsewhere, is asked.
     """
-    checks = [_versions, _home, _bucket, _prefect, _mlflow, _left_over]
+    checks = [_versions, _home, _bucket, _prefect, _mlflow, _locks]
     return [finding for check in checks for finding in _safely(check, home)]
 
 
@@ -350,15 +349,7 @@ def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding
         yield Finding(f"{name}'s clock", ok, f"{skew:.0f} s apart from this machine's", fix)
 
 
-def _left_over(home: Home) -> Iterator[Finding]:
-    left, until = orphans(), time.monotonic() + 2 * GRACE_SECONDS
-    while left and time.monotonic() < until:  # a guard may be ending them
-        time.sleep(0.2)
-        still = orphans()
-        left = [each for each in left if each in still]
-    processes = ", ".join(f"{pid} ({command[:80]})" for pid, command in left)
-    fix = f"kill {' '.join(str(pid) for pid, _ in left)}" if left else ""
-    yield Finding("orphans", not left, f"processes whose flow has ended: {processes}" if left else "none", fix)
+def _locks(home: Home) -> Iterator[Finding]:
     held = [path for path in home.locks.glob("*.lock") if _is_held(path)] if home.locks.exists() else []
     message = (
         f"{len(held)} held by flows that run now; locks of killed flows free themselves" if held else "none is held"

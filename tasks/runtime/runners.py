@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -29,10 +32,18 @@ def _threads(settings: Settings) -> Any:
     return ThreadPoolTaskRunner(max_workers=settings.workers)
 
 
+def end_with_parent(parent: int) -> None:
+    """Have this process killed when its parent, whose number is ``parent``, ends, however it does. On Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+
 def _processes(settings: Settings) -> Any:
     from prefect.task_runners import ProcessPoolTaskRunner
 
-    return ProcessPoolTaskRunner(max_workers=settings.workers)
+    return ProcessPoolTaskRunner(settings.workers, initializer=end_with_parent, initargs=(os.getpid(),))
 
 
 def _dask(settings: Settings) -> Any:

@@ -32,7 +32,6 @@ from prefect.states import Cancelled
 from .files import write_aside
 from .home import Home
 from .locks import locked
-from .orphans import MARK, mark_of, marked_environment
 from .progress import say
 from .shared import Lock
 from .stopping import at_work
@@ -96,6 +95,13 @@ def stop_server(home: Home) -> bool:
                 os.waitpid(server.pid, os.WNOHANG)  # where it is a child of this very process
             time.sleep(0.05)
     return True
+
+
+def mark_of(pid: int) -> str:
+    """Return what names a process for good: its number and when it started, for numbers are used again."""
+    with contextlib.suppress(OSError, IndexError):
+        return f"{pid}-{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+    return f"{pid}-gone"
 
 
 def _record(home: Home) -> Path:
@@ -233,15 +239,12 @@ def _started(home: Home, idle_seconds: float) -> tuple[str, subprocess.Popen[byt
 def _run(home: Home, port: int, idle_seconds: float, log: Path) -> subprocess.Popen[bytes]:
     settings = get_current_settings().to_environment_variables(exclude_unset=True)
     ours = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-    env = {
-        name: value for name, value in {**marked_environment(), **settings, **ours}.items() if name != "PREFECT_API_URL"
-    }
-    if idle_seconds:  # it outlives whoever starts it
-        env.pop(MARK, None)
+    env = {name: value for name, value in {**os.environ, **settings, **ours}.items() if name != "PREFECT_API_URL"}
     with log.open("wb") as out:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(port), str(idle_seconds), str(_record(home))],
-            env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+            env=env, stdin=subprocess.DEVNULL if idle_seconds else subprocess.PIPE, stdout=out, stderr=out,
+            start_new_session=True,
         )  # fmt: skip
 
 
@@ -326,7 +329,16 @@ async def _end_what_was_cancelled() -> None:
             await models.set_task_run_state(session, run.id, ended, force=True)
 
 
+def _end_with_starter() -> None:
+    sys.stdin.read()  # until a kill -9 closes the other end: by PR_SET_PDEATHSIG the end of a thread would end it
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(5)
+    os._exit(1)
+
+
 def _serve(port: int, idle_seconds: float, record: Path) -> None:
+    if not idle_seconds:
+        threading.Thread(target=_end_with_starter, daemon=True).start()
     import uvicorn
     from prefect.server.api.server import create_app
 

@@ -12,8 +12,6 @@ from evenfold.splitters.deployed import is_deployed
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from .orphans import MARK
-
 
 class Settings(BaseSettings):
     """What the environment says, read anew each time it is asked."""
@@ -43,7 +41,7 @@ class Settings(BaseSettings):
     @classmethod
     def here(cls) -> Settings:
         """Return the settings of this process; raises SplitError that names the first which does not fit."""
-        names = [name for name in os.environ if name.upper().startswith("EVENFOLD_") and name != MARK]
+        names = [name for name in os.environ if name.upper().startswith("EVENFOLD_")]
         return _read(tuple((name, os.environ.get(name)) for name in names))
 
 
@@ -62,8 +60,7 @@ def _read(_environment: tuple[tuple[str, str | None], ...]) -> Settings:
 def travelling() -> dict[str, str]:
     """Return the settings that a task takes along to another process or machine."""
     closed = {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
-    # The mark is of one machine's processes.
-    return closed | {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_") and name != MARK}
+    return closed | {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_")}
 
 
 # Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to

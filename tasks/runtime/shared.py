@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any
-
-from .orphans import in_each_fork
 
 
 class Lock:
@@ -16,7 +15,8 @@ class Lock:
 
     def __init__(self) -> None:
         self._begin_anew()
-        in_each_fork(self._begin_anew)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin_anew)
 
     def _begin_anew(self) -> None:
         self._lock = threading.Lock()

@@ -25,7 +25,6 @@ from evenfold.tasks import Home
 from evenfold.tasks.doctor import Finding, _server, examine
 from evenfold.tasks.results.clean import age_of, clean
 from evenfold.tasks.results.store import results_of
-from evenfold.tasks.runtime import orphans as orphaned
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule
@@ -51,7 +50,7 @@ def told(home: Home) -> dict[str, Finding]:
 def test_a_machine_in_order_has_no_fixes(home: Home) -> None:
     """Every check is ok, says what it saw, and asks for nothing."""
     found = told(home)
-    assert {"prefect", "mlflow", "home", "orphans", "locks"} <= set(found)
+    assert {"prefect", "mlflow", "home", "locks"} <= set(found)
     assert not [each for each in found.values() if not each.ok or each.fix or not each.message]
 
 
@@ -173,34 +172,6 @@ def test_a_bucket_is_tried_from_a_home_that_is_its_owners_alone(
     monkeypatch.setenv("EVENFOLD_RESULTS", "memory://shared")
     assert told(Home(tmp_path / "home"))["shared results"].ok
     assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
-
-
-def test_a_process_that_is_just_ending_is_no_orphan(home: Home) -> None:
-    """A guard needs a moment to end what a flow has left, and would be doing so while the doctor looks."""
-    ending = subprocess.Popen(["sleep", "2"], env={**os.environ, orphaned.MARK: "4194303-1"})
-    reaper = threading.Thread(target=ending.wait)  # what has ended is a zombie until somebody asks
-    reaper.start()
-    assert str(ending.pid) not in told(home)["orphans"].message
-    reaper.join()
-
-
-def test_an_orphan_is_found_and_named_with_the_command_that_ends_it(home: Home) -> None:
-    """A process that carries the mark of a flow that is no more; one of a flow that lives is left alone."""
-    sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
-    lost = subprocess.Popen(sleeper, env={**os.environ, orphaned.MARK: "4194303-1"})
-    kept = subprocess.Popen(sleeper, env={**os.environ, orphaned.MARK: orphaned.mark_of(os.getpid())})
-    try:
-        time.sleep(0.3)
-        finding = told(home)["orphans"]
-        assert not finding.ok
-        assert str(lost.pid) in finding.fix.split()
-        assert str(kept.pid) not in finding.fix.split()
-        orphaned.end([lost.pid]) if lost.poll() is None else None
-        assert lost.wait(5) != 0
-    finally:
-        for process in (lost, kept):
-            process.kill()
-            process.wait()
 
 
 def test_doctor_speaks_json_and_fails_by_its_exit_code(home: Home) -> None:

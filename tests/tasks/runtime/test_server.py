@@ -18,8 +18,7 @@ import pytest
 from commands import evenfold
 from evenfold.flows import split
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.orphans import mark_of
-from evenfold.tasks.runtime.server import Used, keep_server, kept_server, one_authority, stop_server
+from evenfold.tasks.runtime.server import Used, keep_server, kept_server, mark_of, one_authority, stop_server
 from prefect import Flow, Task, get_client
 from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
 from prefect.states import Cancelled, Running
