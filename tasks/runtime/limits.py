@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache
@@ -140,7 +141,7 @@ def _answer(pipe: Any, path: list[str], environment: dict[str, str], folder: str
     except EvenfoldError as error:
         _tell(pipe, (None, error))
     except BaseException:
-        sys.excepthook(*sys.exc_info())
+        traceback.print_exc()
         return 1
     return 0
 
