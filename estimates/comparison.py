@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.evidence import Declined, per_row
+from evenfold.estimates.intervals.evidence import Declined, few, overfitting, per_row
 from evenfold.estimates.intervals.rows import cancels, moves, scatter, standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, Spread, around, corrected_resampled_t
 from evenfold.estimates.metrics.registry import influence_of, metric_of
@@ -79,6 +79,7 @@ def compare(
     stratified: bool = False,
     ordered: bool = False,
     n_train: float | None = None,
+    apparent: tuple[float, float] | None = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> Comparison:
     """Return the comparison of two frames of predictions, row by row.
@@ -91,13 +92,14 @@ def compare(
     the folds are stratified on the target. ``ordered``: whether rows follow one another in time and the folds are
     stretches of it; then each fold is one observation, in place of groups, and fewer than 3 give no interval.
     ``n_train``: how many rows a model learnt from, on average; without it, as in a k-fold, all rows that were tested
-    in other folds.
+    in other folds. ``apparent``: the mean scores of A's and B's models on their own training rows.
 
     The test: the difference over its standard error, from the rows' paired influences. Its variance is that of the
     fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
-    other models; with repeats it is at least the corrected t's. A paired comparison is sharper than two intervals:
-    what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07 of the
-    cases at level .95 in the settings of ``benchmarks/comparisons.py``.
+    other models; of one round of the same folds n/n_train counts by the square root of the larger ``overfitting`` of
+    the two, 1.5 times; with repeats it is at least the corrected t's. A paired comparison is sharper than two
+    intervals: what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07
+    of the cases at level .95 in the settings of ``benchmarks/comparisons.py``.
     Raises ModelError for a level outside of (0, 1), where a frame lacks a column that is named, no row is shared, the
     shared rows' targets differ or the metric is undefined on them, and where each of several repeats has one fold and
     ``n_train`` is not given.
@@ -122,6 +124,10 @@ def compare(
     if isinstance(of_rows, Declined):
         reason, of_rows = of_rows.reason if test is None else "", None
     training = _training(a, tested, n_train)
+    if apparent is not None and of_rows is not None and training.repeats == 1 and _same_folds(a, b):
+        best = metric_of(metric).high
+        most = max(overfitting(*both, best) for both in zip((score_a, score_b), apparent, strict=True))
+        training = replace(training, counts=max(min(1.0, 1.5 * sqrt(most)), few(of_rows[1])))
     se = _of_recipes(of_rows, training, test)
     method = "paired stretches of time" if ordered else "paired rows"
     interval = around(difference, se, level, f"{method}, corrected for training", "these recipes on new data")
@@ -151,8 +157,10 @@ def _of_repeats(made: Comparison, training: _Training) -> tuple[str, ...]:
     """Return what repeats of the folds could show, where one round of them cannot tell."""
     if made.verdict != "unknown" or training.alone or training.repeats > 1 or not made.resolution:
         return ()
-    # The variance of rows is divided by the repeats, that of training stays.
+    # The variance of rows is divided by the repeats, that of training counts in full.
     repeated = made.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
+    if repeated >= made.resolution:
+        return ()
     return (
         f"{REPEATS} repeats of the folds (Repeated), with {REPEATS} times as many fits, could show differences of "
         f"about this size: {rounded(repeated, 2)} {metric_of(made.metric).title}.",
@@ -175,17 +183,21 @@ def _by_exact_test(verdict: Verdict, p: float, level: float) -> Verdict:
 
 @dataclass(frozen=True)
 class _Training:
-    """How the models were trained: 1/repeats and n/n_train of shared folds; ``alone``: one split, one model each."""
+    """How the models were trained: 1/repeats and n/n_train of shared folds; ``alone``: one split, one model each.
+
+    ``counts``: the part of n/n_train that counts.
+    """
 
     repeats: int
     ratio: float
     alone: bool
     splits: int
+    counts: float = 1.0
 
     @property
     def inflation(self) -> float:
         """How many times the variance of the recipes' difference is that of the fitted models'."""
-        return 1.0 if self.alone else 1 / self.repeats + self.ratio
+        return 1.0 if self.alone else 1 / self.repeats + self.ratio * self.counts
 
 
 def _training(a: pd.DataFrame, tested: pd.Series[int], n_train: float | None) -> _Training:
@@ -255,6 +267,10 @@ def _groups_of(frame: pd.DataFrame, groups: str, keys: NDArray[np.int64]) -> NDA
     return of_key
 
 
+def _same_folds(a: pd.DataFrame, b: pd.DataFrame) -> bool:
+    return np.array_equal(a["fold"].to_numpy(), b["fold"].to_numpy())
+
+
 def _by_folds(
     metric: str,
     a: pd.DataFrame,
@@ -265,7 +281,7 @@ def _by_folds(
     n_tested: pd.Series[int],
     n_train: float | None,
 ) -> CorrectedT | None:
-    if not np.array_equal(a["fold"].to_numpy(), b["fold"].to_numpy()):
+    if not _same_folds(a, b):
         return None
     differences, tested, trained = [], [], []
     for places in a.groupby(["repeat", "fold"]).indices.values():
@@ -310,21 +326,11 @@ def _words(made: Comparison, names: tuple[str, str], alike: bool) -> str:
     return (
         f"No detectable difference between the recipes on these rows: {apart_as_read}; "
         f"differences below {seen} cannot be seen on them."
-        f"{_by_models(made, names)}"
     )
 
 
 def _on_what(interval: Interval) -> str:
     return "as recipes on new data" if interval.of.startswith("these recipes") else "as fitted models on new rows"
-
-
-def _by_models(made: Comparison, names: tuple[str, str]) -> str:
-    """Return what the fitted models alone would say, where that is more."""
-    models = made.of_models
-    if models is None or models.low <= 0 <= models.high:
-        return ""
-    better = names[1] if made.difference > 0 else names[0]
-    return f" Of these fitted models, that of {better} is the better one."
 
 
 def _fewer(metric: str, a: float, b: float) -> str:

@@ -117,9 +117,7 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
             "neg_mean_absolute_error or accuracy."
         )
     made = Declined("") if pooled is None else interval_for(evidence, method, level)
-    # Models that learn batch by batch have none.
-    seen = [score.apparent[metric.name] for score in scores if score.apparent]
-    apparent = float(np.mean(seen)) if seen else None
+    apparent = evidence.apparent
     notes = [
         _of_spread(test, repeated) if test else None,
         _NO_POOLED.format(metric=metric.name) if pooled is None else None,

@@ -26,9 +26,10 @@ YEAR = timedelta(days=365)
 RULE = (
     "The champion's recipe stays unless the candidate is shown to be better: the lower end of the difference, at the "
     "level that is left of a yearly chance of {budget:.0%} of promoting one that is no better, must lie above "
-    "{least:g}. Each comparison spends half of what the last twelve months have left, so that looking every month "
-    "does not add up; looks at the same two recipes while rows are added are one experiment, whose later looks do not "
-    "pay again for what the earlier ones have seen. Where there are rows that the champion has not seen, the winner is "
+    "{least:g}. Each comparison spends a fifth of what the last twelve months have left (a 24th of the whole, where "
+    "that is more), so that looking every month does not add up; looks at the same two recipes while rows are added "
+    "are one experiment, whose later looks do not pay again for what the earlier ones have seen. Where there are rows "
+    "that the champion has not seen, the winner is "
     "refitted and becomes the champion."
 )
 # The grid on which the distribution of a look's statistic is followed, in standard errors.
@@ -59,13 +60,14 @@ class EarlierLook:
 
 
 def to_spend(earlier: Sequence[EarlierLook], today: date, budget: float = YEARLY) -> float:
-    """Return the one-sided error that a comparison may have today: half of what the last twelve months left.
+    """Return the one-sided error that a comparison may have today: a fifth of what the last twelve months left.
 
-    Whatever the recipes and their dependence, the errors of any twelve months add up to at most ``budget``
-    (Bonferroni, spent as in Lan and DeMets 1983).
+    At least ``budget``/24, so that a year of months does not starve its last ones, and at most half of what is left,
+    so that nobody is: whatever the recipes and their dependence, the errors of any twelve months add up to at most
+    ``budget`` (Bonferroni, spent as in Lan and DeMets 1983).
     """
-    used = sum(look.error for look in earlier if today - look.day < YEAR)
-    return max(budget - used, 0.0) / 2
+    left = max(budget - sum(look.error for look in earlier if today - look.day < YEAR), 0.0)
+    return min(max(left / 5, budget / 24), left / 2)
 
 
 def same_pair(earlier: Sequence[EarlierLook], pair: str) -> list[EarlierLook]:

@@ -22,7 +22,7 @@ from evenfold.tasks.record.reading import (
     Recipe,
     Recorded,
     fit_seconds,
-    mean_training_rows,
+    mean_of_folds,
     metrics_of,
     read_evaluation,
     read_recipe,
@@ -79,12 +79,12 @@ def compare_runs(
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
-    n_train = mean_training_rows(pair.a.folds)
+    n_train = mean_of_folds(pair.a.folds, "n_train")
     beside = partial(
         compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
         n_train=n_train,
     )  # fmt: skip
-    made = [beside(metric, level=level, margin=margin) for metric in asked]
+    made = [beside(metric, level=level, margin=margin, apparent=pair.apparent(metric)) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]
     record_comparison(pair.a, pair.b, made, level)
@@ -180,6 +180,11 @@ class _Pair:
     def recorded_fits(self) -> int:
         """The fits of both runs."""
         return sum(_n_fits(side) for side in (self.a, self.b))
+
+    def apparent(self, metric: str) -> tuple[float, float] | None:
+        """Return both runs' mean scores on their training rows, where both have them."""
+        a, b = (mean_of_folds(side.folds, f"apparent/{metric}") for side in (self.a, self.b))
+        return None if a is None or b is None else (a, b)
 
     def plan(self, repeats: Repeats) -> _Plan:
         """Return how often the folds are to be repeated; SplitError where a number of repeats cannot be had."""

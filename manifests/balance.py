@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .attributes import levels_of
 from .figures import FIGURES, AttributeBalance, BalanceReport, Distributed, Figures, FoldBalance, PartBalance, Reach
-from .joined import Joined, compared_with_all
+from .joined import Joined, compared_with_all, sample_sd
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Membership
 from .spec import SplitSpec
@@ -219,7 +219,7 @@ def _distribution(
         # From ranks in the manifest to places among the rows in use, which are what is compared.
         rank = np.full(beside.manifest.n, -1)
         rank[in_use] = np.arange(in_use.size)
-        overall: Figures = {"mean": float(y[in_use].mean()), "sd": float(y[in_use].std())}
+        overall: Figures = {"mean": float(y[in_use].mean()), "sd": sample_sd(y[in_use])}
         return overall, compared_with_all(y[in_use], [rank[place.rows] for place in places])
     values, levels = beside.encoded(name)
     codes = values[rows]

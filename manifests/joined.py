@@ -337,6 +337,11 @@ def _class_counts(codes: NDArray[np.int64], n_classes: int) -> Counts:
     return np.bincount(codes[codes >= 0], minlength=n_classes)
 
 
+def sample_sd(y: NDArray[np.float64]) -> float | None:
+    """Return the sample's standard deviation (ddof=1), which one row has none of."""
+    return float(y.std(ddof=1)) if y.size > 1 else None
+
+
 def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> list[Figures]:
     """Return mean, sd, KS and Wasserstein distance to all of ``y``, for each set of rows; none of an empty one."""
     order = stable_order(y)
@@ -356,7 +361,7 @@ def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> lis
         compared.append(
             {
                 "mean": float(y[rows].mean()),
-                "sd": float(y[rows].std(ddof=1)) if rows.size > 1 else None,
+                "sd": sample_sd(y[rows]),
                 "ks": float(gap.max()),
                 "wasserstein": float((gap[:-1] * steps).sum()),
             }

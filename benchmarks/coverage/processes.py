@@ -1,7 +1,7 @@
 """Processes that make data sets whose true error is known, with the models that are fitted to them.
 
 Six are those of a published audit of intervals: few rows for the features (classes and numbers), heavy tails, a rare
-class, clusters, and a series.
+class, clusters, and a series. The others are tame, or hard in a way of their own.
 """
 
 from __future__ import annotations
@@ -135,7 +135,20 @@ def _heavy(rng: np.random.Generator, n: int) -> Array:
     return rng.standard_t(2.5, size=n)
 
 
+def _lognormal(rng: np.random.Generator, n: int) -> Array:
+    return np.asarray(rng.lognormal(sigma=0.8, size=n) - np.exp(0.32))
+
+
+def _zipf(rng: np.random.Generator, n: int) -> Sample:
+    """Groups whose sizes fall like 1/rank, with an effect each."""
+    groups = np.repeat(np.arange(n), np.maximum(n // 5 // np.arange(1, n + 1), 1))[:n]
+    X = _features(rng, n, 5)
+    noise = np.sqrt(0.3) * rng.normal(size=n)[groups] + np.sqrt(0.7) * rng.normal(size=n)
+    return Sample(X, X @ np.array([0.5] * 5 + [0.0]) + noise, groups)
+
+
 _OF_CLASSES = ("accuracy", "roc_auc", "balanced_accuracy", "neg_log_loss")
+_MAE = "neg_mean_absolute_error"
 _SQUARED = ("neg_mean_squared_error", "r2")
 PROCESSES = (
     Process("logistic, 20 features, 100 rows", 100, _classes(20, 4, 1.0), logistic, _OF_CLASSES, "stratified", (0, 1)),
@@ -144,5 +157,14 @@ PROCESSES = (
     Process("5 % positives, 400 rows", 400, _classes(5, 3, 1.0, -3.75), logistic, _OF_CLASSES, "stratified", (0, 1)),
     Process("10 clusters of 10 rows", 100, _clusters, least_squares, _SQUARED, "grouped"),
     Process("30 clusters of 10 rows", 300, _clusters, least_squares, _SQUARED, "grouped"),
+    Process("logistic, 10 features, 300 rows", 300, _classes(10, 5, 0.6), logistic, _OF_CLASSES, "stratified", (0, 1)),
+    Process(
+        "logistic, 10 features, 1,500 rows", 1_500, _classes(10, 5, 0.6), logistic, _OF_CLASSES, "stratified", (0, 1)
+    ),
+    Process("ridge, 10 features, 300 rows", 300, _numbers(10, 0.3, _normal), ridge, (*_SQUARED, _MAE)),
+    Process("ridge, 10 features, 1,500 rows", 1_500, _numbers(10, 0.3, _normal), ridge, (*_SQUARED, _MAE)),
+    Process("lognormal errors, 250 rows", 250, _numbers(5, 0.3, _lognormal), least_squares, (*_SQUARED, _MAE)),
+    Process("groups of Zipf's sizes, 300 rows", 300, _zipf, least_squares, _SQUARED, "grouped"),
+    Process("nothing to learn, 200 rows", 200, _classes(20, 0, 0.0), logistic, _OF_CLASSES, "stratified", (0, 1)),
     Process("a series, forward chaining, 300 rows", 300, _series, least_squares, _SQUARED, "forward"),
 )

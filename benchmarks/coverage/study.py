@@ -33,7 +33,10 @@ LEVEL = 0.90
 
 @dataclass(frozen=True)
 class Covered:
-    """How often a method's intervals held the truth, and how wide they were, over data sets."""
+    """How often a method's intervals held the truth, and how wide they were, over data sets.
+
+    ``ideal``: the width of one that knows how far values are off, 2 x 1.645 x RMSE(value - the model's own error).
+    """
 
     process: str
     metric: str
@@ -41,6 +44,7 @@ class Covered:
     model: float
     recipe: float
     width: float
+    ideal: float
     declined: float
     n: int
 
@@ -59,7 +63,7 @@ def study(process: Process, n_sets: int, methods: tuple[str, ...] = METHODS, fir
     """Return the coverage of each method for each metric of a process."""
     population = _population(process)
     ends: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    truths: dict[str, list[float]] = defaultdict(list)
+    truths: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for number in range(first, first + n_sets):
         sample = process.draw(np.random.default_rng([number, 7]), process.n)
         evidence = _evidence(process, sample, number)
@@ -69,8 +73,8 @@ def study(process: Process, n_sets: int, methods: tuple[str, ...] = METHODS, fir
         told = _frame(process, population, np.arange(POPULATION), beta, 0)
         refits: dict[str, list[pd.DataFrame]] = {}
         for metric in process.metrics:
-            truths[metric].append(_score(metric, told, process))
             about = replace(evidence, metric=metric_of(metric))
+            truths[metric].append((_score(metric, told, process), about.score(about.parts[0])))
             for method in methods:
                 if method not in refits:
                     pairs = further_splits(evidence, method)
@@ -82,17 +86,18 @@ def study(process: Process, n_sets: int, methods: tuple[str, ...] = METHODS, fir
 
 
 def _covered(
-    process: Process, metric: str, method: str, pairs: list[tuple[float, float]], truths: list[float]
+    process: Process, metric: str, method: str, pairs: list[tuple[float, float]], truths: list[tuple[float, float]]
 ) -> Covered:
     low, high = np.array(pairs).T
-    truth, there = np.array(truths), ~np.isnan(low)
+    truth, value = np.array(truths).T
+    there, ideal = ~np.isnan(low), 2 * 1.645 * float(np.sqrt(np.mean(np.square(value - truth))))
     own = (low <= truth) & (truth <= high)
     recipe = (low <= truth.mean()) & (truth.mean() <= high)
     if not there.any():
-        return Covered(process.name, metric, method, float("nan"), float("nan"), float("nan"), 1.0, len(pairs))
+        return Covered(process.name, metric, method, float("nan"), float("nan"), float("nan"), ideal, 1.0, len(pairs))
     width = float(np.median((high - low)[there]))
     means = (float(own[there].mean()), float(recipe[there].mean()))
-    return Covered(process.name, metric, method, *means, width, float(1 - there.mean()), len(pairs))
+    return Covered(process.name, metric, method, *means, width, ideal, float(1 - there.mean()), len(pairs))
 
 
 def _population(process: Process) -> Sample:
@@ -107,7 +112,9 @@ def _evidence(process: Process, sample: Sample, seed: int) -> Evidence | None:
         if process.classes and frame["y"].nunique() < 2:
             return None  # a fold without a class: the evaluation would say so and stop
         test_scores = {metric: _score(metric, frame, process) for metric in process.metrics}
-        scores.append(FoldScore(f"fold {fold}", 0, fold, test_scores, {}, train.size, test.size, 0.0, 0.0))
+        own = _frame(process, sample, train, beta, fold)
+        apparent = {metric: _score(metric, own, process) for metric in process.metrics}
+        scores.append(FoldScore(f"fold {fold}", 0, fold, test_scores, apparent, train.size, test.size, 0.0, 0.0))
         frames.append(frame)
     return Evidence(
         metric_of(process.metrics[0]),

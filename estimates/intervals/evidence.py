@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isfinite, sqrt
 from typing import Literal
 
 import numpy as np
@@ -170,6 +171,34 @@ class Evidence:
     def train_ratio(self) -> float:
         """n / n_train: how many times as many rows are tested in all as a model is trained on."""
         return self.rows.size / float(np.mean([score.n_train for score in self.scores]))
+
+    @cached_property
+    def apparent(self) -> float | None:
+        """The folds' mean score on their training rows; None of models that learn batch by batch, which have none."""
+        seen = [score.apparent[self.metric.name] for score in self.scores if self.metric.name in score.apparent]
+        return float(np.mean(seen)) if seen else None
+
+    def of_training(self, value: float, df: float) -> float:
+        """Return the variance of training by that of the tested rows, of a score with so many degrees of freedom."""
+        return self.train_ratio * max(sqrt(overfitting(value, self.apparent, self.metric.high)), few(df))
+
+
+ENOUGH = 10.0
+
+
+def overfitting(value: float, apparent: float | None, best: float) -> float:
+    """Return the share of the out-of-fold error that training rows do not show, from 0 to 1; 1 where nothing says it.
+
+    0: the model does as well on rows that it has not seen; 1: it knows its training rows by heart.
+    """
+    if apparent is None or not isfinite(apparent + best):
+        return 1.0
+    return min(max(1 - (best - apparent) / (best - value), 0.0), 1.0) if value < best else 0.0
+
+
+def few(df: float) -> float:
+    """Return the least part of n/n_train that training counts for: all of it up to 10 degrees of freedom, then less."""
+    return min(1.0, ENOUGH / df)
 
 
 def per_row(lines: Sequence[IntArray], values: Sequence[Floats], n_rows: int) -> Floats:

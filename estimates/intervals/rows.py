@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
-from evenfold.estimates.metrics.record import Codes, Floats, Metric
+from evenfold.estimates.metrics.losses import wrong
+from evenfold.estimates.metrics.record import Codes, Floats, Metric, RowLoss
 from evenfold.estimates.results import Interval, ModelError
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from .evidence import Declined, Evidence, IntervalMethod, Made
+
+LEAST_DF = 3.0  # of a variance of uneven groups
+HEAVY, RESAMPLES, MOST_ROWS = 15.0, 999, 20_000  # few degrees of freedom of many rows: a heavy tail
 
 
 def pooled_interval(
@@ -23,9 +28,8 @@ def pooled_interval(
     """Return the interval for the mean of out-of-fold losses, one per row (repeats averaged first).
 
     Without groups the rows are independent (Wald). With groups a group's rows err together, and the standard error
-    is the cluster-robust one. Half-width: the t quantile with (units - 1) degrees of freedom times se, where
-    se^2 = units/(units-1) x sum over units of (sum of w(L - mean))^2 / (sum of w)^2, a unit being a group or a row.
-    It takes the trained models as given: it is an interval of their loss, not of the recipe's. O(n).
+    is the cluster-robust one (``standard_error``). Half-width: the t quantile times se. It takes the trained models as
+    given: it is an interval of their loss, not of the recipe's. O(n).
     """
     loss = np.asarray(losses, dtype=np.float64)
     weight = np.ones(loss.size) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -47,22 +51,35 @@ def interval_of(value: float, influence: Floats, groups: ArrayLike | None = None
 def standard_error(influence: Floats, units: Codes | None, *, tails: bool = False) -> tuple[float, float]:
     """Return the standard error of a score whose rows have this influence, and its degrees of freedom.
 
-    Those are the number of independent units less 1; with ``tails`` no more than 2 n / (kurtosis - 1), by which a
-    variance of n such units is as uncertain as one of normal numbers (Satterthwaite): a few units that hold most of
-    the variance are few observations of it.
+    The square of a unit's sum counts 1/(1 - h) times, h its share of the rows, which is without bias where units vary
+    alike (CR2 of a mean: Bell and McCaffrey 2002). The degrees of freedom are Satterthwaite's of that sum where all
+    variance is between units: their number less 1 of equal units, and down to 3 where a few hold most rows. With
+    ``tails`` they are no more than 2 n / (kurtosis - 1), by which a few units that hold most of the variance are few
+    observations of it. O(n).
     """
     sums = influence if units is None else np.bincount(units, weights=influence).astype(np.float64)
     if sums.size < 2:
         raise ModelError(
             f"an interval needs 2 independent rows or groups, and there is {sums.size}; use a finer grouping."
         )
+    share = np.full(sums.size, 1 / sums.size) if units is None else np.bincount(units) / influence.size
     squares = np.square(sums)
-    se = sqrt(sums.size / (sums.size - 1) * float(np.sum(squares))) / influence.size
-    df = float(sums.size - 1)
+    se = sqrt(float(np.sum(squares / (1 - share)))) / influence.size
+    df = sums.size - 1.0 if units is None else _satterthwaite(share)
     if tails and se > 0:
         kurtosis = sums.size * float(np.sum(np.square(squares))) / float(np.sum(squares)) ** 2
         df = min(df, 2 * sums.size / (kurtosis - 1)) if kurtosis > 1 else df
-    return se, df
+    return se, df if units is None else max(df, min(sums.size - 1.0, LEAST_DF))
+
+
+def _satterthwaite(share: Floats) -> float:
+    """Return tr(M)^2 / tr(M^2) of M = D diag(1/(1 - h)) D with D = diag(h) - h h', written out: O(units)."""
+    own = share**2 / (1 - share)
+    total, hh, uh, uu = (float(np.sum(each)) for each in (own, share**2, own * share, own**2))
+    trace = total - 2 * uh + total * hh
+    square = uu - 4 * float(np.sum(own**2 * share)) + 2 * total * float(np.sum(own * share**2))
+    square += 2 * uu * hh + 2 * uh**2 - 4 * total * uh * hh + total**2 * hh**2
+    return round(trace**2 / square, 9)  # equal units have a whole number of them
 
 
 def _named(method: str, units: Codes | None) -> str:
@@ -136,7 +153,7 @@ def _worth(mass: Floats, units: Codes | None) -> float:
     return float(np.square(masses.sum()) / np.sum(np.square(masses)))
 
 
-def _of_certain(evidence: Evidence, value: float, units: Codes | None, inflation: float, level: float) -> Made:
+def _of_certain(evidence: Evidence, value: float, units: Codes | None, trained: bool, level: float) -> Made:
     """Return the interval where no row moves the score: all right (or all wrong), which is no proof of certainty."""
     metric = evidence.metric
     if not (np.isfinite(metric.low) and np.isfinite(metric.high)):
@@ -146,43 +163,89 @@ def _of_certain(evidence: Evidence, value: float, units: Codes | None, inflation
     if metric.needs == "every class":  # the score is as uncertain as its rarest class
         n = min(_worth(mass * (y == label), units) for label in np.unique(y[mass > 0]))
     share = (value - metric.low) / (metric.high - metric.low)
+    inflation = 1 + trained * evidence.of_training(value, n)
     ends = wilson(share, n / inflation, float(stats.norm.ppf(0.5 + level / 2)))
     low, high = (metric.low + (metric.high - metric.low) * end for end in ends)
     return Interval(low, high, level, "Wilson, no errors" if share > 0.5 else "Wilson")
 
 
-def _from_rows(evidence: Evidence, level: float, name: str, inflation: float, units: Codes | None = None) -> Made:
-    """Return the interval of the pooled score, its variance times ``inflation``."""
-    if evidence.metric.of_single_rows:
-        return Declined(evidence.metric.of_single_rows)
+def _of_recalls(evidence: Evidence, trained: bool, level: float, name: str) -> Interval:
+    """Return the interval of a mean of the classes' recalls: Wilson's of each, joined by MOVER.
+
+    So a class that is never found is uncertain by its few rows. Source: Zou and Donner (2008), Construction of
+    confidence limits about effect measures: a general approach.
+    """
+    metric, z = evidence.metric, float(stats.norm.ppf(0.5 + level / 2))
+    lost, mass = evidence.lost(RowLoss(1.0, wrong))
+    y, width = evidence.problem.y[evidence.rows], metric.high - metric.low
+    ends = []
+    masses = [np.where(y == label, mass, 0.0) for label in np.unique(y[mass > 0])]
+    recalls = [1 - float(np.average(lost, weights=own)) for own in masses]
+    value = metric.low + width * float(np.mean(recalls))
+    for recall, own in zip(recalls, masses, strict=True):
+        n = _worth(own, None)
+        low, high = wilson(recall, n / (1 + trained * evidence.of_training(value, n)), z)
+        ends.append((recall - low, high - recall))
+    below, above = width * np.sqrt(np.sum(np.square(ends), axis=0)) / len(ends)
+    return Interval(max(value - below, metric.low), min(value + above, metric.high), level, name)
+
+
+def _by_resampling(influence: Floats, apart: float, se: float, level: float, seed: int) -> tuple[float, float]:
+    """Return the factors of a mean loss by bootstrap-t on the log scale, which know that its tail is heavy.
+
+    Source: Efron and Tibshirani (1993), An introduction to the bootstrap, chapter 12.
+    """
+    draw, n, ratios = np.random.Generator(np.random.Philox(seed)), influence.size, []
+    for _ in range(RESAMPLES):
+        lost = apart - influence[draw.integers(n, size=n)]
+        mean, sd = float(lost.mean()), float(lost.std())
+        if mean > 0 and sd > 0:
+            ratios.append(np.log(mean / apart) * mean / sd * sqrt(n))
+    low, high = np.exp(-np.quantile(ratios, [(1 + level) / 2, (1 - level) / 2]) * se / apart)
+    return float(low), float(high)
+
+
+def _from_rows(evidence: Evidence, level: float, name: str, trained: bool = False, units: Codes | None = None) -> Made:
+    """Return the interval of the pooled score; ``trained``: with the variance of training."""
+    metric = evidence.metric
+    if metric.of_single_rows:
+        return Declined(metric.of_single_rows)
     pooled = evidence.influence
     if pooled is None:
-        return Declined(
-            f"{evidence.metric.title} is undefined where some rows are left out; choose interval: bootstrap."
-        )
+        return Declined(f"{metric.title} is undefined where some rows are left out; choose interval: bootstrap.")
     value, influence, of_row = pooled
     units = of_row if units is None else units
     n_units = influence.size if units is None else int(units.max()) + 1
     if n_units < 2:
         return Declined(f"an interval needs 2 independent rows or groups, and there is {n_units}.")
     if not moves(influence, value):
-        return _of_certain(evidence, value, units, inflation, level)
+        return _of_certain(evidence, value, units, trained, level)
+    if units is None and metric.of_recalls:
+        return _of_recalls(evidence, trained, level, name)
     if cancels(influence, units, value):
         return Declined(SAME_SCORE)
-    shares = evidence.metric.loss is not None and evidence.metric.loss.share  # Wilson knows how uncertain they are
+    loss = metric.loss
+    shares = loss is not None and loss.share  # Wilson knows how uncertain they are
     se, df = standard_error(influence, units, tails=not shares)
-    low, high = within_range(evidence.metric, value, se * sqrt(inflation), df, level)
+    se *= sqrt(1 + trained * evidence.of_training(value, df)) if trained else 1.0
+    heavy = loss is not None and units is None and not shares and df < HEAVY and influence.size <= MOST_ROWS
+    if heavy and not np.isfinite(metric.low) and value < metric.high:
+        apart = metric.high - value
+        less, more = _by_resampling(influence, apart, se, level, evidence.seed)
+        low, high = metric.high - apart * more, metric.high - apart * less
+    else:
+        low, high = within_range(metric, value, se, df, level)
     return Interval(low, high, level, _named(name, units))
 
 
 def wald(evidence: Evidence, level: float) -> Made:
     """Return the interval of the pooled score that takes the fitted models as given."""
-    return _from_rows(evidence, level, "pooled rows", 1.0)
+    return _from_rows(evidence, level, "pooled rows")
 
 
 def of_share(evidence: Evidence, level: float) -> Made:
     """Return Wilson's interval (1927) of a share of rows, of as many as they are worth where groups err together."""
-    return _from_rows(evidence, level, "Wilson", 1.0)
+    return _from_rows(evidence, level, "Wilson")
 
 
 def no_share(evidence: Evidence) -> str:
@@ -197,14 +260,24 @@ def no_share(evidence: Evidence) -> str:
 def corrected_wald(evidence: Evidence, level: float) -> Made:
     """Return the interval of the pooled score with the variance of training added.
 
-    The variance of the rows' mean times 1 + n/n_train: Nadeau and Bengio's (2003) correction of k-fold
-    cross-validation, (1/k + n_test/n_train) s^2, with s^2, the variance of a fold's score, taken from the rows
-    instead of from k numbers. So it holds for stratified folds, which are alike by design, has the degrees of freedom
-    of the rows, and does not shrink with repeats. One split alone tests one model, whose training is not at chance.
+    The variance of the rows' mean times 1 + n/n_train x sqrt(o), o the share of the out-of-fold error that training
+    rows do not show: without overfitting the rows are all that is at chance; with o = 1, or no score of training rows,
+    it is Nadeau and Bengio's (2003) correction of k-fold cross-validation, (1/k + n_test/n_train) s^2, with s^2, the
+    variance of a fold's score, taken from the rows instead of from k numbers. Up to 10 degrees of freedom it is that
+    whatever o, and o counts alone only where there are many. The models learnt from fewer rows than that of all: the
+    better end is moved by half of (1 - n_train/n) (apparent - value), at most by a quarter of its distance. So it
+    holds for stratified folds, which are alike by design, and does not shrink with repeats. One split alone tests one
+    model, whose training is not at chance.
     """
     if len(evidence.scores) < 2:
         return wald(evidence, level)
-    return _from_rows(evidence, level, "pooled rows, corrected for training", 1.0 + evidence.train_ratio)
+    made = _from_rows(evidence, level, "pooled rows, corrected for training", True)
+    if isinstance(made, Declined) or evidence.apparent is None or evidence.influence is None:
+        return made
+    value = evidence.influence[0]
+    learnt = (1 - 1 / evidence.train_ratio) * (evidence.apparent - value) / 2
+    further = max(min(learnt, (made.high - value) / 4), 0.0)
+    return replace(made, high=min(made.high + further, evidence.metric.high))
 
 
 LEAST_STRETCHES = 3
@@ -230,7 +303,7 @@ def stretches(evidence: Evidence, level: float) -> Made:
     _, units = np.unique(evidence.batches, return_inverse=True)
     if reason := too_few(int(units.max()) + 1):
         return Declined(reason)
-    return _from_rows(evidence, level, "stretches of time", 1.0 + evidence.train_ratio, units.reshape(-1))
+    return _from_rows(evidence, level, "stretches of time", True, units.reshape(-1))
 
 
 METHODS = (

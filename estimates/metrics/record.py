@@ -121,6 +121,7 @@ class Metric:
     moves it (see ``influence_of``). ``quick``: the score, without scikit-learn's checks; NaN where undefined.
     ``no_information``: the score of predictions that are paired with the targets at random; None where only
     permutations can say. ``needs``: what a fold must hold for its own score to mean anything.
+    ``of_recalls``: whether it is the mean of the classes' recalls, from ``low`` to ``high``.
     ``one_sided``: whether naming one class for every row scores best or worst, whatever the other class comes to.
     ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models. ``of_single_rows``: why
     leaving rows out does not tell how it scatters, and what would; "" where it does, as of all that many rows make up.
@@ -140,6 +141,7 @@ class Metric:
     no_information: Callable[[Answered], float] | None = field(default=None, repr=False)
     needs: FoldNeed = "nothing"
     ranks: bool = False
+    of_recalls: bool = False
     one_sided: bool = False
     of_single_rows: str = field(default="", repr=False)
 

@@ -76,12 +76,15 @@ METRICS: dict[str, Metric] = {
         ),
         _cells(
             "balanced_accuracy", "balanced accuracy", "bacc", quick=quick.balanced_accuracy,
-            no_information=no_information.of_recalls(_RIGHT),
+            no_information=no_information.of_recalls(_RIGHT), of_recalls=True,
         ),
         _cells("matthews_corrcoef", "Matthews correlation", "mcc", low=-1.0),
         *(_cells(f"f1{end}", f"F1{words}") for end, words in _AVERAGES.items()),
         *(_cells(f"precision{end}", f"precision{words}") for end, words in _AVERAGES.items()),
-        *(_cells(f"recall{end}", f"recall{words}", one_sided=not end) for end, words in _AVERAGES.items()),
+        *(
+            _cells(f"recall{end}", f"recall{words}", one_sided=not end, of_recalls=end == "_macro")
+            for end, words in _AVERAGES.items()
+        ),
         _cells("sensitivity", "sensitivity", "tpr", one_sided=True),
         _cells("specificity", "specificity", "tnr", one_sided=True),
         *(_cells(f"jaccard{end}", f"Jaccard{words}") for end, words in _AVERAGES.items()),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import log, sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -209,8 +210,8 @@ def target_distribution(arrived: _Arrived) -> Outcome:
     """Compare the new rows' target with that of the last generations learnt from, by their shares' largest distance.
 
     Of numbers that is Kolmogorov's distance, of classes the largest difference of a class's share. What chance
-    explains is taken off: by the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant for both samples, with
-    groups counted in place of rows, at most 1 table of 1,000 that is drawn like the others has more.
+    explains is taken off: by the two-sample inequality of Dvoretzky, Kiefer and Wolfowitz, of classes that share the
+    rate, about 1 table of 1,000 that is drawn like the others has more. Rows of a group count as Kish (1965) has it.
     """
     columns, new = arrived.manifest.spec.columns, arrived.new()
     if columns.target is None:
@@ -224,13 +225,14 @@ def target_distribution(arrived: _Arrived) -> Outcome:
         then = arrived.kept_target.take(pa.array(last))
     numbers = KINDS[infer_type(now.type, columns.target)] == "number"
     distance, n_compared = (_of_numbers if numbers else _of_classes)(now.take(pa.array(new)), then)
-    units = [_n_units(arrived, rows) for rows in (new, arrived.joined.row_of[last])]
-    # 2 exp(-2 n d^2) = FALSE_ALARMS / 2 / n_compared, solved for d: half of the alarms for each of the two samples.
-    chance = sum(sqrt(log(4 * n_compared / FALSE_ALARMS) / (2 * n)) for n in units)
+    worth = [_worth(arrived, rows) for rows in (new, arrived.joined.row_of[last])]
+    chance = explained(worth, n_compared)
     if distance <= chance:
         return None
     sentence = f"{columns.target} of {amount(int(new.size), 'new row')} is {distance:.3g} apart from that of the last"
-    message = f"{sentence} {last.size:,} (largest difference of shares), and chance explains at most {chance:.3g}."
+    seen = f", a shift of {2 * NormalDist().inv_cdf((1 + chance) / 2):.2g} sd" if numbers and chance < 1 else ""
+    sentence = f"{sentence} {last.size:,} (largest difference of shares)"
+    message = f"{sentence}, and chance explains at most {chance:.3g}{seen}."
     return Found(distance - chance, message, {"distance": distance, "chance": chance})
 
 
@@ -298,9 +300,15 @@ def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
     return np.flatnonzero(there if recent.sum() < arrived.new().size else recent)
 
 
-def _n_units(arrived: _Arrived, rows: NDArray[np.int64]) -> int:
-    names = arrived.manifest.spec.columns.grouped
-    return min([int(np.unique(arrived.joined.encoded(name)[0][rows]).size) for name in names] or [int(rows.size)])
+def _worth(arrived: _Arrived, rows: NDArray[np.int64]) -> float:
+    """Return how many rows that stand for themselves tell as much as these of groups; the least, of several columns."""
+    sizes = [np.bincount(arrived.joined.encoded(name)[0][rows]) for name in arrived.manifest.spec.columns.grouped]
+    return min([float(rows.size**2 / np.sum(np.square(each))) for each in sizes] or [float(rows.size)])
+
+
+def explained(worth: Sequence[float], n_compared: int = 1) -> float:
+    """Return the distance that chance explains between samples of n rows: 2 exp(-2 d^2 / sum(1/n)) is the rate."""
+    return sqrt(log(2 * n_compared / FALSE_ALARMS) / 2 * sum(1 / n for n in worth))
 
 
 def _of_numbers(new: pa.Array, last: pa.Array) -> tuple[float, int]:

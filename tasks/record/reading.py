@@ -154,10 +154,10 @@ def fit_seconds(folds: Sequence[Mapping[str, float]]) -> float | None:
     return sum(figures["seconds_fit"] + figures.get("seconds_score", 0.0) for figures in recorded) if recorded else None
 
 
-def mean_training_rows(folds: Sequence[Mapping[str, float]]) -> float | None:
-    """Return how many rows a fit of an evaluation learnt from, on average; None where its folds have no runs."""
-    rows = [figures["n_train"] for figures in folds if "n_train" in figures]
-    return sum(rows) / len(rows) if rows else None
+def mean_of_folds(folds: Sequence[Mapping[str, float]], figure: str) -> float | None:
+    """Return a figure of an evaluation's folds, on average; None where they have no runs, or not that figure."""
+    found = [figures[figure] for figures in folds if figure in figures]
+    return sum(found) / len(found) if found else None
 
 
 def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, object]:

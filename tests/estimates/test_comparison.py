@@ -104,7 +104,7 @@ def test_groups_make_the_comparison_cluster_robust() -> None:
     alone = compare(a.drop(columns="clinic"), a.assign(prediction=a["y"].mean()), "neg_mean_squared_error")
     assert made.se is not None
     assert alone.se is not None
-    assert (made.se[1], alone.se[1]) == (22, 441)
+    assert (made.se[1], alone.se[1]) == (pytest.approx(21.02, abs=0.01), 441)
     found = compare(a.rename(columns={"clinic": "group"}), a.assign(prediction=a["y"].mean(), group=a["clinic"]), "mse")
     assert found.se == made.se, "a recorded evaluation calls the column group"
 
@@ -201,15 +201,17 @@ def test_a_small_training_set_makes_recipes_less_sure() -> None:
         assert made.test.se == pytest.approx(wanted.se, rel=1e-3)
 
 
-def test_models_may_differ_where_recipes_cannot_be_told_apart() -> None:
-    """Then both are said."""
-    for shift in np.linspace(0.1, 0.4, 13):
-        made = compare(*two_recipes(shift), "mse")
-        assert made.of_models is not None
-        if made.verdict == "unknown" and made.of_models.low > 0:
-            assert made.words.endswith("Of these fitted models, that of B is the better one.")
-            return
-    raise AssertionError("no shift shows it")
+def test_models_that_overfit_less_are_told_apart_sooner() -> None:
+    """Of one round of the same folds training counts by the larger overfitting, 1.5 times its root; else in full."""
+    a, b = two_recipes(0.2)
+    plain = compare(a, b, "mse")
+    assert plain.se is not None
+    tame = compare(a, b, "mse", apparent=(plain.a + 0.01 * abs(plain.a), plain.b))
+    assert tame.se is not None
+    assert tame.se[0] / plain.se[0] == pytest.approx(((1 + 1.25 * 0.15) / 2.25) ** 0.5, rel=0.001)
+    assert compare(a, b, "mse", apparent=(0.0, 0.0)).se == plain.se, "by heart"
+    other = b.assign(fold=(b["fold"] + b["row"] % 2) % 5)
+    assert compare(a, other, "mse", apparent=(plain.a, plain.b)).se == compare(a, other, "mse").se, "other folds"
 
 
 def test_a_margin_makes_recipes_equivalent() -> None:

@@ -50,22 +50,23 @@ def test_a_margin_lets_in_what_is_not_worse_by_more() -> None:
 
 
 def test_twelve_months_never_spend_more_than_the_year_may() -> None:
-    """Half of what is left each time; what is older than a year is free again."""
+    """A fifth of what is left each time, at least .10/24; what is older than a year is free again."""
     spent: list[EarlierLook] = []
     for month in range(36):
         day = TODAY + timedelta(days=30 * month)
         spent.append(EarlierLook(day, to_spend(spent, day)))
         within = sum(look.error for look in spent if day - look.day < timedelta(days=365))
         assert within <= YEARLY + 1e-12
-    assert [look.error for look in spent[:3]] == pytest.approx([0.05, 0.025, 0.0125])
-    assert spent[13].error > spent[12].error * 0.5
+    assert [look.error for look in spent[:3]] == pytest.approx([0.02, 0.016, 0.0128])
+    assert [look.error for look in spent[8:11]] == pytest.approx([YEARLY / 24] * 3)
+    assert min(look.error for look in spent) > YEARLY / 100, "the last months of a year are not starved"
     assert to_spend([EarlierLook(TODAY, 1.0)], TODAY) == 0
 
 
 def test_a_look_is_free_again_on_the_day_after_its_year() -> None:
     """Any 365 days share one budget: a look of 364 days ago is one of them, one of 365 is not."""
-    assert to_spend([EarlierLook(TODAY - timedelta(days=364), 0.06)], TODAY) == pytest.approx(0.02)
-    assert to_spend([EarlierLook(TODAY - timedelta(days=365), 0.06)], TODAY) == pytest.approx(0.05)
+    assert to_spend([EarlierLook(TODAY - timedelta(days=364), 0.06)], TODAY) == pytest.approx(0.008)
+    assert to_spend([EarlierLook(TODAY - timedelta(days=365), 0.06)], TODAY) == pytest.approx(0.02)
 
 
 def test_a_candidate_that_is_shown_to_be_worse_is_called_so() -> None:
@@ -170,14 +171,14 @@ def test_looks_at_growing_rows_spend_what_they_say(name: str) -> None:
 
 
 def test_a_year_of_weekly_looks_has_a_bound_at_each() -> None:
-    """As many rows join every week, so half of what is left is soon too little for the end of a short grid."""
+    """As many rows join every week, so what is left is soon too little for the end of a short grid."""
     looks: list[EarlierLook] = []
     for week in range(52):
         day = TODAY + timedelta(weeks=week)
         rows, error = 1_000.0 * (week + 1), to_spend(looks, day)
         looks.append(EarlierLook(day, error, "a", rows, bound_of(error, rows, looks)))
     apart = [float(stats.norm.isf(look.error)) for look in looks]
-    assert all(0 < bound - look.bound < 1 for look, bound in zip(looks[1:], apart[1:], strict=True))
+    assert all(0 < bound - look.bound < 1.2 for look, bound in zip(looks[1:], apart[1:], strict=True))
 
 
 @pytest.mark.parametrize(("metric", "n"), [("accuracy", 4), ("mae", 40)])
@@ -292,36 +293,30 @@ def test_predictions_are_compared_over_the_same_rows() -> None:
 
 
 def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its arithmetic on arrays is that of the comparison of tables, with one repeat of the folds and with several."""
+    """Its arithmetic on arrays is that of the comparison of tables."""
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import promotion
 
-    rng = np.random.default_rng(0)
-    y, said = rng.integers(0, 2, 120), rng.integers(0, 2, (2, 3, 120))
-    labels = np.stack([rng.permutation(np.arange(120) % 5) for _ in range(3)])
-    for repeats in (1, 3):
-        frames = [
-            pd.concat(
-                pd.DataFrame({"row": range(120), "repeat": i, "fold": labels[i], "y": y, "prediction": side[i]})
-                for i in range(repeats)
-            )
-            for side in said
-        ]
-        theirs = compare_predictions(*frames, "accuracy", ["row"], stratified=True)
-        right = (said == y).astype(float)
-        ours = promotion.compared((right[1] - right[0])[:repeats], labels[:repeats]).difference
+    rng, rows = np.random.default_rng(0), np.arange(120)
+    y = rng.integers(0, 2, 120)
+    said = np.clip(rng.normal(0.3 + 0.4 * y, 0.2, (2, 120)), 0.01, 0.99)
+    frames = [
+        pd.DataFrame({"row": rows, "repeat": 0, "fold": rows % 5, "y": y, "prediction": (p > 0.5).astype(int),
+                      "proba_0": 1 - p, "proba_1": p}) for p in said
+    ]  # fmt: skip
+    for name, metric in (("accuracy", "accuracy"), ("AUC", "roc_auc"), ("log loss", "neg_log_loss")):
+        theirs = compare_predictions(*frames, metric, ["row"], stratified=True)
+        ours = promotion.compared(name, list(said), y)
         assert (ours.difference, ours.se, ours.df) == pytest.approx((theirs.difference, theirs.se, theirs.df))
 
 
-def test_the_frontier_in_the_docs_is_that_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its table is made of docs/promotion.json, and the rule keeps to what it promises of equal and worse recipes."""
+def test_the_curve_in_the_docs_is_that_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table is made of docs/promotion.json, and the rule keeps to what it promises of equal recipes."""
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import promotion
 
     found = json.loads((ROOT / "docs" / "promotion.json").read_text(encoding="utf-8"))["rows"]
     assert promotion.table(found) in (ROOT / "docs" / "estimates.md").read_text(encoding="utf-8")
-    ours = [each for each in found if each["rule"] == promotion.OURS]
-    assert len(ours) == 2 * 4 * 3
-    for each in ours:
-        if each["case"] in ("equal", "2.7 points worse"):
-            assert each["year"] <= promotion.AIMS[each["case"]], each
+    wrong = [row["12"] for row in found if row["rule"] == promotion.OURS and row["case"].startswith("equal")]
+    assert len(wrong) == 2 * 3
+    assert max(wrong) <= YEARLY

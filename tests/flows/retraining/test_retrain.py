@@ -383,9 +383,9 @@ def test_a_month_after_the_other_has_less_to_spend() -> None:
     scored = BAD | {"metrics": GOOD["metrics"]}  # by both metrics in every month, whichever decides
     months: list[Any] = [(120, {}, None), (130, {}, None), (130, {}, "neg_mean_squared_error"), (130, MEDIAN, None)]
     told = [retrain("monthly", rows(n), scored | more, metric=metric).decision for n, more, metric in months]
-    assert [each.spent for each in told] == pytest.approx([0.05, 0.025, 0.0125, 0.00625])
+    assert [each.spent for each in told] == pytest.approx([0.02, 0.016, 0.0128, 0.01024])
     assert told[0].pair == told[1].pair
-    assert told[1].bound < stats.norm.isf(0.025) - 0.01, (
+    assert told[1].bound < stats.norm.isf(0.016) - 0.01, (
         "the second look does not pay again for what the first has seen"
     )
     assert len({each.pair for each in told}) == 3

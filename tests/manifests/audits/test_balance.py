@@ -77,7 +77,7 @@ def test_distributions_by_hand() -> None:
     manifest, frame = of_folds([0, 0, 1, 1], target=[0.5, 1.5, 2.5, 10.5])
     report = measure(manifest, frame)
     low, high = report.folds
-    sd = np.std([0.0, 1.0, 2.0, 10.0])
+    sd = np.std([0.0, 1.0, 2.0, 10.0], ddof=1)
     assert (low.mean, high.mean) == (1.0, 6.5)
     assert (low.sd, high.sd) == (pytest.approx(math.sqrt(0.5)), pytest.approx(math.sqrt(32)))
     assert (low.ks, high.ks) == (0.5, 0.5)
@@ -128,7 +128,7 @@ def test_the_worst_is_the_worst_of_the_folds(splitter: Splitter) -> None:
             assert report.worst[name] == max(getattr(place, name) for place in places)
         y = frame["number"]
         assert report.worst["mean_in_sd"] == pytest.approx(
-            max(abs(place.mean - y.mean()) for place in places) / y.std(ddof=0)
+            max(abs(place.mean - y.mean()) for place in places) / y.std(ddof=1)
         )
     for name, least in report.reachable.items():
         assert least <= report.worst[name] + 1e-12, name
@@ -219,7 +219,7 @@ def test_rows_out_of_use_are_in_no_figure() -> None:
     left = frame.iloc[:37]
     report = measure(extend(decide(spec, frame), left).manifest, left)
     assert report.mean == pytest.approx(left["y"].mean())
-    assert report.sd == pytest.approx(left["y"].std(ddof=0))
+    assert report.sd == pytest.approx(left["y"].std(ddof=1))
     assert sum(fold.rows for fold in report.folds) == report.n_rows == 37
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from evenfold.manifests import GATES, Snapshot, audit, decide, extend
 from evenfold.manifests.audits.findings import ARRIVAL_GATES, gates_with
-from evenfold.manifests.growth.arrivals import FALSE_ALARMS, check_arrival
+from evenfold.manifests.growth import arrivals
+from evenfold.manifests.growth.arrivals import check_arrival
 from evenfold.splitters import SplitError
 
 SPEC = {"name": "months", "columns": {"key": "id", "target": "y"}, "strategy": "SortedStratifiedKFold"}
@@ -238,18 +240,22 @@ def test_corrections_are_listed_by_row() -> None:
     assert "32 of 1,000 known rows (3.2%) have another y than before (rows 3, 7, 100" in finding.message
 
 
-def test_chance_stops_no_more_than_was_said() -> None:
-    """Of 400 tables drawn like the ones before, the bound lets at most the stated rate through; here none."""
-    manifest, snapshot = grown(SPEC, 5)
-    stopped, known = 0, months(6).head(1000)
-    for seed in range(400):
-        new = months(1, seed=seed + 50).assign(id=lambda frame: frame["id"] + 1000)
-        data = pd.concat([known, new], ignore_index=True)
-        stopped += (
-            "target_distribution"
-            in check_arrival(manifest, data, snapshot, gates={"target_distribution": 0, "new_rows": "off"}).failed
-        )
-    assert stopped <= 400 * FALSE_ALARMS + 1
+@pytest.mark.parametrize("kind", ["numbers", "ties", "uneven groups"])
+def test_the_rate_of_false_alarms_is_the_one_that_is_stated(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 600 tables drawn like the ones before, stated as 1 in 10: about that many, and with ties fewer, are beyond it.
+
+    Of groups whose rows are all alike too, however uneven they are; the limit is the gate, and chance comes off first.
+    """
+    monkeypatch.setattr(arrivals, "FALSE_ALARMS", 0.1)
+    rng, stopped = np.random.default_rng(0), 0
+    sizes = rng.zipf(2, 400).clip(max=20) if kind == "uneven groups" else np.ones(400, dtype=np.int64)
+    for _ in range(600):
+        y = rng.normal(size=400).round(0 if kind == "ties" else 9)
+        sides = [(y[half], sizes[half]) for half in (slice(200), slice(200, 400))]
+        distance = arrivals._of_numbers(*(pa.array(np.repeat(*side)) for side in sides))[0]
+        stopped += distance > arrivals.explained([n.sum() ** 2 / np.square(n).sum() for _, n in sides])
+    assert stopped <= 600 * 0.1 + 2 * 7.4
+    assert stopped >= (20 if kind == "numbers" else 0), "no more cautious than it says"
 
 
 def test_groups_count_once_each() -> None:

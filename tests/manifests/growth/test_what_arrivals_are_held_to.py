@@ -57,16 +57,13 @@ def test_what_joins_is_compared_with_the_median_of_what_joined_and_not_with_the_
 
 @pytest.mark.parametrize(("classes", "distance"), [(1, 2 / 3), (2, 1 / 3)], ids=["one is left", "one is gone"])
 def test_what_chance_explains_is_told_by_the_number_of_classes_and_of_rows(classes: int, distance: float) -> None:
-    """Twice the bound of Dvoretzky, Kiefer and Wolfowitz, each with half of one false alarm in 1,000 tables."""
+    """The two-sample bound of Dvoretzky, Kiefer and Wolfowitz; three classes share one false alarm in 1,000 tables."""
     data = rows(500).assign(y=lambda frame: (frame["id"] % np.where(frame["id"] < 300, 3, classes)).astype(str))
     manifest = decide({**SPEC, "strategy": "StratifiedKFold"}, data.head(300))
     found = check_arrival(manifest, data, Snapshot.of(manifest, data.head(300)), gates={"target_distribution": 0})
     (told,) = (each.figures for each in found.findings if each.check == "target_distribution")
-    bound = np.log(4 * 3 / 0.001) / 2
-    assert told == {
-        "distance": pytest.approx(distance),
-        "chance": pytest.approx((bound / 200) ** 0.5 + (bound / 300) ** 0.5),
-    }
+    bound = np.log(2 * 3 / 0.001) / 2
+    assert told == {"distance": pytest.approx(distance), "chance": pytest.approx((bound / 200 + bound / 300) ** 0.5)}
 
 
 def test_a_month_is_compared_by_its_days_from_the_first_in_the_table_with_months_that_nothing_joined() -> None:
@@ -136,8 +133,8 @@ def test_of_two_group_columns_the_fewer_groups_say_what_chance_explains_and_numb
     found = check_arrival(manifest, later, Snapshot.of(manifest, data.head(300)), gates={"target_distribution": 0})
     assert "lost_columns" not in found.failed
     (told,) = (each.figures for each in found.findings if each.check == "target_distribution")
-    bound = np.log(4 * 3 / 0.001) / 2
-    assert told == {"distance": 1.0, "chance": pytest.approx((bound / 25) ** 0.5 + (bound / 75) ** 0.5)}
+    bound = np.log(2 * 3 / 0.001) / 2
+    assert told == {"distance": 1.0, "chance": pytest.approx((bound / 25 + bound / 75) ** 0.5)}
 
 
 def test_a_category_is_told_where_the_model_reads_its_column() -> None:
