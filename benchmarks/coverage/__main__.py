@@ -97,7 +97,7 @@ def page(found: list[dict[str, Any]]) -> str:
 def _cell(row: dict[str, Any] | None) -> str:
     if row is None or row["declined"] > 0.5:
         return "-"
-    if row["method"] == "auto":
+    if "ideal" in row and row["method"] == "auto":
         return f"{row['model']:.2f} / {row['recipe']:.2f} ({row['width'] / row['ideal']:.2f} x)"
     return f"{row['model']:.2f} / {row['recipe']:.2f} ({row['width']:.3g})"
 

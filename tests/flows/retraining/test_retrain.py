@@ -147,8 +147,8 @@ def test_a_better_candidate_becomes_champion_on_the_same_rows(home: Home) -> Non
     assert outcome.decision.why == "the candidate is better"
     assert outcome.decision.low > 0
     assert champion(home, "better") == "2"
-    assert outcome.decision.spent == pytest.approx(0.05)
-    assert "90.0% interval" in outcome.report
+    assert outcome.decision.spent == pytest.approx(0.02)
+    assert "96.0% interval" in outcome.report
 
 
 BROKEN = {
