@@ -89,7 +89,7 @@ SKLEARN = frozenset({
 
 # Parameters that scikit-learn's constructors take as a folder to keep pickles in, or as an expression.
 PLACES = frozenset({"memory", "pre_dispatch"})
-DEEPEST = 12
+DEEPEST = 40  # a pipeline inside another is five deeper
 
 
 def resolve(path: str, role: Role) -> Any:
@@ -224,24 +224,31 @@ def _module_of(found: Any) -> Any:
     return found.__module__ if inspect.isroutine(found) else type(found).__module__
 
 
-def check_params(path: str, params: Mapping[str, Any]) -> None:
-    """Raise UntrustedNameError for parameters that a deployed run may not give to what ``path`` names.
+def check_params(path: str, params: Mapping[str, Any], closed: bool = False) -> None:
+    """Raise UntrustedNameError for parameters that a deployed run may not give to what ``path`` names, nor its parts.
 
-    Values are plain JSON and never imported. What scikit-learn takes as a place on disk is refused: a folder named
-    as memory is written to, and pickles are read from it.
+    ``closed``: whatever is running. Values are plain JSON and never imported. What scikit-learn takes as a place on
+    disk is refused: a folder named as memory is written to, and pickles are read from it.
     """
-    if not is_deployed():
-        return
-    for name, value in params.items():
-        if name.rpartition("__")[2] in PLACES and value is not None:
-            raise UntrustedNameError(f"parameter {name!r} of {path!r} may not be set in a deployed run; leave it out.")
-        _require_plain(name, value, DEEPEST)
+    if closed or is_deployed():
+        for name, value in params.items():
+            _require_no_place(path, name, value)
+            _require_plain(path, name, value, DEEPEST)
 
 
-def _require_plain(name: str, value: Any, depth: int) -> None:
-    if isinstance(value, (Mapping, list, tuple)) and depth:
-        for part in value.values() if isinstance(value, Mapping) else value:
-            _require_plain(name, part, depth - 1)
+def _require_no_place(path: str, name: Any, value: Any) -> None:
+    if str(name).rpartition("__")[2] in PLACES and value is not None:
+        raise UntrustedNameError(f"parameter {name!r} of {path!r} may not be set in a deployed run; leave it out.")
+
+
+def _require_plain(path: str, name: str, value: Any, depth: int) -> None:
+    if isinstance(value, Mapping) and depth:
+        for inner, part in value.items():
+            _require_no_place(path, inner, part)
+            _require_plain(path, name, part, depth - 1)
+    elif isinstance(value, (list, tuple)) and depth:
+        for part in value:
+            _require_plain(path, name, part, depth - 1)
     elif not (value is None or isinstance(value, (bool, int, float, str))):
         raise UntrustedNameError(
             f"parameter {name!r} holds a {type(value).__name__}; a deployed run takes numbers, texts and lists, "

@@ -41,8 +41,8 @@ def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, A
     """Return the parameters of an object that differ from its constructor's defaults, as plain data.
 
     ``part`` names those that have parameters themselves. 1 is not 1.0, for scikit-learn takes a number of rows and a
-    share so. Raises SplitError, which names the parameter, for a value that no recipe can hold, such as a function or
-    an array, and for one that the object does not tell.
+    share so. Raises SplitError, which names the parameter, for a value that no recipe can hold, such as a
+    function, and for one that the object does not tell.
     """
     kind = type(thing)
     signature = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
@@ -88,6 +88,8 @@ def _plain(value: Any, name: str, part: Callable[[Any], Any]) -> Any:
         return {each: _plain(inside, name, part) for each, inside in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(inside, name, part) for inside in value]
+    if hasattr(value, "tolist"):  # an array, or the columns of a frame
+        return _plain(value.tolist(), name, part)
     if hasattr(value, "get_params") and not isinstance(value, type):
         return part(value)
     raise SplitError(

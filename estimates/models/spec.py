@@ -18,7 +18,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import reason_of, require_readable
 from evenfold.splitters.documents import read_document, require_bounded
-from evenfold.splitters.importing import ESTIMATOR, PART, TRANSFORMER, require_trusted
+from evenfold.splitters.importing import ESTIMATOR, PART, TRANSFORMER, check_params, require_trusted
 from evenfold.splitters.naming import import_path, recipe_of
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -229,6 +229,8 @@ class ModelSpec(BaseModel):
         ):
             if name is not None and name not in mine:
                 require_trusted(name, role)
+        if theirs.params != own.params:
+            check_params(str(theirs.estimator), theirs.params, closed=True)
         return theirs
 
     @classmethod

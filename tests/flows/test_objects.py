@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from evenfold.estimates import ModelSpec, Problem, score_key
 from evenfold.flows import evaluate, retrain, tune
@@ -58,7 +59,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     ),
     "columns": (
         make_pipeline(
-            ColumnTransformer([("scaled", StandardScaler(), ["a"]), ("same", "passthrough", ["b"])]), Ridge()
+            ColumnTransformer([("scaled", StandardScaler(), pd.Index(["a"])), ("same", "passthrough", ["b"])]), Ridge()
         ),
         {
             "estimator": "sklearn.pipeline:Pipeline",

@@ -12,6 +12,11 @@ import yaml
 from evenfold.estimates import ModelSpec
 from evenfold.splitters import UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
+from sklearn.ensemble import BaggingRegressor
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 ROOT = Path(__file__).parents[3]
 DESCRIBED = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())["deployments"]
@@ -125,6 +130,20 @@ def test_a_run_is_closed_without_anybody_setting_it(monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as patched:
             patched.setattr(FlowRunContext, "get", lambda run=run: run)
             assert is_deployed() is closed
+
+
+def test_a_part_of_a_recipe_keeps_no_pickles_and_may_lie_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither deployed nor, where it is the registry's, at a terminal; nor as a value that a search is to try."""
+    scaled = make_pipeline(make_pipeline(make_pipeline(MinMaxScaler((0, 2)), Ridge())))
+    with monkeypatch.context() as patched:
+        patched.setenv("EVENFOLD_CLOSED", "1")
+        assert repr(ModelSpec.of(scaled).build(0)) == repr(scaled.set_params(pipeline__pipeline__ridge__random_state=0))
+    cached = Pipeline([("scale", MinMaxScaler()), ("model", Ridge())], memory="pickles")
+    for model in (BaggingRegressor(cached), GridSearchCV(Ridge(), {"memory": ["pickles"]})):
+        recipe = ModelSpec.of(model).canonical()
+        assert ModelSpec.of_others(recipe, ModelSpec.of(model)) == ModelSpec.of(model)
+        with pytest.raises(UntrustedNameError, match=r"parameter 'memory' of 'sklearn.* may not be set"):
+            ModelSpec.of_others(recipe, ModelSpec())
 
 
 def test_the_registry_decides_nothing_about_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
