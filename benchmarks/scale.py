@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from evenfold.manifests import Plan, decide, extend, measure, write_manifest
+from evenfold.manifests import Plan, decide, write_manifest
 from evenfold.splitters.kernels.order import stable_order
 
 ROWS, GROUPS_OF = {"integer": 10_000_000, "text": 1_000_000}, 100  # rows of each kind, and rows a group
@@ -33,18 +33,10 @@ def _of_kind(kind: str, folder: Path) -> list[dict[str, Any]]:
     made, places = Plan(SPEC, path).decide(), iter([folder / f"{kind}, first", folder / f"{kind}, second"])
     written = memory + _cpu(lambda: write_manifest(made, next(places)))
     streamed = _cpu(lambda: decide(SPEC, path, engine="duckdb", memory="1GB", to=folder / kind))
-    stored = decide(SPEC, path, engine="duckdb", memory="1GB", to=folder / kind)
-    manifest, table = stored.read(), pq.read_table(path)
-    inside, outside = _cpu(lambda: measure(manifest, path)), _cpu(lambda: measure(stored, path, memory="1GB"))
     n = ROWS[kind]
-    first = decide(SPEC, table.slice(0, 9 * n // 10), engine="duckdb", memory="1GB", to=folder / f"{kind}, grown")
-    whole = first.read()
-    grown, grown_outside = _cpu(lambda: extend(whole, path)), _cpu(lambda: extend(first, path, memory="1GB"))
     return [
         _row(f"decide, {n:,} {kind} keys", memory, floor, "read, order, take, encode, digest", 2.0),
         _row(f"decide and write out of core, {n:,} {kind} keys", streamed, written, "in memory", 1.5),
-        _row(f"measure out of core, {n:,} {kind} keys", outside, inside, "in memory", 3.0),
-        _row(f"extend out of core by {n // 10:,} of {n:,} {kind} keys", grown_outside, grown, "in memory", 3.0),
     ]
 
 
