@@ -24,10 +24,11 @@ from .plan import Plan, used_columns
 from .spec import SplitSpec, read_spec
 from .store.stored import StoredManifest, in_memory
 from .store.write import write_manifest
+from .tables.addresses import Source
 from .tables.canonical import InKeyOrder, require_columns
 from .tables.limits import bytes_of_memory, fits_in_memory, require_rows
 from .tables.read import no_rows
-from .tables.source import Source, held_or_source, source_of
+from .tables.source import held_or_source, source_of
 
 
 @overload

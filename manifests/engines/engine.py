@@ -12,10 +12,9 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 from evenfold.manifests.store.write import clear_abandoned, owned
-from evenfold.manifests.tables.addresses import quoted
+from evenfold.manifests.tables.addresses import Source, quoted
 from evenfold.manifests.tables.canonical import InKeyOrder, listed
 from evenfold.manifests.tables.read import no_rows, not_written
-from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from evenfold.manifests.tables.source import Source
+from evenfold.manifests.tables.addresses import Source
 from evenfold.splitters import SplitError
 
 from .partitioned import Partitioned

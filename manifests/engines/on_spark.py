@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
+from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.read import data_files, is_parquet
-from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 
 from . import spill

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.read import data_files, is_parquet
-from evenfold.manifests.tables.source import Source
 from evenfold.splitters import SplitError
 
 from . import spill

@@ -13,10 +13,11 @@ from evenfold.manifests.manifest import Manifest, ManifestCV
 from evenfold.manifests.membership import Draws, Role, fold_column, require_role
 from evenfold.manifests.store.stored import StoredManifest, in_memory
 from evenfold.manifests.strict import Strict
+from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import key_values
 from evenfold.manifests.tables.read import read_table, write_whole
-from evenfold.manifests.tables.source import Source, held_or_source, source_of
+from evenfold.manifests.tables.source import held_or_source, source_of
 from evenfold.splitters import SplitError
 
 from .croissant import for_croissant

@@ -19,10 +19,11 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_role
 from evenfold.manifests.store.stored import StoredManifest, in_memory
 from evenfold.manifests.store.write import appear
+from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.canonical import listed, require_columns
 from evenfold.manifests.tables.limits import bytes_of_memory, fits_in_memory
 from evenfold.manifests.tables.read import write_whole
-from evenfold.manifests.tables.source import Source, source_of
+from evenfold.manifests.tables.source import source_of
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 

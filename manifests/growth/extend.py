@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 
-Made, Other = TypeVar("Made"), TypeVar("Other")
+Made = TypeVar("Made")
+Other = TypeVar("Other")
 NOTHING_NEW = "there is nothing new."
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from evenfold.splitters import SplitError
 
-from .source import Source, source_of
+from .addresses import Source
+from .source import source_of
 
 # What deciding takes in memory, measured at 10 million rows, as a multiple of the columns that are read.
 TIMES_THE_COLUMNS = 6
