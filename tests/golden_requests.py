@@ -23,7 +23,7 @@ CLASSES = {"estimator": "sklearn.tree:DecisionTreeClassifier", "params": {"max_d
 STUMP = {"estimator": "sklearn.tree:DecisionTreeRegressor", "params": {"max_depth": 1, "random_state": 0}}
 # What a run is called by its machine, its hour or its neighbours, and not by what was asked.
 PASSING = re.compile(
-    r"run_id|run_key|^mlflow\.(user|source|runColor|log-model|note)|prefect|seconds|process|memory|recorded$|opened$|decision$|look_by|look_digest|uri$|\bruns?$|url|home"
+    r"run_id|run_key|^mlflow\.(user|source|runColor|log-model|note)|prefect|seconds|process|memory|recorded$|opened$|decision$|signature$|look_by|look_digest|uri$|\bruns?$|url|home"
 )
 
 
