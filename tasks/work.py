@@ -217,7 +217,9 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
     if not places or spec.strategy is None:
         return next(iter(spec.columns.grouped), None)
     read = places_of(canonical_table(table, places, spec.types), places)
-    return spec.splitter().prepared(Rows.of(needs=Needs(coordinates=True), coordinates=read)).groups
+    rows = Rows.of(needs=Needs(coordinates=True), coordinates=read)
+    groups: NDArray[np.int64] | None = spec.splitter().prepared(rows).groups
+    return groups
 
 
 def _number(i: object, most: int) -> bool:

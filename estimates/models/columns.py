@@ -10,7 +10,7 @@ import pandas as pd
 from evenfold.estimates.results import ModelError
 from numpy.typing import NDArray
 
-from .spec import nearest
+from .estimators import nearest
 
 Kind = Literal["number", "category", "text", "date", "empty", "objects"]
 

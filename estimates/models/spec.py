@@ -18,7 +18,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import reason_of, require_readable
 from evenfold.splitters.documents import read_document, require_bounded
-from evenfold.splitters.importing import ESTIMATOR, PART, TRANSFORMER, check_params, require_trusted
+from evenfold.splitters.importing import ESTIMATOR, PART, TRANSFORMER, Role, check_params, require_trusted
 from evenfold.splitters.naming import import_path, recipe_of
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -222,11 +222,12 @@ class ModelSpec(BaseModel):
         if not isinstance(given, Mapping):  # a path would have their say in which file is read
             raise TypeError(f"a {type(given).__name__} is no specification")
         theirs = cls.of(given)
-        for name, mine, role in (
+        names: list[tuple[str | None, list[str | None], Role]] = [
             (theirs.estimator, [own.estimator], ESTIMATOR),
             (_transformer_of(theirs), [_transformer_of(own)], TRANSFORMER),
             *((part, [*parts_in(own.params)], PART) for part in parts_in(theirs.params)),
-        ):
+        ]
+        for name, mine, role in names:
             if name is not None and name not in mine:
                 require_trusted(name, role)
         if theirs.params != own.params:

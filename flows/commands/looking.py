@@ -94,11 +94,13 @@ def _sizes(folder: Path) -> list[list[str]]:
     """Return how many rows folds have that are too many for a header to count each: lines of the table of counts."""
     import numpy as np
     from evenfold.manifests import read_manifest
+    from evenfold.manifests.membership import Labels
 
-    manifest = read_manifest(folder)
-    values, numbers = np.unique(manifest.in_use.column(), return_counts=True)
+    labels = read_manifest(folder).in_use
+    assert isinstance(labels, Labels), "of draws and pairs a header counts each"
+    values, numbers = np.unique(labels.column(), return_counts=True)
     counts = dict(zip(values.tolist(), numbers.tolist(), strict=True))
-    rows = sorted(counts.get(code, 0) for code in manifest.in_use.tested)  # type: ignore[attr-defined]  # of some every row may be gone
+    rows = sorted(counts.get(code, 0) for code in labels.tested)  # of some every row may be gone
     spread = f"{rows[0]:,} to {rows[-1]:,}, median {rows[len(rows) // 2]:,}" if rows[0] < rows[-1] else f"{rows[0]:,}"
     beside = [[MEANINGS[code], f"{n:,}"] for code, n in sorted(counts.items()) if code < 0]
     return [*beside, [f"each of {len(rows):,}", spread]]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
-from .addresses import BATCH_ROWS, Source, is_address, opened, streamed
+from .addresses import BATCH_ROWS, Source as Source, is_address, opened, streamed
 from .canonical import INDEX, one_schema, require_columns
 from .csv_files import about_rows, csv_batches, texts_of_long
 from .read import blocks_of, data_files, is_parquet, parquet_data, read_table, readable

@@ -69,7 +69,7 @@ class _Worker:
         command = f"from {__name__} import answer_requests; answer_requests({_loaded()!r})"
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", command], stdin=theirs, stdout=subprocess.DEVNULL, stderr=self.output,
+                [sys.executable, "-c", command], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=self.output,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
                 start_new_session=True,
             )  # fmt: skip

@@ -131,7 +131,7 @@ def trust(tracker: Any, looked_at: Untrusted) -> None:
 
 def _evaluated(tracker: Any, run_id: str) -> dict[str, Any] | None:
     """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
-    recipe: dict[str, Any]
+    recipe: Any
     try:
         recipe, signed = read_signed(tracker, run_id)
     except Exception:  # gone, or none of ours
