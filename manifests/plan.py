@@ -157,10 +157,8 @@ class Plan:
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         keys = self.table.select(self.key) if self.key else None
-        if self._groups_are_packed:
-            membership, groups, state = self._by_groups()
-        else:
-            membership, groups, state = self._by_rows(keys)
+        decided = self._by_groups() if self._groups_are_packed else self._by_rows(keys)
+        membership, groups, state = decided
         return Manifest(
             spec=self.spec,
             types=self.types,

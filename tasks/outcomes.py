@@ -173,13 +173,6 @@ class FitResult(Outcome):
     peak_memory_mb: float = 0.0
 
     @property
-    def numbers(self) -> range:
-        """The splits or draws of a block, or the one."""
-        if isinstance(self.i, tuple):
-            return range(*self.i)
-        return range(self.i, self.i + 1) if isinstance(self.i, int) else range(0)
-
-    @property
     def score(self) -> FoldScore:
         """The score of the one split."""
         return self.scores[0]

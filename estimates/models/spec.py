@@ -222,10 +222,11 @@ class ModelSpec(BaseModel):
         if not isinstance(given, Mapping):  # a path would have their say in which file is read
             raise TypeError(f"a {type(given).__name__} is no specification")
         theirs = cls.of(given)
+        parts: list[str | None] = [*parts_in(own.params)]
         names: list[tuple[str | None, list[str | None], Role]] = [
             (theirs.estimator, [own.estimator], ESTIMATOR),
             (_transformer_of(theirs), [_transformer_of(own)], TRANSFORMER),
-            *((part, [*parts_in(own.params)], PART) for part in parts_in(theirs.params)),
+            *((part, parts, PART) for part in parts_in(theirs.params)),
         ]
         for name, mine, role in names:
             if name is not None and name not in mine:

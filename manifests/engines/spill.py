@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -97,7 +98,7 @@ class _Column:
         return pa.py_buffer(np.packbits(present, bitorder="little"))
 
 
-def _buffer(file: tempfile._TemporaryFileWrapper[bytes]) -> pa.Buffer:
+def _buffer(file: IO[bytes]) -> pa.Buffer:
     with file:
         file.flush()
         return pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b"")
