@@ -157,8 +157,7 @@ class Plan:
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         keys = self.table.select(self.key) if self.key else None
-        decided = self._by_groups() if self._groups_are_packed else self._by_rows(keys)
-        membership, groups, state = decided
+        membership, groups, state = self._by_groups() if self._groups_are_packed else self._by_rows(keys)
         return Manifest(
             spec=self.spec,
             types=self.types,
@@ -179,8 +178,8 @@ class Plan:
     def _by_rows(self, keys: pa.Table | None) -> tuple[Membership, pa.Table | None, State | None]:
         splitter = self.splitter
         if isinstance(splitter, HashSplit) and keys is not None and self.spec.holdout is None:
-            rows, membership = Rows(n=keys.num_rows), Labels.of(_by_key(splitter, keys), splitter)
-            return membership, None, first_state(splitter, rows, membership, 0.0)
+            labels = Labels.of(_by_key(splitter, keys), splitter)
+            return labels, None, first_state(splitter, Rows(n=keys.num_rows), labels, 0.0)
         rows = self.rows()
         membership = self._membership(rows, keys)
         labelled, dealt = isinstance(membership, Labels), not isinstance(membership, Pairs)
