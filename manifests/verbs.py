@@ -22,7 +22,7 @@ from .growth.extend import MOST_MISSING, Extension, extend as extend_rows
 from .manifest import Manifest
 from .plan import Plan, used_columns
 from .spec import SplitSpec, read_spec
-from .store.stored import StoredManifest, in_memory
+from .store.stored import LOOKED_AT, StoredManifest, in_memory
 from .store.write import write_manifest
 from .tables.addresses import Source
 from .tables.canonical import InKeyOrder, require_columns
@@ -143,7 +143,7 @@ def measure(manifest: Manifest | StoredManifest, data: Any = None, *, memory: st
     of the manifest, where the target or the group column has holes, and where the rows take more than ``memory`` (all
     that is free where it is None). O(n log n + splits x n).
     """
-    return measure_rows(in_memory(manifest, memory), held_or_source(data))
+    return measure_rows(in_memory(manifest, memory, LOOKED_AT), held_or_source(data))
 
 
 @overload
@@ -228,6 +228,6 @@ def audit(
     row kept.
     """
     return audit_rows(
-        in_memory(manifest, memory), held_or_source(data), features=features, exclude=exclude, gates=gates,
+        in_memory(manifest, memory, LOOKED_AT), held_or_source(data), features=features, exclude=exclude, gates=gates,
         target=target, group=group, time=time, ignore=ignore, impact=impact,
     )  # fmt: skip

@@ -16,6 +16,7 @@ from .header import Header, read_header
 from .load import prove_stored, read_manifest
 
 BYTES_A_ROW = 64  # of a manifest whose rows are joined to a table: its keys, codes and places, and no column
+LOOKED_AT = 250  # of one that is measured or audited, as it was seen at 10 million rows (docs/scale.md)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,13 @@ def require_memory(manifest: Manifest | StoredManifest, memory: str | int | None
     require_rows(manifest.n, BYTES_A_ROW, f"{manifest.name} {manifest.version}", memory)
 
 
-def in_memory(manifest: Manifest | StoredManifest, memory: str | int | None = None) -> Manifest:
-    """Return a manifest with its rows, proved; SplitError for a damaged file, and as ``require_memory`` does."""
+def in_memory(
+    manifest: Manifest | StoredManifest, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW
+) -> Manifest:
+    """Return a manifest with its rows, proved; SplitError for a damaged file, and as ``require_memory`` does.
+
+    ``bytes_a_row``: what is then done with them takes so much, which must be free whatever ``memory`` says.
+    """
     require_memory(manifest, memory)
+    require_rows(manifest.n, bytes_a_row, f"{manifest.name} {manifest.version}")
     return manifest.read() if isinstance(manifest, StoredManifest) else manifest

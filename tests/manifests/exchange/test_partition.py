@@ -84,6 +84,16 @@ def test_a_table_that_cannot_be_parted_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(SplitError, match=f"there is no repeat {repeat} in .*; choose 0"):
             partition(stored, table(), tmp_path / "parted", repeat=repeat)
     assert [path.name for path in tmp_path.iterdir()] == ["splits"]
+
+
+def test_what_is_looked_at_must_be_free_whatever_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring and auditing hold four times what a join does; a process that takes more than there is gets killed."""
+    stored = kept(GROUPED, tmp_path / "splits")
+    monkeypatch.setattr("evenfold.manifests.tables.limits.free_memory", lambda: 20_000)
+    for verb in (measure, audit):
+        with pytest.raises(SplitError, match=r"97 rows at once, .* are free; allow more memory"):
+            verb(stored, table(), memory="1GB")  # type: ignore[operator]
+    assert as_cv(stored, table(), memory="1GB").get_n_splits() == stored.n_splits
     made = partition(stored, table(), tmp_path / "parted")
     with pytest.raises(SplitError, match="exists already; name another folder"):
         partition(stored, table(), tmp_path / "parted")
