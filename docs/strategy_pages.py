@@ -44,8 +44,7 @@ def pages(examples: dict[str, Any], said: dict[str, str]) -> dict[str, str]:
 def index(examples: dict[str, Any], said: dict[str, str]) -> str:
     """Return the table of all strategies, each a link to its page."""
     rows = [
-        f"| [{name}](strategies/{name}.md) | {code(parts_of(example)['idea'][0])} | {promises(example, said)} "
-        f"| {engine(example)} |"
+        f"| [{name}](strategies/{name}.md) | {code(parts_of(example)['idea'][0])} | {promises(example, said)} |"
         for name, example in sorted(examples.items())
     ]
     return "\n".join(
@@ -55,8 +54,8 @@ def index(examples: dict[str, Any], said: dict[str, str]) -> str:
             "[Choosing a strategy](choosing.md) says which one answers your question; each has a page with its idea, a "
             "picture, what it promises, what it costs, where it comes from, and when not to use it.",
             "",
-            "| strategy | what it makes | what it promises | engine |",
-            "|---|---|---|---|",
+            "| strategy | what it makes | what it promises |",
+            "|---|---|---|",
             *rows,
             "",
             "```{toctree}\n:hidden:\n",
@@ -65,11 +64,6 @@ def index(examples: dict[str, Any], said: dict[str, str]) -> str:
             "",
         ]
     )
-
-
-def engine(example: Any) -> str:
-    """Return where the strategy can be decided with the same folds."""
-    return f"in memory, because {example.in_memory_because}" if example.in_memory_because else "any"
 
 
 def promises(example: Any, said: dict[str, str]) -> str:

@@ -59,8 +59,6 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     ``shares_out``: every fold or part has a share of the rows, to which its balance can be held.
     ``by_group_table``: all rows of a group get one label, which follows from the table of groups and classes alone.
     ``by_position``: its parameters name rows by their position, so it splits all the rows they were made for or none.
-    ``in_memory_because``: why it is decided in memory only, as a clause after "because"; empty where any engine
-    that can sort, group and join comes to the same folds.
     A trait that depends on parameters is a method below ``@refines(what the class says)``.
 
     Speaks scikit-learn's protocol (``split``, ``get_n_splits``, ``get_params``, ``clone``). Like scikit-learn's
@@ -77,7 +75,6 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     shares_out: bool = False
     by_group_table: bool = False
     by_position: bool = False
-    in_memory_because: str = "its code sees all rows at once"
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Every parameter passes here: none is a number of NumPy's, which no arithmetic below nor JSON takes for one.

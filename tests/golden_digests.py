@@ -72,7 +72,7 @@ def name_of(splitter: Any) -> str:
     return f"{type(splitter).__name__}({', '.join(shown)})"
 
 
-TRAITS = "portable", "grows", "shares_out", "by_group_table", "in_memory_because"
+TRAITS = "portable", "grows", "shares_out", "by_group_table"
 NAMES = sorted({type(splitter).__name__ for splitter in CASES} | {"packings"})
 
 

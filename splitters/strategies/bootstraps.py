@@ -31,7 +31,6 @@ class Bootstrap(DrawSplitter):
 
     needs = Needs(y="ignored")
     promises = DrawSplitter.promises | {"out_of_bag", "n_draws"}
-    in_memory_because = "each resample draws exactly n rows from all of them"
 
     def __init__(self, n_splits: int = 200, *, random_state: int = 0) -> None:
         self.n_splits = n_splits
@@ -117,7 +116,6 @@ class GroupBootstrap(Bootstrap):
     needs = Needs(y="ignored", groups=True)
     promises = (Bootstrap.promises - {"n_draws"}) | {"groups_whole", "draws_groups"}
     version = 2
-    in_memory_because = ""
 
     def prepare(self, rows: Rows) -> IntArray:
         """Return the group of each row."""
@@ -168,7 +166,6 @@ class PoissonBootstrap(Bootstrap):
     needs = Needs(y="ignored", key=True)
     promises = (Bootstrap.promises - {"n_draws"}) | {"by_key_alone"}
     grows = True
-    in_memory_because = ""
 
     def prepare(self, rows: Rows) -> NDArray[np.uint64]:
         """Return each row's base."""

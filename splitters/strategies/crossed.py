@@ -64,8 +64,6 @@ class Crossed(LabelSplitter):
         """The version of crossing and that of the strategy."""
         return f"1/{self.inner().version}"
 
-    in_memory_because = "it looks at how entities meet in all rows at once"
-
     @property
     def parts(self) -> Mapping[str, float]:
         """The shares of the strategy's parts; AttributeError where it has folds."""

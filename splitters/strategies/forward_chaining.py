@@ -43,7 +43,6 @@ class ForwardChaining(PairSplitter):
         *("past_before_future", "labels_known", "groups_whole", "tested_once_at_most", "to_the_end")
     }
     version = 2
-    in_memory_because = ""
 
     def __init__(
         self,

@@ -27,7 +27,6 @@ class Predefined(LabelSplitter):
 
     promises = frozenset({"disjoint", "as_given", "tested_once_at_most"})
     grows = False
-    in_memory_because = ""
 
     def __init__(self, folds: Any = None) -> None:
         self.folds = folds
@@ -107,7 +106,6 @@ class PredefinedPairs(PairSplitter):
 
     needs = Needs(y="ignored")
     by_position = True
-    in_memory_because = "its pairs are lists of positions"
 
     def __init__(self, given_pairs: Sequence[tuple[Any, Any]]) -> None:
         self.given_pairs = given_pairs
@@ -146,7 +144,6 @@ class FromSklearn(PairSplitter):
 
     needs = Needs(y="any", groups="optional")
     portable = False
-    in_memory_because = "the wrapped splitter sees all rows at once"
 
     def __init__(self, splitter: Any, params: Mapping[str, Any] | None = None, *, random_state: int = 0) -> None:
         self.splitter = splitter

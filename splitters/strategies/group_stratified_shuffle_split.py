@@ -102,7 +102,6 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     needs = Needs(y="classes", groups=True)
     promises = DrawSplitter.promises | {"groups_whole"}
     version = 2
-    in_memory_because = ""
 
     def __init__(
         self,

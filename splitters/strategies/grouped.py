@@ -28,7 +28,6 @@ class GroupPacker(LabelSplitter):
 
     needs = Needs(y="any", groups=True)
     by_group_table = True
-    in_memory_because = ""
     size_weight: float | Literal["relative"]
     effort: Effort
     optimiser: Optimiser
@@ -243,7 +242,6 @@ class BalancedKFold(LabelSplitter):
 
     needs = Needs(y="any")
     promises = LabelSplitter.promises | {"even_sizes"}
-    in_memory_because = "rows of several columns are exchanged one by one"
 
     def __init__(self, n_splits: int = 5, *, effort: Effort = DEFAULT_EFFORT, random_state: int = 0) -> None:
         self.n_splits = n_splits
@@ -287,7 +285,6 @@ class LeaveOneGroupOut(LabelSplitter):
     grows = False
     shares_out = False
     by_group_table = True
-    in_memory_because = ""
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return each row's group."""

@@ -35,7 +35,6 @@ class HashSplit(LabelSplitter):
     """
 
     needs = Needs(y="ignored", key=True)
-    in_memory_because = ""
 
     def __init__(self, n_splits: int = 5, *, parts: Mapping[str, float] | None = None, salt: str = "") -> None:
         self.n_splits = n_splits

@@ -82,7 +82,7 @@ def check_fraction(fraction: object, rows: Rows) -> None:
         )
 
 
-@follows("inner", "needs", "portable", "in_memory_because")
+@follows("inner", "needs", "portable")
 class Holdout(Splitter):
     """Any strategy on the rows that are left when a test part is locked away.
 

@@ -37,7 +37,6 @@ class KFold(LabelSplitter):
 
     needs = Needs(y="ignored")
     promises = LabelSplitter.promises | {"even_sizes"}
-    in_memory_because = ""
 
     def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
         self.n_splits = n_splits
@@ -62,7 +61,6 @@ class StratifiedKFold(LabelSplitter):
 
     needs = Needs(y="classes")
     promises = LabelSplitter.promises | {"even_sizes", "even_classes"}
-    in_memory_because = ""
 
     def __init__(self, n_splits: int = 5, *, rare: Literal["error", "spread"] = "error", random_state: int = 0) -> None:
         self.n_splits = n_splits
@@ -136,7 +134,6 @@ class SortedStratifiedKFold(LabelSplitter):
 
     needs = Needs(y="numbers")
     promises = LabelSplitter.promises | {"even_sizes", "even_distribution"}
-    in_memory_because = ""
 
     def __init__(
         self,
@@ -194,7 +191,6 @@ class LeaveOneOut(LabelSplitter):
     promises = LabelSplitter.promises | {"even_sizes"}
     grows = False
     shares_out = False
-    in_memory_because = ""
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return each row's own position."""
@@ -211,7 +207,7 @@ class LeaveOneOut(LabelSplitter):
 TRIES = 20
 
 
-@follows("repeated", "needs", "portable", "grows", "shares_out", "by_group_table", "in_memory_because")
+@follows("repeated", "needs", "portable", "grows", "shares_out", "by_group_table")
 class Repeated(LabelSplitter):
     """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
 

@@ -28,7 +28,6 @@ class _Blocks(PairSplitter):
 
     needs = Needs(y="ignored", groups="optional", time=True, label_end="optional")
     promises = PairSplitter.promises | {"purged", "groups_whole"}
-    in_memory_because = ""
     gap: Length
     embargo: Length
     blocks = "n_splits"  # the parameter that says how many there are

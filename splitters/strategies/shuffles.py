@@ -26,7 +26,6 @@ class ShuffleSplit(DrawSplitter):
 
     needs = Needs(y="ignored")
     promises = DrawSplitter.promises | {"exact_sizes"}
-    in_memory_because = "each draw shuffles all rows"
 
     def __init__(
         self, n_splits: int = 10, *, test_size: Size = None, train_size: Size = None, random_state: int = 0
@@ -133,7 +132,6 @@ class GroupShuffleSplit(ShuffleSplit):
     needs = Needs(y="ignored", groups=True)
     promises = (ShuffleSplit.promises - {"exact_sizes"}) | {"groups_whole"}
     version = 2
-    in_memory_because = ""
 
     def sizes(self, n: int) -> tuple[int, int]:
         """Return the wanted (train rows, test rows) of ``n`` rows."""

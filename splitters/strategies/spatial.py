@@ -51,7 +51,6 @@ class SpatialBlockKFold(PairSplitter):
     needs = Needs(y="any", coordinates=True)
     promises = PairSplitter.promises | {"exhaustive", "blocks_whole", "buffered"}
     version = f"1/{BalancedGroupKFold.version}"
-    in_memory_because = "blocks are made and distances measured among all rows at once"
 
     def __init__(
         self,

@@ -36,7 +36,6 @@ class StratifiedSplit(PartSplitter):
 
     needs = Needs(y="classes")
     promises = PartSplitter.promises | {"exact_parts", "exact_class_parts"}
-    in_memory_because = ""
 
     def __init__(
         self,
@@ -128,7 +127,6 @@ class FractionalStratifiedSplit(PartSplitter):
 
     needs = Needs(y="numbers")
     promises = PartSplitter.promises | {"exact_parts"}
-    in_memory_because = ""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""What steps run on: the home, settings, files, locks, limits, and an end for orphaned processes."""
+"""What steps run on: the home, settings, files, locks and limits."""

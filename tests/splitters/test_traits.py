@@ -16,7 +16,6 @@ from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import (
     BalancedGroupKFold,
     BalancedKFold,
-    Bootstrap,
     Crossed,
     ForwardChaining,
     HashSplit,
@@ -64,7 +63,6 @@ def test_a_class_can_be_asked_for_every_trait(strategy: type[Splitter]) -> None:
         type(strategy.shares_out),
         type(strategy.by_group_table),
     } == {bool}
-    assert isinstance(strategy.in_memory_because, str)
 
 
 @pytest.mark.parametrize("splitter", [*BY_DEFAULT, *CASES], ids=repr)
@@ -79,7 +77,7 @@ def test_a_strategy_is_no_less_than_its_class_says_where_parameters_refine_nothi
     """Only wrappers and what is made of parts differ from what their class says, and the version at high effort."""
     refining = (Repeated, Crossed, Holdout, HashSplit, Predefined, FromSklearn)
     effort = getattr(splitter, "effort", DEFAULT_EFFORT)
-    for trait in ("needs", "promises", "version", "portable", "grows", "shares_out", "in_memory_because"):
+    for trait in ("needs", "promises", "version", "portable", "grows", "shares_out"):
         same = getattr(splitter, trait) == getattr(type(splitter), trait)
         assert same or isinstance(splitter, refining) or (trait == "version" and searches_on(effort)), trait
 
@@ -87,8 +85,6 @@ def test_a_strategy_is_no_less_than_its_class_says_where_parameters_refine_nothi
 def test_a_wrapper_has_the_traits_of_what_it_wraps() -> None:
     """Repeats of what cannot grow cannot grow, and a holdout before scikit-learn's folds is not portable."""
     assert Repeated(StratifiedKFold(3), 2).needs == StratifiedKFold.needs
-    assert Repeated(KFold(3), 2).in_memory_because == ""
-    assert Holdout(Bootstrap(3)).in_memory_because == Bootstrap.in_memory_because
     assert not Holdout(FromSklearn("sklearn.model_selection:KFold")).portable
     assert Holdout(KFold()).portable
 
