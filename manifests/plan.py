@@ -113,11 +113,6 @@ class Plan:
             self.spec = self.spec.model_copy(update={"strategy": _choose(self.spec, numeric)})
         self.splitter = self.spec.splitter()
         self.key = key_names(self.spec)
-        if self.splitter.by_position and self.spec.columns.key:
-            raise SplitError(
-                f"{self.spec.strategy} names rows by their position, and rows with a key lie in its order; leave the "
-                "key out, or name a column of folds (columns.fold, or --fold)."
-            )
         require_roles(self.spec, self.splitter.needs)
         return used_columns(self.spec, self.splitter.needs)
 

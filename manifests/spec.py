@@ -177,6 +177,11 @@ def _with_strategy_named(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(fields.get("strategy"), (str, type(None))):
         return fields
     recipe = strategy_recipe(fields["strategy"])
+    if strategy_named(str(recipe.get("strategy"))).by_position and dict(fields.get("columns") or {}).get("key"):
+        raise SplitError(
+            "the pairs name rows by their position, and rows with a key lie in its order; leave the key out, or name "
+            "a column of folds (columns.fold, or --fold)."
+        )
     params = dict(recipe.get("params") or {})
     if "random_state" in params and fields.setdefault("seed", params["random_state"]) != params.pop("random_state"):
         raise SplitError(f"the strategy has another seed than {fields['seed']}; give one of both.")

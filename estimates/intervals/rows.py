@@ -153,6 +153,11 @@ def _worth(mass: Floats, units: Codes | None) -> float:
     return float(np.square(masses.sum()) / np.sum(np.square(masses)))
 
 
+def _inflation(evidence: Evidence, trained: bool, value: float, df: float) -> float:
+    """Return how many times the variance of the rows is that of rows and training; 1 where that is not asked for."""
+    return 1.0 + evidence.of_training(value, df) if trained else 1.0
+
+
 def _of_certain(evidence: Evidence, value: float, units: Codes | None, trained: bool, level: float) -> Made:
     """Return the interval where no row moves the score: all right (or all wrong), which is no proof of certainty."""
     metric = evidence.metric
@@ -163,8 +168,7 @@ def _of_certain(evidence: Evidence, value: float, units: Codes | None, trained: 
     if metric.needs == "every class":  # the score is as uncertain as its rarest class
         n = min(_worth(mass * (y == label), units) for label in np.unique(y[mass > 0]))
     share = (value - metric.low) / (metric.high - metric.low)
-    inflation = 1 + trained * evidence.of_training(value, n)
-    ends = wilson(share, n / inflation, float(stats.norm.ppf(0.5 + level / 2)))
+    ends = wilson(share, n / _inflation(evidence, trained, value, n), float(stats.norm.ppf(0.5 + level / 2)))
     low, high = (metric.low + (metric.high - metric.low) * end for end in ends)
     return Interval(low, high, level, "Wilson, no errors" if share > 0.5 else "Wilson")
 
@@ -184,7 +188,7 @@ def _of_recalls(evidence: Evidence, trained: bool, level: float, name: str) -> I
     value = metric.low + width * float(np.mean(recalls))
     for recall, own in zip(recalls, masses, strict=True):
         n = _worth(own, None)
-        low, high = wilson(recall, n / (1 + trained * evidence.of_training(value, n)), z)
+        low, high = wilson(recall, n / _inflation(evidence, trained, value, n), z)
         ends.append((recall - low, high - recall))
     below, above = width * np.sqrt(np.sum(np.square(ends), axis=0)) / len(ends)
     return Interval(max(value - below, metric.low), min(value + above, metric.high), level, name)
@@ -227,7 +231,7 @@ def _from_rows(evidence: Evidence, level: float, name: str, trained: bool = Fals
     loss = metric.loss
     shares = loss is not None and loss.share  # Wilson knows how uncertain they are
     se, df = standard_error(influence, units, tails=not shares)
-    se *= sqrt(1 + trained * evidence.of_training(value, df)) if trained else 1.0
+    se *= sqrt(_inflation(evidence, trained, value, df))
     heavy = loss is not None and units is None and not shares and df < HEAVY and influence.size <= MOST_ROWS
     if heavy and not np.isfinite(metric.low) and value < metric.high:
         apart = metric.high - value

@@ -46,8 +46,6 @@ from evenfold.splitters import KFold
 from scipy import stats
 from sklearn.datasets import load_diabetes
 
-# ---------------------------------------------------------------- pooled rows
-
 
 def test_the_pooled_interval_by_hand() -> None:
     """Losses 0, 1, 1, 0: mean 1/2, sd .57735, t with 3 degrees of freedom 3.18245."""
@@ -91,9 +89,6 @@ def test_one_row_or_one_group_has_no_interval() -> None:
     """Nothing varies."""
     with pytest.raises(ModelError, match="needs 2 independent rows or groups, and there is 1"):
         pooled_interval([0.0, 1.0], groups=["a", "a"])
-
-
-# ---------------------------------------------------------------- bootstrap
 
 
 @pytest.mark.parametrize("method", ["BCa", "percentile"])
@@ -145,9 +140,6 @@ def test_an_undefined_bootstrap_interval_says_how_often() -> None:
     made = bootstrap_interval(lambda rows: float("nan") if 0 not in rows else rows.mean(), 10, n_resamples=200)
     assert made.method == "percentile bootstrap of rows"
     assert made.notes[0].endswith("of 200 resamples, which are left out; so these are percentiles.")
-
-
-# ---------------------------------------------------------------- corrected t and nested cross-validation
 
 
 def test_the_corrected_t_by_hand() -> None:
@@ -235,9 +227,6 @@ def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> Non
     assert made.low < (pooled.low + pooled.high) / 2 < made.high
     with pytest.raises(ModelError, match="'r2'"):
         nested_cv_interval("r2", problem.model, problem, repeats, seed=0)
-
-
-# ---------------------------------------------------------------- influence
 
 
 @pytest.mark.parametrize(
@@ -328,48 +317,6 @@ def test_the_jackknife_of_more_rows_leaves_out_200_blocks() -> None:
     lost = [whole - evidence.score(part[blocks[np.searchsorted(evidence.rows, part["row"])] != b]) for b in range(200)]
     assert np.unique(blocks).size == 200
     assert standard_error(moves, blocks)[0] == pytest.approx(np.sqrt(199 / 200 * 200 * np.var(lost)), rel=0.02)
-
-
-def test_a_class_that_is_never_found_is_uncertain_by_its_few_rows() -> None:
-    """600 rows, 30 positives, none found, 2 false alarms: a recall of 0 of 30 rows may well be .1."""
-    y = np.repeat([1, 0], [30, 570])
-    problem = Problem.of(pd.DataFrame({"x": np.arange(600.0), "y": y}), ModelSpec(metrics=("balanced_accuracy",)), "y")
-    said = np.where(np.isin(np.arange(600), [100, 200]), 1, 0)
-    frame = pd.DataFrame({"row": np.arange(600), "repeat": 0, "fold": np.arange(600) % 5, "y": y, "prediction": said})
-    made = interval_for(Evidence(METRICS["balanced_accuracy"], problem, CANCER_SCORES, frame), "wald", 0.95)
-    assert isinstance(made, Interval)
-    assert made.high > (1 + 0.11) / 2
-    assert made.low > 0.48
-
-
-def test_uneven_groups_have_few_degrees_of_freedom() -> None:
-    """Equal groups are their number less 1; of groups like 1/rank the largest decide, and 3 are the least."""
-    influence = np.random.default_rng(0).normal(size=600)
-    even, uneven = np.arange(600) % 40, np.repeat(np.arange(40), np.maximum(140 // np.arange(1, 41), 1))[:600]
-    uneven = np.append(uneven, np.full(600 - uneven.size, 39))
-    assert standard_error(influence, even)[1] == 39
-    assert 3 <= standard_error(influence, uneven)[1] < 12
-    h = np.bincount(uneven) / 600
-    D = np.diag(h) - np.outer(h, h)
-    M = D @ (D / (1 - h)[:, None])
-    assert standard_error(influence, uneven)[1] == pytest.approx(
-        max(np.trace(M) ** 2 / np.square(M).sum(), 3), rel=1e-6
-    )
-
-
-def test_a_heavy_tail_reaches_further_up_than_t_says() -> None:
-    """Bootstrap-t on the log scale: of lognormal squares the greater error is further away; the seed decides it."""
-    rng = np.random.default_rng(1)
-    frame = pd.concat(DIABETES_FRAMES)
-    frame = frame.assign(prediction=frame["y"] + rng.lognormal(sigma=1.5, size=len(frame)))
-    evidence = Evidence(METRICS["neg_mean_squared_error"], DIABETES, DIABETES_SCORES, frame)
-    made, again = interval_for(evidence, "wald"), interval_for(evidence, "wald")
-    assert isinstance(made, Interval)
-    assert made == again
-    value, influence, _ = evidence.influence or (0.0, np.zeros(1), None)
-    low, high = within_range(evidence.metric, value, *standard_error(influence, None, tails=True), 0.95)
-    assert made.low < low, "as errors: further up"
-    assert value < made.high < high
 
 
 def test_each_fold_of_a_series_is_one_observation() -> None:
