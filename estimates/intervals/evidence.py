@@ -174,7 +174,7 @@ class Evidence:
 
     @cached_property
     def apparent(self) -> float | None:
-        """The folds' mean score on their training rows; None of models that learn batch by batch, which have none."""
+        """The folds' mean score on their training rows; None where no fold was scored on them."""
         seen = [score.apparent[self.metric.name] for score in self.scores if self.metric.name in score.apparent]
         return float(np.mean(seen)) if seen else None
 

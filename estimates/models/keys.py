@@ -45,7 +45,7 @@ def score_key(
             "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
             "seed": int(seed),
             "scikit-learn": sklearn.__version__,
-            "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, PART)) for path in model.imported)),
+            "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, PART)) for path in model.import_paths)),
             "fit": FIT_VERSION,
         }
     )

@@ -255,10 +255,10 @@ class ModelSpec(BaseModel):
     @property
     def code(self) -> dict[str, str]:
         """The user's own code behind what is named, as it is now; see ``code_of``. Empty for libraries' models."""
-        return code_of(*self.imported, _transformer_of(self))
+        return code_of(*self.import_paths, _transformer_of(self))
 
     @property
-    def imported(self) -> list[str]:
+    def import_paths(self) -> list[str]:
         """What the estimator and its parts are imported by."""
         return [*filter(None, [self.estimator]), *parts_in(self.params)]
 

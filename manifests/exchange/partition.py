@@ -79,10 +79,6 @@ class Partitions:
             return [NEVER_TESTED]
         return [code for code in map(int, self._said["rows"]) if code >= NEVER_TESTED and code != tested[split]]
 
-    def test_file(self, split: int) -> Path:
-        """Return the file of the rows that split ``split`` tests."""
-        return self.folder / f"fold={self._codes(split, 'test')[0]}" / "rows.parquet"
-
     def batches(
         self, split: int, role: Role, columns: list[str] | None = None, rows: int = 1 << 16
     ) -> Iterator[pa.Table]:

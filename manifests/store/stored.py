@@ -130,6 +130,7 @@ def in_memory(
 
     ``bytes_a_row``: what is then done with them takes so much, which must be free whatever ``memory`` says.
     """
-    require_memory(manifest, memory)
+    if memory is not None:
+        require_memory(manifest, memory)
     require_rows(manifest.n, bytes_a_row, f"{manifest.name} {manifest.version}")
     return manifest.read() if isinstance(manifest, StoredManifest) else manifest

@@ -17,7 +17,6 @@ from evenfold.manifests import BalanceReport, digest_json
 from evenfold.manifests.figures import NUMBERS
 from evenfold.tasks.outcomes import SplitRef
 
-JsonObject = dict[str, Any]
 Series = Mapping[str, Mapping[int, float]]
 MOST_FOLDS = 100  # above these a fold has no run, no model and no point in a chart; a table of scores holds them all
 PARTIAL = "evenfold.partial"  # the tag of an evaluation of some of the splits

@@ -112,7 +112,7 @@ def test_a_model_that_is_passed_has_the_key_of_the_one_that_is_named(passed: Any
 def test_a_part_of_another_library_is_in_the_key_with_its_version() -> None:
     both = [make_pipeline(StandardScaler(), LGBMRegressor()), make_pipeline(StandardScaler(), Ridge())]
     models = [Problem.of(small(40), ModelSpec.of(model), "y").model for model in both]
-    assert [path.partition(":")[0] for path in models[0].imported] == [
+    assert [path.partition(":")[0] for path in models[0].import_paths] == [
         "sklearn.pipeline",
         "sklearn.preprocessing",
         "lightgbm",
