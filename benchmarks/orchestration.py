@@ -41,7 +41,7 @@ from evenfold.flows import split
 from evenfold.flows.fits import fit_splits
 from evenfold.flows.flow import _quiet, _served
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.limits import fair_threads, limited
+from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.settings import Settings
 from prefect import flow
@@ -65,7 +65,7 @@ def fits(ref, seed):
     return fit_splits(ref, model(seed), quiet=True)
 
 def bare(problem, i):
-    with limited(fair_threads()):
+    with limited(problem.X.size):
         return fit_and_score(problem.model, problem, *pairs[i], seed=0, name=f"fold {i}", repeat=0, fold=i)
 
 def seconds(work):

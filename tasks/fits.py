@@ -17,7 +17,7 @@ from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
-from .runtime.limits import fair_threads, limited, peak_memory, within
+from .runtime.limits import limited, peak_memory, within
 from .runtime.signing import sign
 from .steps.running import finished_here
 from .steps.step import UNDER_KEY, refreshing, step
@@ -80,7 +80,7 @@ def _fit(split: SplitRef, i: Any, model: Any, of: str | int, apparent: str, key:
         "i": i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i),
         "of": of, "apparent": apparent,
     }  # fmt: skip
-    with limited(fair_threads()):
+    with limited(work.problem.X.size):
         if work.manifest.kind == "draws" and isinstance(i, (tuple, list)):
             draws = ((number, work.pair(number)) for number in range(*i))
             scored = score_draws(problem.model, problem, draws, apparent=apparent == "resample", **how)
@@ -184,7 +184,7 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     key = _unchanged(final_key(work, i))
     rows = work.place[training_rows(work)] if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
-    with limited(fair_threads()):
+    with limited(work.problem.X.size):
         trained = fitted(
             work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner
         )

@@ -187,7 +187,7 @@ def folds(
     recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
     check_output(output)
     tried, problem = counts_of(counts), problem_of(data, recipe, target=target, group=group, key=key)
-    with limited(1), progress(consoles()[1]):
+    with limited(problem.X.size), progress(consoles()[1]):
         table = fold_count_study(problem.model, problem, tried, seed=seed or 0, say=partial(say, "fitting models"))
     keep_study(Home.here(), problem, table)
     page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
@@ -227,7 +227,7 @@ def strategies(
     check_output(output)
     problem = problem_of(data, recipe, target=target, group=group, key=key)
     n_splits = 5 if n_splits is None else n_splits
-    with limited(1), progress(consoles()[1]):
+    with limited(problem.X.size), progress(consoles()[1]):
         table = stratification_study(
             problem.model, problem, n_splits=n_splits, n_seeds=n_seeds, seed=seed or 0,
             say=partial(say, "fitting models"),

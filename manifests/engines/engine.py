@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -10,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import joblib
 import pyarrow as pa
 from evenfold.manifests.store.write import clear_abandoned, owned
 from evenfold.manifests.tables.addresses import Source, quoted
@@ -84,7 +84,7 @@ def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: in
         # What DuckDB holds besides its buffers, and our own batches, need as much again.
         "memory_limit": f"{max(memory // 2, 64 << 20) >> 20}MiB",
         "temp_directory": str(folder / "spilled"),
-        "threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "threads": joblib.cpu_count(),
     }
     with closing(duckdb.connect(config=settings)) as database:
         database.execute("set arrow_large_buffer_size = true")

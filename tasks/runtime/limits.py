@@ -13,9 +13,10 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
+import joblib
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.splitters.importing import import_beforehand
@@ -27,6 +28,8 @@ from .shared import overlapping
 R = TypeVar("R")
 START_SECONDS = 300.0
 MOST_SECONDS = 2e6  # the system waits no longer than 2**31 milliseconds
+CELLS_A_THREAD = 100_000  # with fewer, threads wait for one another longer than they work
+CORES = "LOKY_MAX_CPU_COUNT"
 ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 
 
@@ -152,19 +155,33 @@ def _tell(pipe: Any, message: Any) -> None:
 
 
 @lru_cache(maxsize=1)
-def _pools() -> ThreadpoolController:
+def _pools(_modules: int) -> ThreadpoolController:
     return ThreadpoolController()  # looking for the loaded libraries takes milliseconds, and draws are many
 
 
 @contextlib.contextmanager
-def limited(threads: int) -> Iterator[None]:
-    """Let a fit use ``threads`` OpenMP threads and one BLAS thread inside the block, ``unlogged``.
+def limited(cells: int) -> Iterator[None]:
+    """Let a fit to a table of ``cells`` use its share of the threads and one BLAS thread in the block, ``unlogged``.
 
-    Parallel fits with a full set of threads each would wait for one another; and one BLAS thread gives the same
-    rounding whatever else runs.
+    All fits at once use each core once that the process may use: what ``OMP_NUM_THREADS``, ``LOKY_MAX_CPU_COUNT``, the
+    processor's affinity and the container's quota leave; a small table needs one thread. Fits with a full set of
+    threads each would wait for one another; and one BLAS thread gives the same rounding whatever else runs.
     """
-    with _pools().limit(limits={"openmp": threads, "blas": 1}), unlogged():
+    threads = max(1, min(_fair_threads(), cells // CELLS_A_THREAD))
+    with _pools(len(sys.modules)).limit(limits={"openmp": threads, "blas": 1}), _joblib_limited(), unlogged():
         yield
+
+
+@overlapping
+def _joblib_limited() -> Iterator[None]:
+    # What asks joblib for all cores means the share of this fit: scikit-learn's n_jobs=-1, LightGBM as it comes.
+    before, os.environ[CORES] = os.environ.get(CORES), str(_fair_threads())
+    try:
+        yield
+    finally:
+        del os.environ[CORES]
+        if before is not None:
+            os.environ[CORES] = before
 
 
 @overlapping
@@ -180,10 +197,15 @@ def unlogged() -> Iterator[None]:
         yield
 
 
-def fair_threads() -> int:
-    """Return how many threads a fit may use, so that all that run at once use every core once."""
-    cores = os.cpu_count() or 1
-    return cores if ALONE.get() else max(1, cores // Settings.here().workers)
+@cache
+def _cores() -> int:
+    return int(joblib.cpu_count())
+
+
+def _fair_threads() -> int:
+    share = _cores() if ALONE.get() else max(1, _cores() // Settings.here().workers)
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(share, int(asked)) if asked.isdecimal() and int(asked) else share
 
 
 def peak_memory() -> float:

@@ -13,6 +13,12 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
+def _cores() -> int:
+    import joblib  # knows of affinity and a container's quota; a command that fits nothing does without
+
+    return min(4, joblib.cpu_count())
+
+
 class Settings(BaseSettings):
     """What the environment says, read anew each time it is asked."""
 
@@ -20,7 +26,7 @@ class Settings(BaseSettings):
 
     home: Path = Field(default=Path(".evenfold"), description="a folder")
     results: str | None = Field(default=None, description="a folder, or s3://bucket/folder, gs://… or abfs://…")
-    workers: int = Field(default=min(4, os.cpu_count() or 1), ge=1, description="a whole number of at least 1")
+    workers: int = Field(default_factory=_cores, ge=1, description="a whole number of at least 1")
     runner: Literal["threads", "processes", "dask", "ray"] = Field(
         default="threads", description="threads, processes, dask or ray"
     )
@@ -83,6 +89,8 @@ LOGGED = {
 }
 OTHERS = {
     "DO_NOT_TRACK": "true",
+    # Threads that spin while they wait for one another burn three times the work on a busy machine.
+    "OMP_WAIT_POLICY": "PASSIVE",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",

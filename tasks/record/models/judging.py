@@ -20,7 +20,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import Champion, Judged, SplitRef
 from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import Tracker, tracker_of
-from evenfold.tasks.runtime.limits import fair_threads, limited
+from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def _predicted(work: Work, generation: int) -> tuple[Rows, Any]:
     seed, name = work.manifest.spec.seed, "the champion's recipe"
     if not new.size:
         return new, None
-    with limited(fair_threads()):
+    with limited(work.problem.X.size):
         model = fitted(work.problem.model, work.problem, old, seed=seed, name=name, inner=work.inner)
         return new, Responses(model, work.problem.X.iloc[new])
 

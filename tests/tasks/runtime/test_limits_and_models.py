@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -191,3 +192,37 @@ def test_a_model_per_draw_is_refused(home: Home) -> None:
     """There may be thousands of draws; the message says what would work."""
     with pytest.raises(ModelError, match="Bootstrap makes 5 splits that are fitted in blocks; choose 'final'"):
         evaluated(log_models="all", spec={"strategy": "Bootstrap", "params": {"n_splits": 5}})
+
+
+THREADS = """
+import os
+import joblib, sklearn.ensemble
+from threadpoolctl import threadpool_info
+from evenfold.tasks.runtime import limits
+
+def threads(cells=10**6, cores=2, **environment):
+    before = dict(os.environ)
+    os.environ |= {"EVENFOLD_WORKERS": "1", **environment}
+    os.sched_setaffinity(0, mine[:cores])
+    limits._cores.cache_clear()
+    inside = dict(os.environ)
+    with limits.limited(cells):
+        pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
+        both = max(pools), joblib.cpu_count()
+    assert inside == dict(os.environ)
+    os.environ.clear()
+    os.environ |= before
+    return both
+
+mine = sorted(os.sched_getaffinity(0))
+print(threads(), threads(EVENFOLD_WORKERS="2"), threads(cores=1), threads(OMP_NUM_THREADS="1"),
+      threads(LOKY_MAX_CPU_COUNT="1"), threads(cells=5000)[0])
+"""
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one core alone leaves nothing to share")
+def test_fits_use_no_more_threads_than_workers_environment_and_affinity_leave() -> None:
+    """Of OpenMP, and of joblib, whom LightGBM and n_jobs=-1 ask; what the user has set is there again afterwards."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "(2, 2) (1, 1) (1, 1) (1, 1) (1, 1) 1"
