@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from evenfold.estimates.results import EvaluationError, ModelError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
@@ -121,8 +122,37 @@ def score(
         )
     if held:
         scorer = among_rows(metric, scorer, y if weights is None else y[weights > 0])
-    given = {} if weights is None else {"sample_weight": weights}
-    return float(scorer(answers, rows, y, **given))
+    weighted = {} if weights is None else {"sample_weight": weights}
+    if coded := _in_codes(metric, scorer, answers, y, classes):
+        try:
+            return float(coded[0](coded[1], rows, coded[2], **weighted))
+        except ValueError:
+            pass  # the same again by the labels themselves, for the error names them
+    return float(scorer(answers, rows, y, **weighted))
+
+
+def _in_codes(
+    metric: str, scorer: Any, answers: Any, y: NDArray[Any], classes: tuple[Any, ...]
+) -> tuple[Any, Replay, NDArray[Any]] | None:
+    """Return the same with whole numbers for classes of text, in their order: the scores are equal, and sooner.
+
+    scikit-learn sorts and compares the labels of all rows a dozen times for one score. None where nothing is to be won,
+    or the labels are asked for by what they are.
+    """
+    method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
+    by_label = metric.partition(OF)[0] in OF_ONE_CLASS and "pos_label" not in scorer._kwargs
+    levels = pd.Index(classes or np.asarray(getattr(answers, "classes_", ())).tolist())
+    if y.dtype.kind not in "OU" or not levels.size or method is None or by_label:
+        return None
+    response = np.asarray(getattr(answers, method)(np.empty((y.size, 0))))
+    response = levels.get_indexer(response) if method == "predict" else response
+    codes, known = levels.get_indexer(y), levels.get_indexer(answers.classes_)
+    if min(codes.min(initial=0), known.min(initial=0), response.min(initial=0) if method == "predict" else 0) < 0:
+        return None
+    at = {name: levels.get_indexer(np.atleast_1d(value)).tolist() for name, value in scorer._kwargs.items()
+          if name in ("labels", "pos_label") and value is not None}  # fmt: skip
+    at |= {"pos_label": at["pos_label"][0]} if "pos_label" in at else {}
+    return _with(scorer, **at), Replay({method: response}, tuple(known.tolist())), codes
 
 
 def _labels(metric: str, known: list[Any], y: NDArray[Any], classes: tuple[Any, ...]) -> list[Any]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.metrics.record import Answered
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.responses import METHODS, Replay, Responses
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import FoldScore
@@ -76,8 +78,11 @@ def _score(problem: Problem, answers: Replay, rows: IntArray, block: int) -> flo
     part = slice(block * rows.size, (block + 1) * rows.size)
     own = Replay({name: values[part] for name, values in answers.answers.items()}, answers.classes)
     weights: NDArray[Any] | None = None if problem.weights is None else problem.weights[rows]
+    metric = metric_of(problem.model.metrics[0])
     try:
-        return score(problem.model.metrics[0], own, problem.y[rows], weights, problem.classes)
+        if metric.quick is not None and weights is None:
+            return metric.quick(Answered(own, problem.y[rows], problem.classes))
+        return score(metric.name, own, problem.y[rows], weights, problem.classes)
     except ValueError:  # as of one class among the rows
         return np.nan
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -31,8 +32,8 @@ from evenfold.estimates import (
 from evenfold.estimates.draws import RowTotals, score_answers
 from evenfold.estimates.intervals.draws import interval_of_draws
 from evenfold.estimates.intervals.rows import within_range
-from evenfold.estimates.metrics.responses import replay
-from evenfold.estimates.metrics.scoring import score
+from evenfold.estimates.metrics.responses import Replay, replay
+from evenfold.estimates.metrics.scoring import score, scorer_of
 from evenfold.estimates.results import rounded
 from scipy import stats
 from sklearn.datasets import load_diabetes
@@ -370,3 +371,18 @@ def test_halves_of_so_few_groups_that_a_fold_would_be_empty_are_declined_before_
             f"each of 5 folds of both halves needs a row or group, and there are {groups}, fewer than 10; "
             "choose corrected_wald."
         )
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "é")])
+def test_classes_of_text_score_to_the_bit_as_scikit_learn_scores_them(classes: tuple[str, ...]) -> None:
+    """Weighted or not, whichever of its names a metric is called by, and where the model has not met a class."""
+    rng = np.random.default_rng(3)
+    probabilities, weights = rng.dirichlet(np.ones(len(classes)), 90), rng.random(90)
+    y, said = (np.array(classes, dtype=object)[rng.integers(0, len(classes), 90)] for _ in range(2))
+    answers, metrics = Replay({"predict": said, "predict_proba": probabilities}, classes), (
+        "accuracy", "balanced_accuracy", "f1_macro", "matthews_corrcoef", "neg_log_loss", "roc_auc_ovr_weighted",
+        *([] if len(classes) > 2 else ["roc_auc", "recall of no", "average_precision of yes", "specificity of yes"]),
+    )  # fmt: skip
+    for metric, sample_weight in itertools.product(metrics, (None, weights)):
+        wanted = scorer_of(metric, classes)(answers, np.empty((90, 0)), y, sample_weight=sample_weight)
+        assert score(metric, answers, y, sample_weight, classes) == wanted
