@@ -26,9 +26,9 @@ from evenfold.tasks.record.reading import (
     metrics_of,
     read_evaluation,
     read_recipe,
-    version_in,
 )
 from evenfold.tasks.record.studies import record_comparison
+from evenfold.tasks.references import version_in
 from evenfold.tasks.runtime.home import Home, prepared_home
 from evenfold.tasks.steps.running import running
 from evenfold.tasks.work import Work, further_pairs, work_of

@@ -304,7 +304,6 @@ def _mlflow(home: Home) -> Iterator[Finding]:
     elif home.tracks_here and not (home.path / "mlflow.db").exists():
         yield Finding("MLflow store", True, f"{uri} will be made by the first run")
         return
-    from evenfold.tasks.record.runs import every_run
     from evenfold.tasks.record.tracker import Tracker
 
     try:
@@ -316,7 +315,7 @@ def _mlflow(home: Home) -> Iterator[Finding]:
     else:
         yield Finding("MLflow store", True, f"{uri} answers")
         long = f"attributes.status = 'RUNNING' AND attributes.start_time < {int((time.time() - 86_400) * 1000)}"
-        left = [run.info.run_name for run in every_run(Tracker(home, ""), long)]
+        left = [run.info.run_name for run in Tracker(home, "").runs(long)]
         message = f"{len(left)} RUNNING for more than a day: {', '.join(left[:5])}; the same commands complete them"
         yield Finding("MLflow runs", True, message if left else "none was left RUNNING")
 

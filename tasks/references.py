@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from evenfold.manifests import read_header
+from evenfold.manifests import Header, read_header
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import meant
 from evenfold.tasks.runtime.home import Home
@@ -28,42 +28,32 @@ def manifest_folder(given: Any) -> Path:
     wrong.
     """
     if not isinstance(given, (str, Path)):
-        return _returned_folder(given)
-    path = Path(given)
+        given, kind = getattr(getattr(given, "split", given), "uri", None), type(given).__name__
+        if not isinstance(given, str):
+            raise SplitError(
+                f"a value of type {kind} is no split; pass what split returns, or its name, such as visits@1.0, or the "
+                "folder of its manifest."
+            )
+        return Path(given)
+    path, home = Path(given), Home.here()
     if path.is_absolute() or (path / "manifest.json").exists():
         return path
-    home = Home.here()
     name, _, version = str(given).replace("/", "@").partition("@")
-    versions = dict(splits_of(home, name))
-    if versions and not version:
-        return max(versions.items(), key=lambda item: _order(item[0]))[1]
-    if version in versions:
-        return versions[version]
-    if versions:
-        known = ", ".join(sorted(versions, key=_order))
-        raise SplitError(f"the split {name!r} has no version {version!r}; it has {known}.")
-    folders = _by_digits(home, str(given)) if SHORT_ID.fullmatch(str(given)) else []
-    if len(folders) > 1:
-        raise SplitError(f"{given!r} begins the ids of {len(folders)} splits; write more of its digits.")
-    return folders[0] if folders else _unknown(home, path)
-
-
-def _returned_folder(given: object) -> Path:
-    place = getattr(getattr(given, "split", given), "uri", None)
-    if not isinstance(place, str):
-        raise SplitError(
-            f"a value of type {type(given).__name__} is no split; pass what split returns, or its name, such as "
-            "visits@1.0, or the folder of its manifest."
-        )
-    return Path(place)
-
-
-def _unknown(home: Home, path: Path) -> Path:
-    """Return the path as it is; raises SplitError where it looks like the name of a split, with the nearest."""
+    if versions := dict(splits_of(home, name)):
+        newest = max(versions, key=version_in)
+        if version and version not in versions:
+            known = ", ".join(sorted(versions, key=version_in))
+            raise SplitError(f"the split {name!r} has no version {version!r}; it has {known}.")
+        return versions[version or newest]
+    begin = [str(given)] if SHORT_ID.fullmatch(str(given)) else []
+    ids = {header["split_id"]: folder for folder, header in _written(home) for digits in begin
+           if header["split_id"].startswith(digits)}  # fmt: skip
+    if len(ids) > 1:
+        raise SplitError(f"{given!r} begins the ids of {len(ids)} splits; write more of its digits.")
     names = [folder.name for folder in home.splits.glob("*") if folder.is_dir()]
-    if hint := meant(str(path), names, cutoff=0.6):
+    if not ids and (hint := meant(str(path), names, cutoff=0.6)):
         raise SplitError(f"there is no split {str(path)!r}; {hint}")
-    return path
+    return next(iter(ids.values()), path)
 
 
 def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:
@@ -77,34 +67,27 @@ def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:
 
 def recorded_splits(home: Home) -> list[Listed]:
     """Return name, id, strategy, rows, splits and time of every manifest below the home, the newest first."""
-    rows: list[Listed] = []
-    written = {file: file.stat().st_mtime_ns for file in home.splits.glob("*/*/manifest.json")}
-    for file in sorted(written, key=written.__getitem__, reverse=True):  # within a second too
+    return [
+        {"split": f"{header['name']}@{header['version']}", "id": header["split_id"],
+         "strategy": header["algorithm"]["name"], "rows": header["n_rows"], "splits": header["n_splits"],
+         "when": datetime.fromtimestamp(_when(folder) / 1e9).astimezone().isoformat(timespec="seconds")}
+        for folder, header in _written(home)
+    ]  # fmt: skip
+
+
+def _written(home: Home) -> Iterator[tuple[Path, Header]]:
+    """Yield the folder and header of every manifest below the home, the newest first; whoever reads one proves it."""
+    for folder in sorted((file.parent for file in home.splits.glob("*/*/manifest.json")), key=_when, reverse=True):
         try:
-            header = read_header(file.parent)
+            yield folder, read_header(folder)
         except SplitError:
             continue  # a damaged neighbour is found by whoever reads it
-        when = datetime.fromtimestamp(written[file] / 1e9).astimezone()
-        rows.append({
-            "split": f"{header['name']}@{header['version']}", "id": header["split_id"],
-            "strategy": header["algorithm"]["name"], "rows": header["n_rows"], "splits": header["n_splits"],
-            "when": when.isoformat(timespec="seconds"),
-        })  # fmt: skip
-    return rows
 
 
-def _by_digits(home: Home, digits: str) -> list[Path]:
-    folders = [path.parent for path in home.splits.glob("*/*/manifest.json")]
-    by_id: dict[str, Path] = {}
-    for folder in folders:
-        try:
-            split_id = str(read_header(folder)["split_id"])
-        except (SplitError, KeyError):
-            continue  # a damaged neighbour is found by whoever reads it
-        if split_id.startswith(digits):
-            by_id.setdefault(split_id, folder)
-    return list(by_id.values())
+def _when(folder: Path) -> int:
+    return (folder / "manifest.json").stat().st_mtime_ns  # within a second too
 
 
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+def version_in(spec: str) -> tuple[int, ...]:
+    """Return the version that NAME@VERSION ends with, or is, so that 1.10 comes after 1.9."""
+    return tuple(int(part) for part in spec.rpartition("@")[2].split("."))

@@ -109,7 +109,7 @@ def final_of(model: Any, key: str = "a" * 64) -> FinalModel:
 STEPS = {
     "staged": ("flows.retraining", "committing", False),
     "intended": ("registry", "_new_version", False),
-    "logged": ("registry", "location_of", False),
+    "logged": ("registry", "_decided", False),
     "registered": ("registry", "_promote", True),
     "replacing": ("registry", "put_aliases", True),
     "promoted": ("committing", "_finish", True),

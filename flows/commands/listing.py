@@ -47,13 +47,12 @@ def list_(
 
 
 def _found(home: Any) -> dict[str, list[Listed]]:
-    from evenfold.tasks.record.runs import recorded_evaluations, recorded_models, recorded_tunings
+    from evenfold.tasks.record.runs import recorded_models, recorded_runs
     from evenfold.tasks.references import recorded_splits
 
-    recorded = {"evaluations": recorded_evaluations, "tunings": recorded_tunings, "models": recorded_models}
-    looks = not home.tracks_here or (home.path / "mlflow.db").exists()  # looking makes no store
-    in_store = {kind: rows_of(home) if looks else [] for kind, rows_of in recorded.items()}
-    return {"splits": recorded_splits(home), **in_store}
+    looks = home.is_recorded  # looking makes no store
+    runs = {kind: recorded_runs(home, kind[:-1]) if looks else [] for kind in ("evaluations", "tunings")}
+    return {"splits": recorded_splits(home), **runs, "models": recorded_models(home) if looks else []}
 
 
 def _show(out: Any, kind: str, rows: list[Listed], most: int | None) -> None:

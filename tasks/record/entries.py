@@ -34,8 +34,7 @@ class Judged:
     name: str
     kind: str
     params: Mapping[str, Any]
-    dataset_name: str
-    dataset_digest: str
+    dataset: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -272,4 +271,5 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
 
 def judged(split: SplitRef, name: str, kind: str, params: Mapping[str, Any]) -> Judged:
     """Return the light model that holds what was judged on a split; a name may not hold what a path or URI does."""
-    return Judged(re.sub(r"[/:.%\"']", "-", name), kind, params, f"{split.name}@{split.version}", split.split_id[:32])
+    on = {"dataset_name": f"{split.name}@{split.version}", "dataset_digest": split.split_id[:32]}
+    return Judged(re.sub(r"[/:.%\"']", "-", name), kind, params, on)

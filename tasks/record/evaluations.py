@@ -42,7 +42,6 @@ from .entries import (
     named_apart,
     run_key,
     short_tags,
-    split_key,
     split_tags,
     unless_usual,
     with_code,
@@ -52,8 +51,8 @@ from .links import origin_tags, run_page, runs_on
 from .models.signatures import RECIPE, keep_recipe
 from .reading import recipe_json
 from .seen import see_complete, seen_complete
-from .splits import record_split, run_ref, split_page_from, where
-from .tracker import CONTENT, NOTE, Tracker, keep_model_of, tracker_of
+from .splits import run_ref, split_page_from, split_run_of, where
+from .tracker import CONTENT, NOTE, Tracker, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 
@@ -88,7 +87,7 @@ def record_evaluation(
     rows") is not that of the evaluation's recipe on these rows.
     """
     _require_together(split, evaluation, models or {})
-    split_run = split_run_id or Tracker(Home.here(), split.name).find(split_key(split)) or record_split.fn(split).run_id
+    split_run = split_run_id or split_run_of(split)
     work = work_of(split, evaluation.model)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {})
     labelled, since = digest_json([record.content, run_label]), ""
@@ -223,7 +222,7 @@ class _Record:
             tracker.reads(run_id, data_input(split, made.fingerprint, "training"), split_input(split, self.split_run))
             if made.scores:
                 self._write_folds(tracker, run_id, key)
-            keep_model_of(tracker, run_id, self.models.get("all rows"), self.estimator)
+            tracker.keep_model_of(run_id, self.models.get("all rows"), self.estimator)
             tables = {
                 "predictions.parquet": made.predictions,
                 "scores.parquet": [block.predictions.path for block in made.draws],
@@ -299,13 +298,12 @@ class _Record:
                 judged=judged(split, name, "evenfold-fold", place),
             )
             with tracker.run(child, parent=run_id) as fold:
-                keep_model_of(tracker, fold, self.models.get(score.name), self.estimator)
+                tracker.keep_model_of(fold, self.models.get(score.name), self.estimator)
 
 
 def _is_whole(tracker: Tracker, key: str) -> bool:
     """Return whether the run that ``key`` names is complete and of every split: what is partial is not put over it."""
-    known = tracker.find(key)
-    run = tracker.client.get_run(known) if known else None
+    run = tracker.find(key)
     return run is not None and run.info.status == "FINISHED" and PARTIAL not in run.data.tags
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from evenfold.manifests import Manifest
@@ -110,8 +111,7 @@ def _judgement(model: Any, metric: str, home: Home) -> Judgement:
 def list_evaluations(tracker: Tracker, split: SplitRef, split_run: str) -> None:
     """Write the list of a split's evaluations beside its page, which links to it: whatever was recorded by now."""
     asked = f"tags.`evenfold.split_run_id` = '{split_run}' and tags.`evenfold.record` = 'evaluation'"
-    none_yet = split_run in tracker.made
-    runs = [] if none_yet else tracker.client.search_runs([tracker.experiment_id], asked, max_results=MOST_LISTED)
+    runs = () if split_run in tracker.made else islice(tracker.runs(asked, here=True), MOST_LISTED)
     rows = [
         (
             str(run.info.run_name),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,11 +42,9 @@ from .entries import (
 from .links import origin_tags, run_page, runs_on
 from .models.signatures import keep_recipe
 from .reading import recipe_json
-from .runs import every_run
 from .tracker import NOTE, Tracker, tracker_of
 
-if TYPE_CHECKING:
-    from mlflow.entities import Run
+_ON_HOLDOUT = "tags.`evenfold.holdout` = '{}'"  # runs of looks, in whatever experiment
 
 
 @step(run_name=lambda split, **_: f"record a look at {split.name}")
@@ -72,7 +70,7 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
             reason=reason,
             model=recipe.canonical(),
             budget=part.budget if part else None,
-            elsewhere=len(_runs_of(tracker, holdout)),
+            elsewhere=len(list(tracker.runs(_ON_HOLDOUT.format(holdout)))),
         )
         sharing = ledger.sharing(opened)
         entry = _look_entry(split, recipe, opened, sharing)
@@ -122,7 +120,7 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
     if home.tracks_here and not (home.path / "mlflow.db").exists():
         return len(looks), []
     known: dict[str, str] = {}
-    for run in _runs_of(Tracker(home, ""), ledger.holdout):
+    for run in Tracker(home, "").runs(_ON_HOLDOUT.format(ledger.holdout)):
         tags = run.data.tags
         known[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {run.info.run_id[:8]})"
     lost = ledger.missing(known)
@@ -130,11 +128,6 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
         f"the ledger {ledger.path} lacks {', '.join(sorted(lost))}, which MLflow knows of; restore it from a copy."
     )
     return len(looks), [message] if lost else []
-
-
-def _runs_of(tracker: Tracker, holdout: str) -> list[Run]:
-    """Return the runs of looks at this holdout that the tracker knows of, in whatever experiment."""
-    return list(every_run(tracker, f"tags.`evenfold.holdout` = '{holdout}'"))
 
 
 @step(run_name=lambda split, **_: f"record what was seen of {split.name}")

@@ -19,7 +19,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.references import SHORT_ID, VERSION, splits_of
+from evenfold.tasks.references import SHORT_ID, VERSION, splits_of, version_in
 from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from .entries import MOST_FOLDS, code_in
 from .models.signatures import RECIPE, read_signed
-from .runs import every_run, is_registered, metrics_in, run_named
+from .runs import is_registered, metrics_in, run_named
 from .tracker import Tracker
 
 
@@ -242,7 +242,7 @@ def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:
     names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
     wanted = f"= '{reference}'" if HEX.fullmatch(reference) or "@" in reference else f"LIKE '{reference}@%'"
     asked = [f"tags.`evenfold.{name}` {wanted} AND tags.`evenfold.record` = 'split'" for name in names]
-    runs = [run for each in asked for run in every_run(tracker, each)]
+    runs = [run for each in asked for run in tracker.runs(each)]
     if wanted.startswith("LIKE"):  # to which _ in a name is any letter
         runs = [run for run in runs if run.data.tags["evenfold.spec"].rpartition("@")[0] == reference]
     return runs
@@ -288,11 +288,6 @@ def _absent(home: Home, reference: str, versions: set[str]) -> SplitError:
     elif SHORT_ID.fullmatch(reference) and not HEX.fullmatch(reference):
         instead = f"; a split_id has 64 digits, and this has {len(reference)}"
     return SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
-
-
-def version_in(spec: str) -> tuple[int, ...]:
-    """Return the version that a recorded split's NAME@VERSION ends with, so that 1.10 comes after 1.9."""
-    return tuple(int(part) for part in spec.rpartition("@")[2].split("."))
 
 
 def _version_of(run: Any) -> tuple[int, ...]:

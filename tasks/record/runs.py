@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from evenfold.splitters import SplitError
@@ -62,8 +61,11 @@ def run_named(tracker: Tracker, given: Any) -> Any:
         of_version = address.rpartition("/")[2].isdecimal()  # a name may hold @, and none holds /
         given = _evaluated_by(tracker, *address.rpartition("/" if of_version else "@"))
 
+    digits = SHORT_ID.fullmatch(given)
     try:
-        runs = [tracker.client.get_run(given)] if len(given) == 32 else list(_runs_beginning(tracker, given))
+        if len(given) == 32:
+            return tracker.client.get_run(given)
+        runs = [run for run in tracker.runs() if run.info.run_id.startswith(given)] if digits else []
     except Exception as error:  # MLflow has a kind of error of its own per store
         raise SplitError(
             f"there is no run {given!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
@@ -71,7 +73,7 @@ def run_named(tracker: Tracker, given: Any) -> Any:
     if len(runs) == 1:
         return runs[0]
     if not runs:
-        named = "" if SHORT_ID.fullmatch(given) else "; a registered model is models:/NAME@champion"
+        named = "" if digits else "; a registered model is models:/NAME@champion"
         raise SplitError(
             f"there is no run {given!r} in {tracker.home.tracking_uri}; evenfold list shows those that are{named}."
         )
@@ -79,53 +81,30 @@ def run_named(tracker: Tracker, given: Any) -> Any:
     raise SplitError(f"{len(runs)} runs begin with {given!r}: {names}; write more digits.")
 
 
-def _runs_beginning(tracker: Tracker, digits: str) -> Iterator[Any]:
-    if not SHORT_ID.fullmatch(digits):
-        return
-    for run in every_run(tracker):
-        if run.info.run_id.startswith(digits):
-            yield run
+def recorded_runs(home: Home, kind: str) -> list[Listed]:
+    """Return run, model, split, score and time of every finished evaluation or tuning in the store, the newest first.
 
-
-def every_run(tracker: Tracker, filter_string: str = "") -> Iterator[Any]:
-    """Yield every run of the store, the newest first."""
-    if ids := tracker.experiments():
-        yield from tracker.every(partial(tracker.client.search_runs, ids, filter_string, max_results=1_000))
-
-
-def recorded_evaluations(home: Home) -> list[Listed]:
-    """Return run, model, split, score and time of every finished evaluation in the store, the newest first."""
+    Of a tuning also the parameters that were chosen, and the score is what these are worth.
+    """
     rows: list[Listed] = []
-    for run in _finished(home, "evaluation"):
-        metric = next((name for name in metrics_in(run.data.params) or [] if f"value/{name}" in run.data.metrics), None)
-        score = _score(metric, run.data.metrics.get(f"value/{metric}"), run.data.metrics.get(f"resolution/{metric}"))
-        rows.append({**_named(run), "score": score, "when": _begun(run)})
+    for run in Tracker(home, "").runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
+        values, params = run.data.metrics, run.data.params
+        row: Listed = {"run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0]}
+        row["on"] = run.data.tags.get("evenfold.spec", "")
+        if kind == "tuning":
+            metric = next((name.removeprefix("tried/") for name in values if name.startswith("tried/")), None)
+            chosen = {name.removeprefix("chosen."): params[name] for name in sorted(params) if "chosen." in name[:7]}
+            row["chosen"] = ", ".join(f"{name}={value}" for name, value in chosen.items())
+            row["score"] = _score(metric, values.get("choice/value"))
+        else:
+            metric = next((name for name in metrics_in(params) or [] if f"value/{name}" in values), None)
+            row["score"] = _score(metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}"))
+        rows.append({**row, "when": _when(run.info.start_time)})
     return rows
 
 
-def recorded_tunings(home: Home) -> list[Listed]:
-    """Return run, model, split, the parameters that were chosen, what they are worth and time of every tuning."""
-    rows: list[Listed] = []
-    for run in _finished(home, "tuning"):
-        metric = next((name.removeprefix("tried/") for name in run.data.metrics if name.startswith("tried/")), None)
-        params = {name: value for name, value in run.data.params.items() if name.startswith("chosen.")}
-        chosen = ", ".join(f"{name.removeprefix('chosen.')}={value}" for name, value in sorted(params.items()))
-        score = _score(metric, run.data.metrics.get("choice/value"))
-        rows.append({**_named(run), "chosen": chosen, "score": score, "when": _begun(run)})
-    return rows
-
-
-def _finished(home: Home, record: str) -> Iterator[Any]:
-    return every_run(Tracker(home, ""), f"tags.`evenfold.record` = '{record}' AND attributes.status = 'FINISHED'")
-
-
-def _named(run: Any) -> dict[str, str]:
-    model = run.info.run_name.partition(" @ ")[0]
-    return {"run": run.info.run_id, "model": model, "on": run.data.tags.get("evenfold.spec", "")}
-
-
-def _begun(run: Any) -> str:
-    return datetime.fromtimestamp(run.info.start_time / 1000).astimezone().isoformat(timespec="seconds")
+def _when(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(timespec="seconds")
 
 
 def _score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
@@ -145,24 +124,19 @@ def _score(metric: str | None, value: float | None, half_width: float | None = N
 
 def recorded_models(home: Home) -> list[Listed]:
     """Return name, versions, champion and time of every registered model."""
-    rows: list[Listed] = []
     tracker = Tracker(home, "")
-    for model in tracker.every(tracker.client.search_registered_models):
-        when = datetime.fromtimestamp(model.last_updated_timestamp / 1000).astimezone()
-        newest = max((int(version.version) for version in model.latest_versions), default=0)
-        champion = dict(model.aliases).get("champion", "none")
-        rows.append({
-            "model": model.name, "newest": newest, "champion": champion, "uri": f"models:/{model.name}@champion",
-            "when": when.isoformat(timespec="seconds"),
-        })  # fmt: skip
-    return rows
+    return [
+        {"model": model.name, "newest": max((int(each.version) for each in model.latest_versions), default=0),
+         "champion": dict(model.aliases).get("champion", "none"), "uri": f"models:/{model.name}@champion",
+         "when": _when(model.last_updated_timestamp)}
+        for model in tracker.every(tracker.client.search_registered_models)
+    ]  # fmt: skip
 
 
 def metrics_in(params: dict[str, str]) -> list[str] | None:
     """Return the metrics that the parameters of a run name; None where they name none that can be read."""
-    try:
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
         metrics: Any = ast.literal_eval(params.get("model.metrics", "[]"))
-        known = isinstance(metrics, (list, tuple)) and all(isinstance(name, str) for name in metrics)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
-    return list(metrics) if known else None
+        if isinstance(metrics, (list, tuple)) and all(isinstance(name, str) for name in metrics):
+            return list(metrics)
+    return None

@@ -22,7 +22,7 @@ from evenfold.tasks.steps.step import is_refreshing, step
 from evenfold.tasks.steps.telling import materialized, publish
 
 from .datasets import data_input, split_input
-from .entries import MOST_FOLDS, split_entry
+from .entries import MOST_FOLDS, split_entry, split_key
 from .leaderboard import list_evaluations
 from .links import origin_tags, run_page, runs_on, server_of
 from .seen import see_complete, seen_complete
@@ -100,6 +100,12 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         note = page_note(shown.page, links, figures_table(report), balance_table(report))
         tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
     return run_id
+
+
+def split_run_of(split: SplitRef) -> str:
+    """Return the run that records a split, which is recorded where it is not yet."""
+    run = tracker_of(split).find(split_key(split))
+    return str(run.info.run_id) if run else record_split.fn(split).run_id
 
 
 def where(run: RunRef, words: str) -> str:

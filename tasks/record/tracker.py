@@ -43,6 +43,7 @@ logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"
+KEPT = "evenfold.model_key"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
 
@@ -67,7 +68,6 @@ class Tracker:
         self.home = home
         self.experiment = experiment
         self.made: set[str] = set()  # runs that nobody has written to before
-        self._places: dict[str, str] = {}  # of artifacts, which never change
         home.make()
         from mlflow.tracking import MlflowClient
 
@@ -103,8 +103,8 @@ class Tracker:
 
         One at a time writes it, with what lies below it: what this tracker made anew has no children to look for.
         """
-        with locked(self.home.locks, f"record/{self.home.tracking_uri}/{entry.key}"):
-            run_id = self.begin(entry, parent)
+        with self._held_alone(entry):
+            run_id = self._begun(entry, parent)
             try:
                 yield run_id
             except Exception as error:
@@ -116,16 +116,14 @@ class Tracker:
                 raise
             self.finish(run_id)
 
-    def begin(self, entry: Entry, parent: str | None = None) -> str:
+    def begin(self, entry: Entry) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
-        # Also while it is filled: of two who both find a metric absent, each would log a point.
-        halt_where_stopping()
-        with locked(self.home.locks, f"run/{self.home.tracking_uri}/{entry.key}"):
-            run, known = self._open(entry, parent)
-            run_id = str(run.info.run_id)
-            self._places[run_id] = run.info.artifact_uri
-            self._fill(run, entry, known)
-            return run_id
+        with self._held_alone(entry):
+            return self._begun(entry)
+
+    def _held_alone(self, entry: Entry) -> AbstractContextManager[None]:
+        # Of two who both find a metric absent, each would log a point.
+        return locked(self.home.locks, f"record/{self.home.tracking_uri}/{entry.key}")
 
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
@@ -138,38 +136,14 @@ class Tracker:
         with _in_silence():
             self.client.set_terminated(run_id, status)
 
-    def find(self, key: str) -> str | None:
-        """Return the run that ``key`` names, if there is one."""
-        run = self._run_of(key)
-        return str(run.info.run_id) if run else None
+    def find(self, key: str) -> Any:
+        """Return the run that ``key`` names, None where there is none."""
+        return next(self.runs(f"tags.`{RUN_KEY}` = '{key}'", here=True), None)
 
-    def _run_of(self, key: str) -> Any:
-        runs = self.client.search_runs([self.experiment_id], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
-        return runs[0] if runs else None
-
-    def since(self, key: str, code: Mapping[str, str]) -> str:
-        """Return which code has changed since the newest run of the same by other code; empty where there is none."""
-        runs = self.client.search_runs(
-            [self.experiment_id], f"tags.`{UNCODED}` = '{key}'", max_results=1_000, order_by=["start_time DESC"]
-        )
-        known = ((run.info.run_id, code_in(run.data.tags)) for run in runs)
-        others = ((run_id, changed(before, dict(code))) for run_id, before in known if before)
-        run_id, names = next((each for each in others if each[1]), ("", []))
-        return f"{listed(names)} changed since run {run_id[:8]}" if names else ""
-
-    def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
-        """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
-        run = self._run_of(key)
-        if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
-            return None
-        run_id = str(run.info.run_id)
-        held = {artifact.path.rpartition("/")[2] for artifact in self._artifacts_of(run_id).list_artifacts(folder)}
-        return run_id if names <= held else None
-
-    def runs_named(self, name: str) -> list[Any]:
-        """Return every run of the experiment that is called ``name``."""
-        named = f"tags.`mlflow.runName` = '{name}'"
-        return list(self.every(partial(self.client.search_runs, [self.experiment_id], named, max_results=1_000)))
+    def runs(self, wanted: str = "", *, here: bool = False) -> Iterator[Any]:
+        """Yield the runs that a filter of MLflow's wants, the newest first: of the whole store, or this experiment."""
+        if ids := [self.experiment_id] if here else self.experiments():
+            yield from self.every(partial(self.client.search_runs, ids, wanted, max_results=1_000))
 
     def experiments(self) -> list[str]:
         """Return the ids of all experiments of the store."""
@@ -184,45 +158,57 @@ class Tracker:
             yield from page
             token = page.token or ""
 
-    def _open(self, entry: Entry, parent: str | None) -> tuple[Any, bool]:
-        """Return the run that an entry names, RUNNING, and whether it was there before."""
-        run = None if parent in self.made else self._run_of(entry.key)
-        if run is None:
-            tags = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {}) | _cut(entry.tags)
-            run = self.client.create_run(self.experiment_id, tags=tags, run_name=entry.name)
-            self.made.add(run.info.run_id)
-            return run, False
-        run_id = run.info.run_id
-        self.client.update_run(run_id, status="RUNNING", name=entry.name)
-        # What an earlier attempt said of its failure holds no more.
-        for tag in {"evenfold.failure", PARTIAL, NOTE} & set(run.data.tags):
-            self.client.delete_tag(run_id, tag)
-        return run, True
+    def since(self, key: str, code: Mapping[str, str]) -> str:
+        """Return which code has changed since the newest run of the same by other code; empty where there is none."""
+        for run in self.runs(f"tags.`{UNCODED}` = '{key}'", here=True):
+            if (before := code_in(run.data.tags)) and (names := changed(before, dict(code))):
+                return f"{listed(names)} changed since run {run.info.run_id[:8]}"
+        return ""
 
-    def measured(
-        self, run_id: str, values: Mapping[str, float], series: Mapping[str, Mapping[int, float]] | None = None
-    ) -> None:
-        """Log the metrics, and the ``series`` of several steps, that the run does not hold yet."""
-        run = self.client.get_run(run_id)
-        entry = Entry("", "", {}, {}, values, series=dict(series or {}))
-        self._log(run_id, news(entry.points, self._held(run, entry), run.info.start_time))
+    def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
+        """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
+        run = self.find(key)
+        if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
+            return None
+        held = {artifact.path.rpartition("/")[2] for artifact in self.client.list_artifacts(run.info.run_id, folder)}
+        return str(run.info.run_id) if names <= held else None
 
-    def _fill(self, run: Any, entry: Entry, known: bool) -> None:
+    def _begun(self, entry: Entry, parent: str | None = None) -> str:
+        """Return the id of the run that an entry names, RUNNING and filled, for whoever holds it alone."""
         from mlflow.entities import Param, RunTag
 
-        run_id, start = run.info.run_id, run.info.start_time
+        halt_where_stopping()
+        run = None if parent in self.made else self.find(entry.key)
+        known, tags = run is not None, _cut(entry.tags)
+        if run is None:
+            about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
+            run = self.client.create_run(self.experiment_id, tags=about | tags, run_name=entry.name)
+            self.made.add(run.info.run_id)
+            tags = {}
+        run_id, start = str(run.info.run_id), run.info.start_time
+        if known:
+            self.client.update_run(run_id, status="RUNNING", name=entry.name)
+            # What an earlier attempt said of its failure holds no more.
+            for tag in {"evenfold.failure", PARTIAL, NOTE} & set(run.data.tags):
+                self.client.delete_tag(run_id, tag)
         model_id = self._judge(run, entry.judged, known) if entry.judged else None
-        held = self._held(run, entry) if known else {}
-        points = list(news(entry.points, held, start))
+        points = list(news(entry.points, self._held(run, entry) if known else {}, start))
         if model_id and JUDGED not in run.data.tags:
             # What the run held before it had a model is told again, as the model's; in the run it stays one point.
             new = {(name, step) for name, step, _, _ in points}
             points += [(*place, value, start) for place, value in entry.points.items() if place not in new]
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
-        tags = _cut(entry.tags) if known else {}
         tags |= {JUDGED: model_id} if model_id else {}
         # MLflow takes 100 parameters in one call, and refuses the whole call beyond.
         self._log(run_id, points, entry, model_id, params[:100], [RunTag(*tag) for tag in tags.items()])
+        return run_id
+
+    def measured(
+        self, run_id: str, values: Mapping[str, float], series: Mapping[str, Mapping[int, float]] | None = None
+    ) -> None:
+        """Log the metrics, and the ``series`` of several steps, that the run does not hold yet."""
+        run, entry = self.client.get_run(run_id), Entry("", "", {}, {}, values, series=dict(series or {}))
+        self._log(run_id, news(entry.points, self._held(run, entry), run.info.start_time), entry)
 
     def _held(self, run: Any, entry: Entry) -> dict[tuple[str, int], float]:
         """Return the points that a run holds; those of several steps are asked for one by one."""
@@ -233,21 +219,17 @@ class Tracker:
         return held
 
     def _log(
-        self, run_id: str, points: Iterable[Point], entry: Entry | None = None, model_id: str | None = None,
+        self, run_id: str, points: Iterable[Point], entry: Entry, model_id: str | None = None,
         params: Sequence[Param] = (), tags: Sequence[RunTag] = (),
     ) -> None:  # fmt: skip
         """Log points, each with the model and the split that it belongs to, parameters and tags: one call for most."""
         from mlflow.entities import Metric
 
-        metrics = [Metric(name, value, when, step, run_id=run_id) for name, step, value, when in points]
-        if entry is not None and entry.judged is not None:
-            on = {"dataset_name": entry.judged.dataset_name, "dataset_digest": entry.judged.dataset_digest}
-            metrics = [
-                Metric(metric.key, metric.value, metric.timestamp, metric.step, model_id, run_id=run_id, **on)
-                if entry.judges(metric.key)
-                else metric
-                for metric in metrics
-            ]
+        on: dict[str, Any] = {} if entry.judged is None else entry.judged.dataset | {"model_id": model_id}
+        metrics = [
+            Metric(name, value, when, step, run_id=run_id, **(on if entry.judges(name) else {}))
+            for name, step, value, when in points
+        ]
         self.client.log_batch(run_id, metrics[:BATCH], params=list(params), tags=list(tags))
         for start in range(BATCH, len(metrics), BATCH):
             self.client.log_batch(run_id, metrics[start : start + BATCH])
@@ -256,16 +238,15 @@ class Tracker:
         """Return the light model of a run, made once; no artifact belongs to it."""
         from mlflow.entities import LoggedModelStatus
 
-        made = run.data.tags.get(JUDGED)
-        if made is None:
-            # A kill may have come between a model and the tag that names it.
-            left = models_of(self.client, self.experiment_id, run.info.run_id, judged.name) if known else []
-            params = {name: str(value)[:5900] for name, value in judged.params.items() if value not in (None, {})}
-            model = left[0] if left else self.client.create_logged_model(
-                self.experiment_id, judged.name, source_run_id=run.info.run_id, params=params, model_type=judged.kind,
-            )  # fmt: skip
-            made = self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id
-        return str(made)
+        if JUDGED in run.data.tags:
+            return str(run.data.tags[JUDGED])
+        # A kill may have come between a model and the tag that names it.
+        left = models_of(self.client, self.experiment_id, run.info.run_id, judged.name) if known else []
+        params = {name: str(value)[:5900] for name, value in judged.params.items() if value not in (None, {})}
+        model = left[0] if left else self.client.create_logged_model(
+            self.experiment_id, judged.name, source_run_id=run.info.run_id, params=params, model_type=judged.kind,
+        )  # fmt: skip
+        return str(self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id)
 
     def tell(self, run_id: str, tags: Mapping[str, Any]) -> None:
         """Set tags of a run, such as its description, in one call."""
@@ -276,7 +257,7 @@ class Tracker:
     def keep(self, run_id: str, name: str, value: Any) -> None:
         """Log ``value`` as a JSON artifact, or the folder that a Path names, or a page, text or picture as it is."""
         if isinstance(value, Path):
-            self._artifacts_of(run_id).log_artifacts(str(value), name)
+            self.client.log_artifacts(run_id, str(value), name)
             return
         as_it_is = name.endswith((".html", ".svg", ".md"))
         text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
@@ -289,10 +270,10 @@ class Tracker:
     def _put(self, run_id: str, name: str, write: Callable[[Path], object]) -> str:
         place, _, file = name.rpartition("/")
         with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder) / file)
-            digest = sha256(Path(folder) / file)
-            self._artifacts_of(run_id).log_artifact(str(Path(folder) / file), place or None)
-        return digest
+            path = Path(folder) / file
+            write(path)
+            self.client.log_artifact(run_id, str(path), place or None)
+            return sha256(path)
 
     def keep_model(
         self, run_id: str, final: FinalModel, requirements: list[str], example: pd.DataFrame | None = None
@@ -308,16 +289,11 @@ class Tracker:
             how |= {"signature": signature_of(model, example), "input_example": example}
         return keep_stored(self.client, self.experiment_id, run_id, model, final.file.path, how)
 
-    def _artifacts_of(self, run_id: str) -> Any:
-        """Return what lists, takes and gives the artifacts of a run.
-
-        MLflow's client would ask for the run each time, and where it reads put the files of models that the run has
-        made over those of the run that are called alike.
-        """
-        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-        place = self._places.get(run_id) or self.client.get_run(run_id).info.artifact_uri
-        return get_artifact_repository(place, tracking_uri=self.client.tracking_uri)
+    def keep_model_of(self, run_id: str, final: FinalModel | None, estimator: str) -> None:
+        """Log a model to a run, once: the run says by a tag of what data and recipe its model is."""
+        if final is not None and self.client.get_run(run_id).data.tags.get(KEPT) != final.key:
+            self.keep_model(run_id, final, requirements(estimator))
+            self.client.set_tag(run_id, KEPT, final.key)
 
     def text(self, run_id: str, name: str) -> str:
         """Return the text of an artifact."""
@@ -326,8 +302,12 @@ class Tracker:
 
     def fetch(self, run_id: str, name: str, folder: Path) -> Path:
         """Download an artifact of a run into a folder, and return where it lies."""
+        from mlflow.artifacts import download_artifacts
+
         folder.mkdir(parents=True, exist_ok=True)
-        return Path(self._artifacts_of(run_id).download_artifacts(name, str(folder)))
+        # Named by its run, files of models that the run has made would lie over those that are called alike.
+        place = f"{self.client.get_run(run_id).info.artifact_uri}/{name}"
+        return Path(download_artifacts(place, dst_path=str(folder), tracking_uri=self.client.tracking_uri))
 
     def reads(self, run_id: str, *inputs: DatasetInput) -> None:
         """Say which data and which split a run rests on."""
@@ -342,14 +322,3 @@ def _cut(tags: Mapping[str, Any]) -> dict[str, str]:
 def tracker_of(split: SplitRef) -> Tracker:
     """Return the record of a split's experiment."""
     return Tracker(Home.here(), split.name)
-
-
-KEPT = "evenfold.model_key"
-
-
-def keep_model_of(tracker: Tracker, run_id: str, kept: FinalModel | None, estimator: str) -> None:
-    """Log a model to a run, once: the run says by a tag of what data and recipe its model is."""
-    if kept is None or tracker.client.get_run(run_id).data.tags.get(KEPT) == kept.key:
-        return
-    tracker.keep_model(run_id, kept, requirements(estimator))
-    tracker.client.set_tag(run_id, KEPT, kept.key)

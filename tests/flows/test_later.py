@@ -19,7 +19,7 @@ from evenfold.manifests import decide
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.models.stored_models import load_version
-from evenfold.tasks.record.runs import recorded_tunings
+from evenfold.tasks.record.runs import recorded_runs
 from evenfold.tasks.record.tracker import Tracker
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
@@ -118,7 +118,7 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
     file = tmp_path / "next_year.parquet"
     later.to_parquet(file)
     scored = score_later(tuned.run_id[:8], file)
-    (listed,) = recorded_tunings(home)
+    (listed,) = recorded_runs(home, "tuning")
     assert (listed["run"], listed["model"], listed["on"]) == (tuned.run_id, "LogisticRegression", "tuned@1.0")
     assert listed["chosen"] == f"C={chosen}"
     assert listed["score"].startswith("AUC 0.")

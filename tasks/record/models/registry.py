@@ -23,12 +23,11 @@ from evenfold.tasks.record.entries import (
     Entry,
     code_tags,
     run_key,
-    split_key,
     split_tags,
     unless_usual,
     with_code,
 )
-from evenfold.tasks.record.splits import record_split
+from evenfold.tasks.record.splits import split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining, retrain_report
 from evenfold.tasks.runtime.home import Home
@@ -49,7 +48,7 @@ from .signatures import (
     require_signed_version,
     sign_version,
 )
-from .stored_models import location_of, requirements, typical_row
+from .stored_models import requirements, typical_row
 from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
 if TYPE_CHECKING:
@@ -119,15 +118,13 @@ def open_retraining(
     code = work.problem.model.code
     key = with_code(same, code)
     known = tracker.find(key)
-    if known is not None and tracker.client.get_run(known).info.status == "FINISHED":
-        outcome = _outcome(tracker, known)
-        if outcome is not None:
-            _require_let_in(tracker.client, split, outcome)
-            return Opened(run_id=known, outcome=outcome)
+    if known is not None and known.info.status == "FINISHED" and (outcome := _outcome(tracker, known.info.run_id)):
+        _require_let_in(tracker.client, split, outcome)
+        return Opened(run_id=known.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     opened = uuid4().hex[:12]
     tags = split_tags(split) | flow_run_tags() | {OPENED: opened} | code_tags(same, code)
-    tags["evenfold.split_run_id"] = tracker.find(split_key(split)) or record_split.fn(split).run_id
+    tags["evenfold.split_run_id"] = split_run_of(split)
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     run = tracker.client.get_run(run_id)
     before = None if run_id in tracker.made else _decided(run)
@@ -183,7 +180,7 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
     Raises SplitError where one cannot be read: left out, it would count as having spent nothing.
     """
     runs = sorted(
-        tracker_of(split).runs_named(f"retrain/{name or split.name}"),
+        tracker_of(split).runs(f"tags.`mlflow.runName` = 'retrain/{name or split.name}'", here=True),
         key=lambda run: (run.info.start_time, run.info.run_id),
     )
     decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]
@@ -335,8 +332,9 @@ def _new_version(
     description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
     # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
     # the process, which is the user's.
-    source = {"run_id": run.info.run_id, "model_id": uri.rpartition("/")[2], "tags": tags, "description": description}
-    return str(tracker.client.create_model_version(name, location_of(tracker.client, uri), **source).version)
+    model = tracker.client.get_logged_model(uri.rpartition("/")[2])
+    source = {"run_id": run.info.run_id, "model_id": model.model_id, "tags": tags, "description": description}
+    return str(tracker.client.create_model_version(name, str(model.artifact_location), **source).version)
 
 
 @step(run_name=lambda split, **_: f"record retrain {split.name}")

@@ -132,16 +132,6 @@ def load_version(client: MlflowClient, name: str, version: str) -> Any:
         return load_signed(files[0], registered.tags.get(DIGEST, ""), f"the model of version {version} of {name}")[0]
 
 
-def location_of(client: MlflowClient, uri: str) -> str:
-    """Return where the files of the model lie that a URI such as models:/flights@champion names."""
-    from mlflow.store.artifact.utils.models import get_model_name_and_version
-
-    named = get_model_name_and_version(client, uri)
-    if len(named) == 1:
-        return str(client.get_logged_model(*named).artifact_location)
-    return str(client.get_model_version_download_uri(*named))
-
-
 def requirements(estimator: str) -> list[str]:
     """Return what must be installed to load a model, with exact versions."""
     known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]

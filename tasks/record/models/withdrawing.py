@@ -85,7 +85,7 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
             if each.tags.get("evenfold.split_id") == split_id:
                 found.setdefault(each.name, []).append(str(each.version))
         with suppress(Exception):  # of a record that was never made: load finds none then either
-            client.set_tag(tracker.find(split_key(split)), RECORD, "withdrawn split")
+            client.set_tag(tracker.find(split_key(split)).info.run_id, RECORD, "withdrawn split")
     done = []
     for name, versions in found.items():
         with aliases_held(home, name):

@@ -19,6 +19,7 @@ from mlflow.entities import LoggedModelStatus
 from sklearn.linear_model import Ridge
 from small import changed, final_of
 
+DATASET = {"dataset_name": "rows", "dataset_digest": "1"}
 ROWS = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
 
 
@@ -81,7 +82,7 @@ def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next that records the run takes the one that is there."""
-    entry = Entry("key", "rows", {}, {}, {"r2": 0.5}, judged=Judged("Ridge", "evenfold-recipe", {}, "rows", "1"))
+    entry = Entry("key", "rows", {}, {}, {"r2": 0.5}, judged=Judged("Ridge", "evenfold-recipe", {}, DATASET))
     tracker = Tracker(home, "rows")
     with monkeypatch.context() as killed:
         killed.setattr(Tracker, "_log", interrupted)

@@ -6,9 +6,8 @@ import sqlite3
 
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
-from evenfold.tasks.record.looks import _runs_of
 from evenfold.tasks.record.reading import _newest_of, _recorded_runs
-from evenfold.tasks.record.runs import every_run, recorded_evaluations, recorded_models
+from evenfold.tasks.record.runs import recorded_models, recorded_runs
 from evenfold.tasks.record.tracker import Tracker
 
 
@@ -30,8 +29,7 @@ def test_looks_beyond_a_thousand_are_counted(home: Home) -> None:
     with tracker.run(entry) as run_id:
         pass
     copied(home, run_id, 1_000)
-    assert len({run.info.run_id for run in _runs_of(tracker, "locked")}) == 1_001
-    assert len(list(every_run(tracker))) == 1_001
+    assert len({run.info.run_id for run in tracker.runs("tags.`evenfold.holdout` = 'locked'")}) == 1_001
 
 
 def test_models_beyond_a_hundred_are_listed(home: Home) -> None:
@@ -60,4 +58,4 @@ def test_a_metric_that_nobody_knows_here_ends_no_list(home: Home) -> None:
         entry = Entry(metric, "Ridge @ rows 1.0", {"evenfold.record": "evaluation"}, params, figures)
         with tracker.run(entry):
             pass
-    assert {row["score"] for row in recorded_evaluations(home)} == {"R2 0.500", "my_score 1.25"}
+    assert {row["score"] for row in recorded_runs(home, "evaluation")} == {"R2 0.500", "my_score 1.25"}

@@ -33,13 +33,13 @@ def test_a_record_that_a_cancelled_run_was_writing_is_killed_and_completed_by_th
     for key, begun, then in (("begun", Cancelled(), print), ("filled", "well", Cancelled().__str__)):
         with capture_sigterm(), pytest.raises(TerminationSignal):
             written(key, begun, then)
-        (run,) = tracker.runs_named(key)
+        (run,) = tracker.runs(f"tags.`mlflow.runName` = '{key}'")
         assert run.info.status == ("RUNNING" if key == "begun" else "KILLED")
         assert "evenfold.failure" not in run.data.tags
         assert written(key, "well", print) == "whole"
     with pytest.raises(ZeroDivisionError):
         written("failed", "well", lambda: 1 / 0)
-    states = {name: run.info.status for name in ("begun", "filled", "failed") for run in tracker.runs_named(name)}
+    states = {name: run.info.status for run in tracker.runs() for name in [run.info.run_name]}
     assert states == {"begun": "FINISHED", "filled": "FINISHED", "failed": "FAILED"}
 
 
