@@ -14,10 +14,7 @@ import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
 from evenfold.manifests import digest_json
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
-from evenfold.reports.markdown import (
-    estimate_table,
-    page_note,
-)
+from evenfold.reports.markdown import estimate_table, page_note
 from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
@@ -86,32 +83,31 @@ def record_evaluation(
     Raises EvaluationError where the evaluation is of another split, or a model (by the name of its split, or "all
     rows") is not that of the evaluation's recipe on these rows.
     """
-    _require_together(split, evaluation, models or {})
-    split_run = split_run_id or split_run_of(split)
+    _require_together(split, evaluation)
     work = work_of(split, evaluation.model)
-    record = _Record(evaluation, work, split_run, run_label, n_cached, models or {})
+    _require_models(split, work, models or {})
+    record = _Record(evaluation, work, split_run_id or split_run_of(split), run_label, n_cached, models or {})
     labelled, since = digest_json([record.content, run_label]), ""
     known = seen_complete(Home.here(), labelled)
     if known is None:
         tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
         known = None if again else tracker.complete(record.key, record.content, EVALUATION_FILES, "")
         if known is None:
-            code = evaluation.model.code
-            since = tracker.since(record.same, code) if code else ""
+            since = tracker.since(record.same, evaluation.model.code) if evaluation.model.code else ""
             known = record.write(tracker)
         else:
             tracker.tell(known, origin_tags() | record.tags)
         if evaluation.estimates:
-            see_complete(split, labelled, known, EVALUATION_FILES, split_run)
-    run, recipe = run_ref(split, known).model_copy(update={"since": since}), evaluation.model.title
+            see_complete(split, labelled, known, EVALUATION_FILES, record.split_run)
+    run = run_ref(split, known).model_copy(update={"since": since})
     if evaluation.estimates:
-        scores = f"# {recipe} @ {split.name} {split.version}\n\n{estimate_table(evaluation.estimates)}"
-        about = f"Scores of the newest evaluation on {split.name}."
-        publish(f"estimate-{split.name}", f"{scores}\n\n{where(run, 'The evaluation in MLflow')}", about)
+        title = f"# {evaluation.model.title} @ {split.name} {split.version}"
+        parts = [title, estimate_table(evaluation.estimates), where(run, "The evaluation in MLflow")]
+        publish(f"estimate-{split.name}", "\n\n".join(parts), f"Scores of the newest evaluation on {split.name}.")
     return run
 
 
-def _require_together(split: SplitRef, evaluation: Evaluated, models: dict[str, FinalModel]) -> None:
+def _require_together(split: SplitRef, evaluation: Evaluated) -> None:
     table_of(split)  # which says what is no split
     if not isinstance(evaluation, Evaluated):
         raise EvaluationError(
@@ -123,19 +119,17 @@ def _require_together(split: SplitRef, evaluation: Evaluated, models: dict[str, 
             f"the evaluation is of {its.name} {its.version}, and {split.name} {split.version} is another split; record "
             "it on its own: record_evaluation(evaluation.split, evaluation)."
         )
-    if not models:
-        return
-    work = work_of(split, evaluation.model)
-    numbers: dict[str, int | None] = {"all rows": None} | {
-        work.manifest.membership.split_title(i): i for i in split.splits()
-    }
+
+
+def _require_models(split: SplitRef, work: Work, models: dict[str, FinalModel]) -> None:
+    titles = {work.manifest.membership.split_title(i): i for i in split.splits()} if models else {}
     for name, model in models.items():
-        if name not in numbers:
+        if name not in ("all rows", *titles):
             raise EvaluationError(
                 f"there is no {name!r} to keep a model of; name them 'all rows' or as splits are called: "
-                f"{work.manifest.membership.split_title(0)!r} and so on."
+                f"{next(iter(titles))!r} and so on."
             )
-        require_final(work, model, name, [numbers[name]])
+        require_final(work, model, name, [titles.get(name)])
 
 
 @dataclass(frozen=True)
@@ -157,18 +151,14 @@ class _Record:
         place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models)]
         return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, version("evenfold"), study_json])
 
-    @property
-    def another(self) -> dict[str, object]:
-        """The interval, where it is not the usual one."""
-        return unless_usual(self.evaluation.interval, self.evaluation.level)
-
     @cached_property
     def same(self) -> str:
         """The key of its run, whatever the user's code."""
-        made = self.evaluation
+        of = self.evaluation
         return run_key(
-            kind="evaluate", model=made.model.canonical(), seed=self.work.manifest.spec.seed,
-            split_id=made.split.split_id, fingerprint=made.fingerprint, label=self.label, **self.another,
+            kind="evaluate", model=of.model.canonical(), seed=self.work.manifest.spec.seed,
+            split_id=of.split.split_id, fingerprint=of.fingerprint, label=self.label,
+            **unless_usual(of.interval, of.level),
         )  # fmt: skip
 
     @property
@@ -178,59 +168,46 @@ class _Record:
 
     @property
     def estimator(self) -> str:
-        """The import path of the model."""
+        """The import path of the model, whose class people call it by."""
         return str(self.evaluation.model.canonical()["estimator"])
-
-    @property
-    def recipe(self) -> str:
-        """What people call the model: the name of its class."""
-        return self.estimator.rpartition(":")[2]
 
     @property
     def tags(self) -> dict[str, str]:
         """What is told of it each time."""
-        stratified = "true" if self.work.manifest.splitter.needs.y != "ignored" else ""
-        ordered = "true" if self.work.in_time_order else ""
-        tags = {"evenfold.run_label": self.label, "evenfold.n_cached": self.n_cached}
-        tags |= {"evenfold.stratified": stratified, "evenfold.ordered": ordered}
-        return {name: str(value) for name, value in tags.items() if value}
+        tags: dict[str, object] = {
+            "run_label": self.label, "n_cached": self.n_cached,
+            "stratified": "true" if self.work.manifest.splitter.needs.y != "ignored" else "",
+            "ordered": "true" if self.work.in_time_order else "",
+        }  # fmt: skip
+        return {f"evenfold.{name}": str(value) for name, value in tags.items() if value}
 
     @cached_property
     def scores(self) -> list[FoldScore]:
         """The score of each fold or draw."""
         return self.evaluation.scores or _scores_of_draws(self.evaluation)
 
-    @cached_property
-    def numbers(self) -> list[int]:
-        """The number of the split of each score, which is the same where others failed."""
-        if self.evaluation.draws:
-            return [score.fold for score in self.scores]
-        place = {self.work.manifest.membership.split_name(i): i for i in range(self.work.manifest.n_splits)}
-        return [place[score.repeat, score.fold] for score in self.scores]
-
     def write(self, tracker: Tracker) -> str:
         """Write its run and return it."""
-        made, split, key = self.evaluation, self.evaluation.split, self.key
-        partial = {PARTIAL: "true"} if made.errors and made.estimates else {}
-        if partial and _is_whole(tracker, key):
-            key = run_key(kind="partial", of=key)
-        failure = failure_of(made.errors, split.n_splits) if made.errors and not made.estimates else ""
-        page = _page(made, self.work, self.scores, split_page_from(split, self.split_run))
-        artifacts = _artifacts(made) | {"report.html": page.html()}
-        artifacts |= scores_figures(made.estimates, self.scores) if made.estimates else {}
+        of, split, key = self.evaluation, self.evaluation.split, self.key
+        partial = {PARTIAL: "true"} if of.errors and of.estimates else {}
+        if partial:  # what is of every split stays as it is
+            run = tracker.find(key)
+            whole = run is not None and run.info.status == "FINISHED" and PARTIAL not in run.data.tags
+            key = run_key(kind="partial", of=key) if whole else key
+        failure = failure_of(of.errors, split.n_splits) if of.errors and not of.estimates else ""
+        page = self._page()
+        artifacts = _artifacts(of) | {"report.html": page.html()}
+        artifacts |= scores_figures(of.estimates, self.scores) if of.estimates else {}
         with tracker.run(self._entry(key, partial | ({} if failure else {CONTENT: self.content}))) as run_id:
-            tracker.reads(run_id, data_input(split, made.fingerprint, "training"), split_input(split, self.split_run))
-            if made.scores:
+            tracker.reads(run_id, data_input(split, of.fingerprint, "training"), split_input(split, self.split_run))
+            if of.scores:
                 self._write_folds(tracker, run_id, key)
             tracker.keep_model_of(run_id, self.models.get("all rows"), self.estimator)
-            tables = {
-                "predictions.parquet": made.predictions,
-                "scores.parquet": [block.predictions.path for block in made.draws],
-            }
+            tables = {"predictions.parquet": of.predictions, "scores.parquet": [b.predictions.path for b in of.draws]}
             digests = {
                 name: tracker.keep_table(run_id, name, frame_of(files)) for name, files in tables.items() if files
             }
-            keep_recipe(tracker, run_id, recipe_json(split, made.model, made.estimates), sha256=digests)
+            keep_recipe(tracker, run_id, recipe_json(split, of.model, of.estimates), sha256=digests)
             for name, value in artifacts.items():
                 tracker.keep(run_id, name, value)
             links = {
@@ -239,7 +216,7 @@ class _Record:
                 "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
             }
             if not failure:
-                note = page_note(replace(page, tiles=()), links, estimate_table(made.estimates))
+                note = page_note(replace(page, tiles=()), links, estimate_table(of.estimates))
                 tracker.tell(run_id, {NOTE: note})
         list_evaluations(tracker, split, self.split_run)
         if failure:
@@ -247,30 +224,48 @@ class _Record:
         return run_id
 
     def _entry(self, key: str, tags: dict[str, str]) -> Entry:
-        made, split, model = self.evaluation, self.evaluation.split, self.evaluation.model.canonical()
+        of, split, model = self.evaluation, self.evaluation.split, self.evaluation.model.canonical()
+        name = self.estimator.rpartition(":")[2]
         params = {f"model.{name}": value for name, value in model.items()}
-        params |= {"seed": self.work.manifest.spec.seed, "split_id": split.split_id, "fingerprint": made.fingerprint}
+        params |= {"seed": self.work.manifest.spec.seed, "split_id": split.split_id, "fingerprint": of.fingerprint}
         about = {"estimator": model["estimator"], "params": model.get("params"), "split": split.name}
-        few = (split.n_splits if made.draws else len(self.scores)) <= MOST_FOLDS
         series: dict[str, dict[int, float]] = {}
-        for number, score in zip(self.numbers, self.scores, strict=True) if few else ():
-            for name, value in score.test.items():  # a chart in MLflow, whose step is the fold
-                series.setdefault(f"fold/{name}", {})[number] = value
+        if (split.n_splits if of.draws else len(self.scores)) <= MOST_FOLDS:
+            membership = self.work.manifest.membership  # where some failed, the others keep their numbers
+            place = {} if of.draws else {membership.split_name(i): i for i in split.splits()}
+            for score in self.scores:
+                number = score.fold if of.draws else place[score.repeat, score.fold]
+                for metric, value in score.test.items():  # a chart in MLflow, whose step is the fold
+                    series.setdefault(f"fold/{metric}", {})[number] = value
+        another = {f"evenfold.{name}": str(value) for name, value in unless_usual(of.interval, of.level).items()}
+        about_run = {"evenfold.split_run_id": self.split_run, "evenfold.record": "evaluation"}
         return Entry(
             key=key,
-            name=f"{self.recipe} @ {split.name} {split.version}",
-            tags=split_tags(split)
-            | {"evenfold.split_run_id": self.split_run}
-            | origin_tags()
-            | {"evenfold.record": "evaluation"}
-            | self.tags
-            | code_tags(self.same, made.model.code)
-            | {f"evenfold.{name}": str(value) for name, value in self.another.items()}
-            | tags,
+            name=f"{name} @ {split.name} {split.version}",
+            tags=split_tags(split) | about_run | origin_tags() | self.tags | code_tags(self.same, of.model.code)
+            | another | tags,
             params=params,
-            metrics=estimate_metrics(made.estimates) | _level_metrics(made.levels) | confusion_metrics(made.confusion),
+            metrics=estimate_metrics(of.estimates) | _level_metrics(of.levels) | confusion_metrics(of.confusion),
             series=series,
-            judged=judged(split, self.recipe, "evenfold-recipe", about) if made.estimates else None,
+            judged=judged(split, name, "evenfold-recipe", about) if of.estimates else None,
+        )  # fmt: skip
+
+    def _page(self) -> Page:
+        """Return the page about what was evaluated, with the study of the number of folds where one was run."""
+        of, split, problem = self.evaluation, self.evaluation.split, self.work.problem
+        name = f"{split.name} {split.version}"
+        return evaluation_page(
+            problem,
+            self.scores,
+            of.estimates,
+            frame_of(of.predictions) if of.predictions else None,
+            f"Evaluation on {name}",
+            kept_study(Home.here(), problem),
+            audit=audit_of(split, of.features),
+            split=SplitLink(name, split.split_id, split_page_from(split, self.split_run)),
+            origin=Origin(Path(split.data).name),
+            levels=of.levels,
+            n_missing=split.n_splits - len(of.scores) - sum(len(block.block) for block in of.draws),
         )
 
     def _write_folds(self, tracker: Tracker, run_id: str, key: str) -> None:
@@ -288,7 +283,8 @@ class _Record:
             metrics = {f"test/{name}": value for name, value in score.test.items()}
             metrics |= {f"apparent/{name}": value for name, value in score.apparent.items()}
             metrics |= {name: getattr(score, name) for name in figures}
-            place, name = {"repeat": score.repeat, "fold": score.fold}, f"{self.recipe} {score.name}"
+            place = {"repeat": score.repeat, "fold": score.fold}
+            name = f"{self.estimator.rpartition(':')[2]} {score.name}"
             child = Entry(
                 key=run_key(kind="fold", parent=key, **place),
                 name=name,
@@ -299,12 +295,6 @@ class _Record:
             )
             with tracker.run(child, parent=run_id) as fold:
                 tracker.keep_model_of(fold, self.models.get(score.name), self.estimator)
-
-
-def _is_whole(tracker: Tracker, key: str) -> bool:
-    """Return whether the run that ``key`` names is complete and of every split: what is partial is not put over it."""
-    run = tracker.find(key)
-    return run is not None and run.info.status == "FINISHED" and PARTIAL not in run.data.tags
 
 
 def _artifacts(evaluation: Evaluated) -> dict[str, object]:
@@ -334,40 +324,13 @@ def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
     }
 
 
-def _page(evaluation: Evaluated, work: Work, scores: Sequence[FoldScore], of_split: str) -> Page:
-    """Return the page about what was evaluated, with the study of the number of folds where one was run."""
-    title = f"Evaluation on {work.manifest.name} {work.manifest.version}"
-    predictions = frame_of(evaluation.predictions) if evaluation.predictions else None
-    study = kept_study(Home.here(), work.problem)
-    split, data = evaluation.split, evaluation.split.data
-    return evaluation_page(
-        work.problem,
-        scores,
-        evaluation.estimates,
-        predictions,
-        title,
-        study,
-        audit=audit_of(split, evaluation.features),
-        split=SplitLink(f"{split.name} {split.version}", split.split_id, of_split),
-        origin=Origin(Path(data).name),
-        levels=evaluation.levels,
-        n_missing=split.n_splits - len(evaluation.scores) - sum(len(block.block) for block in evaluation.draws),
-    )
-
-
 def _scores_of_draws(evaluation: Evaluated) -> list[FoldScore]:
     """Return the scores of draws, those that are defined, as scores of folds."""
-    tables = [pd.read_parquet(block.predictions.path).to_dict("records") for block in evaluation.draws]
+    files = [block.predictions.path for block in evaluation.draws]
+    figures = ("n_train", "n_test", "seconds_fit", "seconds_score")
     return [
-        FoldScore(
-            name=f"resample {row['draw']}",
-            repeat=0,
-            fold=row["draw"],
-            test={metric: row[metric] for metric in evaluation.model.metrics},
-            apparent={},
-            **{name: row[name] for name in ("n_train", "n_test", "seconds_fit", "seconds_score")},
-        )
-        for table in tables
-        for row in table
+        FoldScore(f"resample {row['draw']}", 0, row["draw"], {name: row[name] for name in evaluation.model.metrics}, {},
+                  *(row[name] for name in figures))
+        for row in (frame_of(files).to_dict("records") if files else [])
         if row["error"] is None
-    ]
+    ]  # fmt: skip
