@@ -1,28 +1,36 @@
-"""A sign of life from commands that have no steps to count."""
+"""What commands have in common: a home, a sign of life where there are no steps to count, and an answer."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evenfold.tasks import Home
     from rich.console import Console
+
+    from .console import Words
 
 AFTER = 2.0  # seconds; what is done sooner needs no sign
 
 
 @contextmanager
-def busy(what: str, console: Console | None = None) -> Iterator[None]:
-    """On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing."""
+def busy(what: str, console: Console | None = None) -> Iterator[Home]:
+    """Yield the home, for which Prefect and MLflow are set before they are imported.
+
+    On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing.
+    """
+    from evenfold.tasks.runtime.home import prepared_home
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from .console import consoles
 
+    home = prepared_home()
     console = console or consoles()[1]
     if not console.is_terminal:
-        yield
+        yield home
         return
     shown = Progress(
         SpinnerColumn(), TextColumn(what, markup=False), TimeElapsedColumn(), console=console, transient=True
@@ -32,8 +40,23 @@ def busy(what: str, console: Console | None = None) -> Iterator[None]:
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield home
     finally:
         timer.cancel()
         timer.join()  # a start that is under way is finished before it is stopped
         shown.stop()
+
+
+def answer(came: Any, as_json: bool, show: str | Callable[[Words, Any], None]) -> None:
+    """Print what came of a command: as one JSON object, or in the words ``show``, or as this prints it."""
+    from pydantic import BaseModel
+
+    from .console import consoles
+
+    out, _ = consoles()
+    if as_json:
+        out.print_json(data=came.model_dump(mode="json") if isinstance(came, BaseModel) else came)
+    elif isinstance(show, str):
+        out.print(show)
+    else:
+        show(out, came)

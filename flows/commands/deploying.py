@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import typer
 
-from .busy import busy
+from .busy import answer, busy
 from .flags import Json
 
 if TYPE_CHECKING:
@@ -64,27 +64,19 @@ def deploy(
 
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
-    from evenfold.tasks.runtime.home import prepared_home
-
-    home = prepared_home()
-    from .console import consoles
-
-    with busy(f"deploying {flow} of {spec}"):
+    with busy(f"deploying {flow} of {spec}") as home:
         made = deployed(
             home, spec, data, model, flow, cron, timezone, pool, image, name, queue=queue, tags=tag or (),
             registered_name=registered_name, retries=retries,
         )  # fmt: skip
-    out, _ = consoles()
-    if as_json:
-        out.print_json(data=made)
-        return
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
-    out.print(f"{made['deployment']}: {made['what']}; {when}, in pool {pool} ({made['type']})")
-    if made["paused"]:
-        out.print("  it is paused, and stays so: prefect deployment schedule resume ...")
-    for what, (before, after) in made["changes"].items():
-        out.print(f"  {what}: {before} -> {after}")
-    out.print(f"  a worker takes its runs: prefect worker start --pool {pool}")
+    paused = ["  it is paused, and stays so: prefect deployment schedule resume ..."] if made["paused"] else []
+    words = [
+        f"{made['deployment']}: {made['what']}; {when}, in pool {pool} ({made['type']})", *paused,
+        *(f"  {what}: {before} -> {after}" for what, (before, after) in made["changes"].items()),
+        f"  a worker takes its runs: prefect worker start --pool {pool}",
+    ]  # fmt: skip
+    answer(made, as_json, "\n".join(words))
 
 
 class Deployed(TypedDict):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .busy import busy
+from .busy import answer, busy
 from .flags import Grouped, Json
 
 if TYPE_CHECKING:
@@ -29,30 +29,22 @@ def list_(
 
     Example: evenfold list
     """
-    from evenfold.tasks.runtime.home import prepared_home
+    with busy("looking for what was recorded") as home:
+        from evenfold.tasks.record.runs import recorded_models, recorded_runs
+        from evenfold.tasks.references import recorded_splits
 
-    from .console import consoles
+        looks = home.is_recorded  # looking makes no store
+        listed = {"splits": recorded_splits(home)}
+        listed |= {kind: recorded_runs(home, kind[:-1]) if looks else [] for kind in ("evaluations", "tunings")}
+        listed |= {"models": recorded_models(home) if looks else []}
 
-    home = prepared_home()
-    with busy("looking for what was recorded"):
-        found = _found(home)
-    out, _ = consoles()
-    if as_json:
-        out.print_json(data=found)
-        return
-    for kind, rows in found.items():
-        _show(out, kind, rows, None if every else SHOWN)
-    if not any(found.values()):
-        out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
+    def show(out: Any, _: object) -> None:
+        for kind, rows in listed.items():
+            _show(out, kind, rows, None if every else SHOWN)
+        if not any(listed.values()):
+            out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
 
-
-def _found(home: Any) -> dict[str, list[Listed]]:
-    from evenfold.tasks.record.runs import recorded_models, recorded_runs
-    from evenfold.tasks.references import recorded_splits
-
-    looks = home.is_recorded  # looking makes no store
-    runs = {kind: recorded_runs(home, kind[:-1]) if looks else [] for kind in ("evaluations", "tunings")}
-    return {"splits": recorded_splits(home), **runs, "models": recorded_models(home) if looks else []}
+    answer(listed, as_json, show)
 
 
 def _show(out: Any, kind: str, rows: list[Listed], most: int | None) -> None:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from evenfold.manifests import Header
 
-from .busy import busy
-from .flags import Grouped
+from .busy import answer, busy
+from .flags import Grouped, Json
 
 looking = typer.Typer()
 MEANINGS = {-1: "never tested", -2: "locked", -3: "excluded"}
@@ -28,7 +28,7 @@ def show(
     ],
     report: Annotated[Path | None, typer.Option(help="Write the split's page to this file too.")] = None,
     data: Annotated[str | None, typer.Option(help="The rows that were split, for the page's pictures.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show a MANIFEST: what was asked, its identity, and how many rows are where.
 
@@ -36,8 +36,6 @@ def show(
     """
     from evenfold.manifests import prove_files, read_header
     from evenfold.splitters import SplitError
-
-    from .console import consoles
 
     if data is not None and report is None:
         raise SplitError("--data is for the page that --report writes; give --report FILE.html too, or leave it out.")
@@ -55,13 +53,13 @@ def show(
             findings = audit(split, data) if data else None
             origin = Origin(Path(data).name if data else "")
             write_whole(report, report_html(split, measure(split, data), data, findings, origin))
-    out, _ = consoles()
-    if as_json:
-        out.print_json(data=header)
-    else:
+
+    def show(out: Any, header: Header) -> None:
         _print_look(out, header, sizes)
         if report is not None:
             out.print(f"  page: {report}")
+
+    answer(header, as_json, show)
 
 
 @contextlib.contextmanager
@@ -72,10 +70,10 @@ def _folder(manifest: str) -> Iterator[Path]:
         yield manifest_folder(manifest)
         return
     from evenfold.splitters import SplitError
-    from evenfold.tasks.runtime.home import prepared_home
+    from evenfold.tasks.runtime.home import Home
 
     run_id, _, name = manifest.removeprefix("runs:/").partition("/")
-    home = prepared_home()
+    home = Home.here()
     home.require_record()
     from evenfold.tasks.record.tracker import Tracker
     from evenfold.tasks.runtime.redaction import redacted

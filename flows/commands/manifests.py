@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from evenfold.manifests.exchange.forms import Dialect, Format
 
-from .busy import busy
-from .flags import Grouped, values_of
+from .busy import answer, busy
+from .flags import Grouped, Json, values_of
 
 if TYPE_CHECKING:
     from evenfold.manifests import Verification
+    from evenfold.tasks import Home
 
 GATE_FAILED = 1
 OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark", "croissant")
@@ -41,7 +42,6 @@ MemoryOption = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="Memory to take, such as 2GB; DuckDB works on disk above."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
 
 
 Seen = Annotated[
@@ -99,22 +99,15 @@ def audit(
     if store:
         write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
     if record:
-        _record(audited.split_id, made)
+        from evenfold.tasks.record.studies import record_audit
+
+        record_audit(audited.split_id, made)
     if kind:
         typer.echo(formatted(made, data, kind))
     else:
-        _print(made, as_json, show_audit)
+        answer(made, as_json, show_audit)
     if made.failed:
         raise typer.Exit(GATE_FAILED)
-
-
-def _record(split_id: str, made: Any) -> None:
-    from evenfold.tasks.runtime.home import prepared_home
-
-    prepared_home()
-    from evenfold.tasks.record.studies import record_audit
-
-    record_audit(split_id, made)
 
 
 @commands.command(cls=Grouped)
@@ -127,27 +120,23 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
 
     from .show import show_verification
 
-    with busy(f"reading every file of {manifest}"):
+    with busy(f"reading every file of {manifest}") as home:
         found = run_verify(manifest)
-        found = _with_looks(found) if found.intact else found
-    _print(found, as_json, show_verification)
+        found = _with_looks(found, home) if found.intact else found
+    answer(found, as_json, show_verification)
     if not found.intact:
         raise typer.Exit(GATE_FAILED)
 
 
-def _with_looks(found: Verification) -> Verification:
+def _with_looks(found: Verification, home: Home) -> Verification:
     """Return a verification with what the ledger of looks at the locked rows shows; as it is where nobody looked."""
     from evenfold.manifests import Damage, read_manifest
-    from evenfold.tasks import Home
 
-    home, manifest = Home.here(), read_manifest(found.folder)
-    recorded = not home.tracks_here or (home.path / "mlflow.db").exists() or (home.path / "looks").exists()
-    if not manifest.membership.locked.size or not recorded:
+    manifest = read_manifest(found.folder)
+    if not manifest.membership.locked.size or not (home.is_recorded or (home.path / "looks").exists()):
         return found
-    from evenfold.tasks import prepare_environment
     from evenfold.tasks.record.looks import damages_of_looks
 
-    prepare_environment(home)
     looks, damages = damages_of_looks(home, manifest)
     if damages:
         named = [Damage(file="looks", message=sentence) for sentence in damages]
@@ -174,7 +163,7 @@ def diff(
 
     with busy(f"comparing {a} with {b}"):
         made = run_diff(read_manifest(a), read_manifest(b), data)
-    _print(made, as_json, show_difference)
+    answer(made, as_json, show_difference)
 
 
 @commands.command(cls=Grouped)
@@ -212,7 +201,7 @@ def export(
             stored, to, output, data, repeat=repeat, dialect=dialect,
             table=table, memory=memory,
         )  # fmt: skip
-    _print(made, as_json, show_export)
+    answer(made, as_json, show_export)
 
 
 @commands.command(cls=Grouped)
@@ -249,7 +238,7 @@ def join(
         else:
             rows = write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
     made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role)
-    _print(made, as_json, show_join)
+    answer(made, as_json, show_join)
 
 
 @commands.command(name="import", cls=Grouped)
@@ -290,7 +279,7 @@ def import_(
         manifest = _imported(data, key, sources, group, {"target": target, "name": name})
         folder = write_manifest(manifest, output or Home.here().splits)
     made = Imported.model_validate(SplitRef.of(read_manifest(folder), folder, data).model_dump())
-    _print(made, as_json, show_import)
+    answer(made, as_json, show_import)
 
 
 def _imported(data: str, key: list[str], sources: Mapping[str, object], group: str | None, more: Any) -> Any:
@@ -313,13 +302,3 @@ def _imported(data: str, key: list[str], sources: Mapping[str, object], group: s
         "groups": lambda path: import_groups(str(path), data, key, str(group), **more),
     }
     return read[named[0]](sources[named[0]])
-
-
-def _print(made: Any, as_json: bool, show: Any) -> None:
-    from .console import consoles
-
-    out, _ = consoles()
-    if as_json:
-        out.print_json(made.model_dump_json())
-    else:
-        show(out, made)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .busy import busy
+from .busy import answer, busy
 from .deploying import deploy
 from .flags import Grouped, Json
+
+if TYPE_CHECKING:
+    from .console import Words
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -32,29 +37,23 @@ def up(
     import os
 
     from evenfold.splitters import SplitError
-    from evenfold.tasks.runtime.home import prepared_home
 
-    home = prepared_home()
-    from evenfold.tasks.results.clean import age_of
-    from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
+    with busy("starting Prefect's server") as home:
+        from evenfold.tasks.results.clean import age_of
+        from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
 
-    from .show import consoles
-
-    out, _ = consoles()
-    if stop:
-        ended = stop_server(home)
-        out.print_json(data={"stopped": ended}) if as_json else out.print("ended" if ended else "none was up")
-        return
-    if os.environ.get("PREFECT_API_URL"):
-        raise SplitError("PREFECT_API_URL names a server already, which every command uses; unset it to keep one here.")
-    seconds, known = age_of(idle), kept_server(home)
-    with busy("starting Prefect's server"):
+        if stop:
+            ended = stop_server(home)
+            answer({"stopped": ended}, as_json, "ended" if ended else "none was up")
+            return
+        if os.environ.get("PREFECT_API_URL"):
+            what = "PREFECT_API_URL names a server already, which every command uses"
+            raise SplitError(f"{what}; unset it to keep one here.")
+        seconds, known = age_of(idle), kept_server(home)
         kept = known or keep_server(home, seconds)
-    if as_json:
-        out.print_json(data={"address": kept.address, "pid": kept.pid, "started": known is None})
-    else:
-        until = f"until nobody has used it for {idle}, or evenfold up --stop" if known is None else "since before"
-        out.print(f"Prefect's server is up at {kept.address}, {until}")
+    until = f"until nobody has used it for {idle}, or evenfold up --stop" if known is None else "since before"
+    about = {"address": kept.address, "pid": kept.pid, "started": known is None}
+    answer(about, as_json, f"Prefect's server is up at {kept.address}, {until}")
 
 
 def doctor(as_json: Json = False) -> None:
@@ -62,23 +61,19 @@ def doctor(as_json: Json = False) -> None:
 
     Example: evenfold doctor
     """
-    from evenfold.tasks.doctor import examine
-    from evenfold.tasks.runtime.home import prepared_home
+    with busy("looking at servers and stores") as home:
+        from evenfold.tasks.doctor import examine
 
-    from .show import consoles
-
-    home = prepared_home()
-    with busy("looking at servers and stores"):
         findings = examine(home)
-    out, _ = consoles()
-    if as_json:
-        out.print_json(data=[asdict(finding) for finding in findings])
-    else:
+
+    def show(out: Words, _: object) -> None:
         for finding in findings:
             mark = "[green]ok  [/]" if finding.ok else "[red]BAD [/]"
             out.styled(mark + " {}: {}", finding.check, finding.message)
             if finding.fix:
                 out.print(f"       {finding.fix}")
+
+    answer([asdict(finding) for finding in findings], as_json, show)
     raise typer.Exit(0 if all(finding.ok for finding in findings) else 1)
 
 
@@ -91,23 +86,15 @@ def clean(
 
     Example: evenfold clean --older-than 30d --dry-run
     """
-    from evenfold.tasks.results.clean import age_of, clean as remove
-    from evenfold.tasks.runtime.home import prepared_home
+    with busy("looking for what is old") as home:
+        from evenfold.tasks.results.clean import age_of, clean as remove
+        from evenfold.tasks.runtime.server import forget_runs
 
-    from .show import consoles
-
-    home = prepared_home()
-    from evenfold.tasks.runtime.server import forget_runs
-
-    with busy("looking for what is old"):
         done = remove(home, age_of(older_than), dry_run)
         runs = forget_runs(home, age_of(older_than), dry_run)
-    out, _ = consoles()
-    if as_json:
-        out.print_json(data={"files": done.files, "bytes": done.bytes, "flow_runs": runs, "dry_run": dry_run})
-    else:
-        amounts = f"{done.files:,} files, {done.bytes / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
-        out.print(f"{'would remove' if dry_run else 'removed'} {amounts}")
+    about = {"files": done.files, "bytes": done.bytes, "flow_runs": runs, "dry_run": dry_run}
+    amounts = f"{done.files:,} files, {done.bytes / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
+    answer(about, as_json, f"{'would remove' if dry_run else 'removed'} {amounts}")
 
 
 def load(
@@ -118,20 +105,13 @@ def load(
 
     Example: evenfold load flights@1.0
     """
-    from evenfold.flows import load_split
-    from evenfold.tasks.runtime.home import prepared_home
-
-    from .show import consoles
-
-    prepared_home()
     with busy(f"looking for {reference}"):
+        from evenfold.flows import load_split
+
         split = load_split(reference)
-    header = {"name": split.name, "version": split.version, "split_id": split.split_id, "uri": str(split.uri)}
-    out, _ = consoles()
-    if as_json:
-        out.print_json(data=header)
-    else:
-        out.print(f"{split.name} {split.version}: split_id {split.split_id[:16]}\n  manifest {split.uri}")
+    about = {"name": split.name, "version": split.version, "split_id": split.split_id, "uri": str(split.uri)}
+    words = f"{split.name} {split.version}: split_id {split.split_id[:16]}\n  manifest {split.uri}"
+    answer(about, as_json, words)
 
 
 def leaderboard(
@@ -146,21 +126,13 @@ def leaderboard(
 
     Example: evenfold leaderboard flights@1.0 --metric r2
     """
-    from evenfold.tasks.runtime.home import prepared_home
-
-    prepared_home()
-    from evenfold.tasks.record.leaderboard import leaderboard as ranked
-
-    from .console import consoles
-    from .scores import show_leaderboard
-
     with busy(f"looking for models on {split}"):
+        from evenfold.tasks.record.leaderboard import leaderboard as ranked
+
+        from .scores import show_leaderboard
+
         board = ranked(split, metric, most)
-    out, _ = consoles()
-    if as_json:
-        out.print_json(board.model_dump_json())
-    else:
-        show_leaderboard(out, board)
+    answer(board, as_json, show_leaderboard)
 
 
 def rollback(
@@ -173,21 +145,13 @@ def rollback(
 
     Example: evenfold rollback flights --reason "the feed of May was in hours"
     """
-    from evenfold.tasks import roll_back
-    from evenfold.tasks.runtime.home import prepared_home
+    with busy(f"putting {name} back") as home:
+        home.require_record()
+        from evenfold.tasks import roll_back
 
-    from .show import consoles
-
-    home = prepared_home()
-    home.require_record()
-    with busy(f"putting {name} back"):
         done = roll_back.fn(name, to=to, reason=reason)
-    out, _ = consoles()
-    if as_json:
-        out.print_json(done.model_dump_json())
-    else:
-        gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
-        out.print(f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
+    gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
+    answer(done, as_json, f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
 
 
 def trust(
@@ -201,25 +165,19 @@ def trust(
 
     Example: evenfold trust flights@3
     """
-    import json
-    import sys
-
     from evenfold.splitters import SplitError
-    from evenfold.tasks.runtime.home import prepared_home
 
-    home = prepared_home()
-    home.require_record()
-    from evenfold.tasks.record.models.signatures import look_at, trust as sign
-    from evenfold.tasks.record.tracker import Tracker
-
-    from .show import consoles
+    from .console import consoles
 
     name, _, version = reference.rpartition("@")
-    with busy(f"looking at {reference}"):
+    with busy(f"looking at {reference}") as home:
+        home.require_record()
+        from evenfold.tasks.record.models.signatures import look_at, trust as sign
+        from evenfold.tasks.record.tracker import Tracker
+
         found = look_at(tracker := Tracker(home, ""), name, version)
-    out, err = consoles()
     model = f"the model with SHA-256 {found.sha256}" if found.sha256 else "no model, for it holds no skops file,"
-    (err if as_json else out).print(
+    consoles()[as_json].print(
         f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(found.recipe)} will be "
         "trusted as your own code is."
     )
@@ -228,11 +186,8 @@ def trust(
     signed = yes or typer.confirm("Sign it?")
     if signed:
         sign(tracker, found)
-    if as_json:
-        of_it = {"name": name, "version": version, "sha256": found.sha256, "recipe": found.recipe}
-        out.print_json(data=of_it | {"signed": signed})
-    else:
-        out.print("signed" if signed else "not signed")
+    about = {"name": name, "version": version, "sha256": found.sha256, "recipe": found.recipe, "signed": signed}
+    answer(about, as_json, "signed" if signed else "not signed")
 
 
 def withdraw(
@@ -246,20 +201,13 @@ def withdraw(
 
     Example: evenfold withdraw flights@1.3 --reason "the feed of May was in hours"
     """
-    from evenfold.tasks import withdraw as take_back
-    from evenfold.tasks.runtime.home import prepared_home
-
-    from .show import consoles
-
-    prepared_home()
     with busy(f"taking {split} back"):
+        from evenfold.tasks import withdraw as take_back
+
         done = take_back.fn(split, reason=reason)
-    out, _ = consoles()
-    if as_json:
-        out.print_json(done.model_dump_json())
-        return
     left = f"new rows join {done.name}@{done.left}" if done.left else f"{done.name} is split anew"
-    out.print(f"{done.name}: {', '.join(done.versions)} withdrawn by {done.by}; {left} from now on.")
+    words = [f"{done.name}: {', '.join(done.versions)} withdrawn by {done.by}; {left} from now on."]
     for model in done.models:
         now = f"version {model.champion} is the champion again" if model.champion else "no version is champion"
-        out.print(f"{model.name}: {now}, version {model.withdrawn} was withdrawn.")
+        words.append(f"{model.name}: {now}, version {model.withdrawn} was withdrawn.")
+    answer(done, as_json, "\n".join(words))

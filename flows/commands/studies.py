@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from evenfold.tasks.parameters import (
@@ -29,8 +28,11 @@ from evenfold.tasks.parameters import (
     Target,
 )
 
-from .busy import busy
+from .busy import answer, busy
 from .flags import Grouped, command_of
+
+if TYPE_CHECKING:
+    from .console import Words
 
 PictureOrPage = Annotated[Path, Flag("Where it goes: a page, or a picture (.svg).", names=("-o", "--output"))]
 ComparisonPage = Annotated[Path | None, Flag("Write a page about it to this file.", "PATH", names=("-o", "--output"))]
@@ -67,7 +69,6 @@ def compare(
 
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
-    from evenfold.flows.comparison import look_ahead
     from evenfold.manifests.tables.read import require_place, write_whole
     from evenfold.reports import comparison_page
     from evenfold.tasks.parameters import repeats_of
@@ -75,24 +76,26 @@ def compare(
     from .scores import show_comparisons
     from .show import consoles, progress
 
-    out, err = consoles()
     if output is not None:
         require_place(output)
     with busy(f"reading run {run_a} and run {run_b}"):
+        from evenfold.flows.comparison import look_ahead
+
         fits, names = look_ahead(run_a, run_b, repeats_of(repeats))
-        chosen = engine if fits else "plain"
     from evenfold import flows
 
-    with progress(err):
+    chosen = engine if fits else "plain"
+    with progress(consoles()[1]):
         comparisons = flows.compare(run_a, run_b, metrics, level=level, margin=margin, repeats=repeats, engine=chosen)
     if output is not None:
         write_whole(output, comparison_page(comparisons, names).html())
-    if as_json:
-        out.print_json(json.dumps([asdict(comparison) for comparison in comparisons]))
-        return
-    show_comparisons(out, comparisons, names)
-    if output is not None:
-        out.say(f"  page {output}")
+
+    def show(out: Words, _: object) -> None:
+        show_comparisons(out, comparisons, names)
+        if output is not None:
+            out.say(f"  page {output}")
+
+    answer([asdict(comparison) for comparison in comparisons], as_json, show)
 
 
 def predict(
@@ -111,22 +114,15 @@ def predict(
     from evenfold.manifests.tables.canonical import amount
     from evenfold.manifests.tables.read import TABLES, require_place, write_whole
 
-    from .console import consoles
-
-    out, _ = consoles()
     require_place(output, TABLES, [data, training_data])
     if output.exists():
         require_place(output, read=read_besides(run, training_data))
     with busy(f"predicting by run {run}"):
         predictions = predict_later(run, data, training_data, known_rows=known_rows)
         write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
-    if as_json:
-        out.print_json(
-            json.dumps({"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)})
-        )
-    else:
-        out.say(f"{amount(len(predictions), 'row')} predicted: {', '.join(map(str, predictions.columns))}")
-        out.say(f"  {output}")
+    about = {"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)}
+    names = ", ".join(map(str, predictions.columns))
+    answer(about, as_json, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
 
 
 def score(
@@ -141,16 +137,11 @@ def score(
     """
     from evenfold.flows.later import score_later
 
-    from .console import consoles
     from .scores import show_later
 
-    out, _ = consoles()
     with busy(f"scoring by run {run}"):
         scored = score_later(run, data, training_data, metrics=metrics, level=level)
-    if as_json:
-        out.print_json(scored.model_dump_json())
-    else:
-        show_later(out, scored)
+    answer(scored, as_json, show_later)
 
 
 def folds(

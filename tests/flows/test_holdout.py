@@ -216,11 +216,12 @@ def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Path) -
     """Whole; changed; cut off at its end; and gone."""
     from evenfold.flows.commands.manifests import _with_looks
     from evenfold.manifests import verify
+    from evenfold.tasks import Home
 
     asked = {"spec": SPEC, "model": MODEL, "engine": "plain", "on": "holdout"}
     looks = [evaluate(table(), **asked, reason=f"release {i}") for i in range(2)]
     found, ledger = verify(looks[0].split.uri), next((home / "looks").iterdir())
-    assert "the ledger of 2 looks at the locked rows is whole" in _with_looks(found).proved
+    assert "the ledger of 2 looks at the locked rows is whole" in _with_looks(found, Home.here()).proved
     text = ledger.read_text()
     for forged, said in (
         (text.replace("release 0", "release 9"), "was changed"),
@@ -229,11 +230,11 @@ def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Path) -
         ("", r"lacks look 1 \(run .*, look 2 \(run"),
     ):
         ledger.write_text(forged)
-        made = _with_looks(found)
+        made = _with_looks(found, Home.here())
         assert not made.intact
         assert re.search(said, made.damages[0].message), made.damages
     ledger.unlink()
-    assert not _with_looks(found).intact
+    assert not _with_looks(found, Home.here()).intact
 
 
 def test_two_looks_are_compared_row_by_row(home: Path) -> None:

@@ -125,36 +125,29 @@ class _New:
 
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's recorded one, on the rows that both tested."""
-        if self.champion is None or self.champion.model is None or not self._is_its_recipe():
+        champion, other = self.champion, {"metrics": None}  # scored by another metric as well, it is no other recipe
+        ours = self.work.problem.model.canonical() | other
+        if champion is None or champion.model is None or champion.model.canonical() | other != ours:
             return NotAsked("the recipe is not the champion's")
-        both = ((estimate, self._before(estimate)) for estimate in self.estimates if estimate.metric == self.metric)
-        now, before = next(((now, before) for now, before in both if before), (None, None))
+        recorded = scores_in(champion.tags, f"version {champion.version} of {champion.name}, the champion,")
+        now, before, (half, why) = next(
+            (
+                (now, before, chance)
+                for now in self.estimates
+                for before in recorded
+                if (now.metric, now.method) == (self.metric, before.method)
+                and before.metric == now.metric
+                and (chance := _chance(before))
+            ),
+            (None, None, (0.0, "")),
+        )
         if now is None or before is None:
             return NotAsked(f"the champion's {self.metric} was not recorded with an interval")
-        value, half, chance = before
-        paired = self._paired()
-        pair, where = paired or ((value, now.value), "on all rows of each, for none could be paired,")
+        pair, where = self._paired() or ((before.value, now.value), "on all rows of each, for none could be paired,")
         title, fell = metric_of(self.metric), pair[0] - pair[1]
         figure = fell / half if half > 0 else (1e9 if fell > 0 else 0.0)
         sentence = f"{title.title} {where} went from {title.shown(pair[0]):.4g} to {title.shown(pair[1]):.4g}"
-        why = f"{chance} is {half:.3g}"
-        return Found(max(figure, 0.0), f"{sentence}; {why}.", {"fell": fell, "half_width": half})
-
-    def _is_its_recipe(self) -> bool:
-        assert self.champion is not None
-        assert self.champion.model is not None
-        theirs, ours = (recipe.canonical() for recipe in (self.champion.model, self.work.problem.model))
-        # Being scored by another metric as well is no other recipe.
-        return {**theirs, "metrics": None} == {**ours, "metrics": None}
-
-    def _before(self, now: Estimate) -> tuple[float, float, str] | None:
-        """Return the recorded score of the same metric and method, what chance may take off it, and what that is."""
-        assert self.champion is not None
-        recorded = scores_in(
-            self.champion.tags, f"version {self.champion.version} of {self.champion.name}, the champion,"
-        )
-        same = [score for score in recorded if (score.metric, score.method) == (now.metric, now.method)]
-        return _recorded_score(same[0]) if same else None
+        return Found(max(figure, 0.0), f"{sentence}; {why} is {half:.3g}.", {"fell": fell, "half_width": half})
 
     def _paired(self) -> tuple[tuple[float, float], str] | None:
         """Return both scores of the rows that both tested with the same target, and which rows those are."""
@@ -218,9 +211,8 @@ class _New:
         return bool((spread <= 1).all().all())
 
 
-def _recorded_score(score: RecordedScore) -> tuple[float, float, str] | None:
+def _chance(score: RecordedScore) -> tuple[float, str] | None:
+    """Return what chance may take off a recorded score, and what that is; None where nothing says it."""
     if score.low is not None and score.high is not None:
-        return score.value, (score.high - score.low) / 2, "half the width of the champion's recorded interval"
-    if score.sd is None:
-        return None
-    return score.value, 2 * score.sd, "twice the spread of the champion's splits, with no interval,"
+        return (score.high - score.low) / 2, "half the width of the champion's recorded interval"
+    return None if score.sd is None else (2 * score.sd, "twice the spread of the champion's splits, with no interval,")

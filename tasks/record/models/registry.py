@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -18,15 +19,7 @@ from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
-from evenfold.tasks.record.entries import (
-    CODE,
-    Entry,
-    code_tags,
-    run_key,
-    split_tags,
-    unless_usual,
-    with_code,
-)
+from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
 from evenfold.tasks.record.splits import split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining, retrain_report
@@ -73,12 +66,10 @@ def champion_of(name: str) -> Champion | None:
     """Return the champion of a registered name, as ``read_champion`` does; looking for it makes no store."""
     if not Home.here().is_recorded:
         return None
-    tracker = Tracker(Home.here(), "")
-    registered = tracker.client.search_registered_models(f"name = '{quoted(name)}'")
-    models = [model for model in registered if model.name == name]
-    if not models or CHAMPION not in models[0].aliases:
+    client = Tracker(Home.here(), "").client
+    if CHAMPION not in aliases_of(client, name):
         return None
-    version = tracker.client.get_model_version_by_alias(name, CHAMPION)
+    version = client.get_model_version_by_alias(name, CHAMPION)
     require_signed_version(version)
     tags, which = dict(version.tags), f"version {version.version} of {name}"
     recipe = recipe_in(tags, f"{which}, the champion,")
@@ -127,9 +118,8 @@ def open_retraining(
     tags["evenfold.split_run_id"] = split_run_of(split)
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     run = tracker.client.get_run(run_id)
-    before = None if run_id in tracker.made else _decided(run)
-    before = before if is_signed_decision(run) else None  # somebody else's is made again
-    return Opened(run_id=run_id, decision=before, opened=opened)
+    # Somebody else's is made again.
+    return Opened(run_id=run_id, decision=_decided(run) if is_signed_decision(run) else None, opened=opened)
 
 
 def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:
@@ -225,7 +215,7 @@ def register_model(
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     tags[DIGEST] = final.file.sha256
     with aliases_held(tracker.home, name):
-        if not any(each.name == name for each in client.search_registered_models(f"name = '{quoted(name)}'")):
+        with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
         made = version_of_run(client, name, run_id)
         if decision is not None:
@@ -252,9 +242,7 @@ def register_model(
 def version_of_run(client: Any, name: str, run_id: str) -> str | None:
     """Return the version of a model that the run of a retraining registered, None where it has not."""
     key = client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
-    known = client.search_model_versions(f"name = '{quoted(name)}'")
-    numbers = [int(each.version) for each in known if each.tags.get(RUN_KEY) == key]
-    return str(min(numbers)) if numbers else None
+    return next((number for number, tags in versions_of(client, name).items() if tags.get(RUN_KEY) == key), None)
 
 
 class ChampionChangedError(EvaluationError):
@@ -276,8 +264,15 @@ def aliases_held(home: Home, name: str) -> Any:
 
 
 def aliases_of(client: Any, name: str) -> dict[str, str]:
-    """Return the version of each alias of a model."""
-    return {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
+    """Return the version of each alias of a model; nothing where there is no such model."""
+    models = [each for each in client.search_registered_models(f"name = '{quoted(name)}'") if each.name == name]
+    return {alias: str(version) for alias, version in models[0].aliases.items()} if models else {}
+
+
+def versions_of(client: Any, name: str) -> dict[str, dict[str, str]]:
+    """Return the tags of each version of a model by its number, the oldest first."""
+    versions = client.search_model_versions(f"name = '{quoted(name)}'")
+    return {str(each.version): each.tags for each in sorted(versions, key=lambda each: int(each.version))}
 
 
 def promote_version(home: Home, client: Any, name: str, version: str, over: str | None) -> None:
@@ -294,8 +289,8 @@ def _promote(client: Any, name: str, version: str) -> None:
     if before not in (None, version):  # said first: a try that is killed between the two aliases goes on with it
         client.set_model_version_tag(name, version, REPLACES, before)
     replaced = client.get_model_version(name, version).tags.get(REPLACES)
-    there = {str(each.version) for each in client.search_model_versions(f"name = '{quoted(name)}'")} - {version}
-    put_aliases(client, name, version, replaced if replaced in there else None, aliases)
+    there = replaced != version and replaced in versions_of(client, name)
+    put_aliases(client, name, version, replaced if there else None, aliases)
 
 
 def put_aliases(client: Any, name: str, version: str, previous: str | None, aliases: dict[str, str]) -> None:

@@ -78,12 +78,10 @@ def keep_recipe(tracker: Any, run_id: str, recipe: Mapping[str, object], **more:
 def read_signed(tracker: Any, run_id: str) -> tuple[Any, bool]:
     """Return what is kept as the recipe of a run, and whether this home or its team signed it for that run."""
     recipe = json.loads(tracker.text(run_id, RECIPE))
-    if not isinstance(recipe, dict):
+    if not isinstance(recipe, dict) or not isinstance(signatures := recipe.get("signatures"), list):
         return recipe, False
     plain = {name: value for name, value in recipe.items() if name != "signatures"}
-    signatures = recipe.get("signatures")
-    held = signatures if isinstance(signatures, list) else []
-    return recipe, is_signed("recipe", {"run": run_id, "recipe": plain}, held)
+    return recipe, is_signed("recipe", {"run": run_id, "recipe": plain}, signatures)
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,6 @@ def trust(tracker: Any, looked_at: Untrusted) -> None:
 
 def _evaluated(tracker: Any, run_id: str) -> dict[str, Any] | None:
     """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
-    recipe: Any
     try:
         recipe, signed = read_signed(tracker, run_id)
     except Exception:  # gone, or none of ours
@@ -141,14 +138,14 @@ def _evaluated(tracker: Any, run_id: str) -> dict[str, Any] | None:
     with suppress(Exception), tempfile.TemporaryDirectory() as folder:  # of draws, which keep no predictions
         name = "predictions.parquet"
         recipe |= {} if signed else {"sha256": {name: sha256(tracker.fetch(run_id, name, Path(folder)))}}
-    return recipe
+    return dict(recipe)
 
 
 def _alike(evaluated: Any, registered: ModelSpec | None) -> bool:
     if registered is None or not isinstance(evaluated, dict):
         return False
-    of_both = [ModelSpec.of(each).model_copy(update={"metrics": ()}) for each in (evaluated, registered)]
-    return json.dumps(of_both[0].canonical()) == json.dumps(of_both[1].canonical())
+    a, b = (ModelSpec.of(each).model_copy(update={"metrics": ()}).canonical() for each in (evaluated, registered))
+    return json.dumps(a) == json.dumps(b)
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from evenfold.estimates import ModelError, ModelSpec
 from evenfold.estimates.promotion import YEARLY, Decision
@@ -17,6 +18,7 @@ from evenfold.tasks.record.entries import code_in
 from pydantic import TypeAdapter, ValidationError
 
 MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"
+MOST = sys.float_info.max
 EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the evaluation of its recipe
 OPENED = "evenfold.opened"  # at the run of a retraining: by which attempt it was begun
 
@@ -41,6 +43,7 @@ def moved_code(champion: Champion) -> list[str]:
 
 
 _DECISION, _SCORES = TypeAdapter(Decision), TypeAdapter(list[RecordedScore])
+T = TypeVar("T")
 
 
 def recipe_in(tags: Mapping[str, str], where: str) -> ModelSpec | None:
@@ -49,16 +52,14 @@ def recipe_in(tags: Mapping[str, str], where: str) -> ModelSpec | None:
     Raises SplitError that names the tag and ``where`` it stands for what is no recipe: a champion that cannot be
     compared would give way.
     """
-    if MODEL not in tags:
-        return None
-    try:
-        recipe = json.loads(tags[MODEL])
-        if not isinstance(recipe, Mapping):
-            raise ValueError(f"a {type(recipe).__name__}, not the fields of a model")
-        return ModelSpec.of(recipe)
-    except (ValueError, RecursionError, ModelError) as error:
-        remedy = "put back what was there, or another version by evenfold rollback"
-        raise _refused(MODEL, where, "recipe", error, remedy) from None
+    return _read(_recipe, MODEL, tags, where, "recipe", "or another version by evenfold rollback")
+
+
+def _recipe(text: str) -> ModelSpec:
+    recipe = json.loads(text)
+    if not isinstance(recipe, Mapping):
+        raise ValueError(f"a {type(recipe).__name__}, not the fields of a model")
+    return ModelSpec.of(recipe)
 
 
 def decision_in(tags: Mapping[str, str], where: str) -> Decision | None:
@@ -66,28 +67,18 @@ def decision_in(tags: Mapping[str, str], where: str) -> Decision | None:
 
     Raises SplitError as ``recipe_in`` does, also for what no comparison can have spent: later ones go by it.
     """
-    if DECISION not in tags:
-        return None
-    try:
-        decision = _DECISION.validate_json(tags[DECISION], strict=True)
-        _require_possible(decision)
-    except (ValueError, RecursionError) as error:
-        remedy = "put back what was there, or delete the tag and with it what is known of this comparison"
-        raise _refused(DECISION, where, "decision", error, remedy) from None
-    return decision
+    remedy = "or delete the tag and with it what is known of this comparison"
+    return _read(_decision, DECISION, tags, where, "decision", remedy)
 
 
-def _require_possible(decision: Decision) -> None:
-    possible = {
-        "spent": 0 <= decision.spent <= YEARLY,
-        "margin": isfinite(decision.margin) and decision.margin >= 0,
-        "level": decision.level is None or 0 <= decision.level <= 1,
-        "information": decision.information is None or (isfinite(decision.information) and decision.information >= 0),
-        "bound": decision.bound is None or isfinite(decision.bound),
-    }
-    wrong = [f"{name} is {getattr(decision, name)}" for name, fine in possible.items() if not fine]
-    if wrong:
+def _decision(text: str) -> Decision:
+    decision = _DECISION.validate_json(text, strict=True)
+    possible = {"spent": (0, YEARLY), "margin": (0, MOST), "level": (0, 1), "information": (0, MOST)}
+    values = {name: getattr(decision, name) for name in (*possible, "bound")}
+    ends = {name: possible.get(name, (-MOST, MOST)) for name, value in values.items() if value is not None}
+    if wrong := [f"{name} is {values[name]}" for name, (low, high) in ends.items() if not low <= values[name] <= high]:
         raise ValueError(", ".join(wrong))
+    return decision
 
 
 def scores_in(tags: Mapping[str, str], where: str) -> list[RecordedScore]:
@@ -95,21 +86,25 @@ def scores_in(tags: Mapping[str, str], where: str) -> list[RecordedScore]:
 
     Raises SplitError as ``recipe_in`` does: a new model that is compared with nothing would be taken.
     """
-    if SCORES not in tags:
-        return []
+    remedy = "or delete the tag, and the new model is compared with no score"
+    return _read(_scores, SCORES, tags, where, "list of scores", remedy) or []
+
+
+def _scores(text: str) -> list[RecordedScore]:
+    scores = _SCORES.validate_json(text, strict=True)
+    if any((score.low is None) != (score.high is None) for score in scores):
+        raise ValueError("an interval with one end")
+    numbers = [[score.value, score.sd or 0.0, score.low or 0.0, score.high or 0.0] for score in scores]
+    return [score for score, each in zip(scores, numbers, strict=True) if all(map(isfinite, each))]
+
+
+def _read(read: Callable[[str], T], tag: str, tags: Mapping[str, str], where: str, what: str, remedy: str) -> T | None:
+    """Return what a tag says, None where there is none; SplitError for what it cannot say."""
     try:
-        scores = _SCORES.validate_json(tags[SCORES], strict=True)
-        if any((score.low is None) != (score.high is None) for score in scores):
-            raise ValueError("an interval with one end")
-    except (ValueError, RecursionError) as error:
-        remedy = "put back what was there, or delete the tag, and the new model is compared with no score"
-        raise _refused(SCORES, where, "list of scores", error, remedy) from None
-    ends = [[end for end in (score.value, score.sd, score.low, score.high) if end is not None] for score in scores]
-    return [score for score, numbers in zip(scores, ends, strict=True) if all(map(isfinite, numbers))]
-
-
-def _refused(tag: str, where: str, what: str, error: Exception, remedy: str) -> SplitError:
-    return SplitError(f"the tag {tag} of {where} in MLflow is not a {what} ({_reason(error)}); {remedy}.")
+        return read(tags[tag]) if tag in tags else None
+    except (ValueError, RecursionError, ModelError) as error:
+        reason = f"the tag {tag} of {where} in MLflow is not a {what} ({_reason(error)})"
+        raise SplitError(f"{reason}; put back what was there, {remedy}.") from None
 
 
 def _reason(error: Exception) -> str:

@@ -25,7 +25,7 @@ from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.steps.step import step
 
 from .committing import settle_commits
-from .registry import CHAMPION, PREVIOUS, aliases_held, aliases_of, put_aliases, quoted
+from .registry import CHAMPION, PREVIOUS, aliases_held, aliases_of, put_aliases, versions_of
 from .signatures import REPLACES, WITHDRAWN
 
 ROLLBACKS = "evenfold.rollbacks"  # at the model: who put a champion back, and why
@@ -54,16 +54,23 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(known)) or 'no version'}.")
     line = {each: int(each.partition(".")[2]) for each in known if each.partition(".")[0] == major}
     gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
-    by, at = Settings.here().user or getpass.getuser(), datetime.now(UTC).isoformat(timespec="seconds")
-    models = _models_withdrawn(home, [SplitRef.of(StoredManifest(known[each]), known[each], "") for each in gone],
-                               {"reason": reason.strip(), "by": by, "at": at})  # fmt: skip
+    about = _about(reason)
+    models = _models_withdrawn(
+        home, [SplitRef.of(StoredManifest(known[each]), known[each], "") for each in gone], about
+    )
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for each in gone:  # the newest first: what is left is a line
             snapshot_of(StoredManifest(known[each]).split_id).unlink(missing_ok=True)
             results_of(home).take_back(known[each])
             _lay_aside(known[each])
     left = max((each for each in line if each not in gone), key=line.__getitem__, default=None)
-    return Withdrawn(name=name, versions=gone[::-1], left=left, models=models, reason=reason.strip(), by=by, at=at)
+    return Withdrawn(name=name, versions=gone[::-1], left=left, models=models, **about)
+
+
+def _about(reason: str) -> dict[str, str]:
+    """Return why something is taken back, by whom and when."""
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"reason": reason.strip(), "by": Settings.here().user or getpass.getuser(), "at": at}
 
 
 def _lay_aside(folder: Path) -> None:
@@ -104,10 +111,8 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     if not reason.strip():
         raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
     home = Home.here()
-    tracker = Tracker(home, "")
-    client = tracker.client
-    registered = client.search_model_versions(f"name = '{quoted(name)}'")
-    versions = [str(number) for number in sorted(int(version.version) for version in registered)]
+    client = Tracker(home, "").client
+    versions = list(versions_of(client, name))
     if not versions:
         raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
     with aliases_held(home, name):
@@ -115,10 +120,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
         champion = aliases.get(CHAMPION)
         chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)
         before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
-        done = RolledBack(
-            name=name, champion=chosen, withdrawn=champion, reason=reason.strip(),
-            by=Settings.here().user or getpass.getuser(), at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )  # fmt: skip
+        done = RolledBack(name=name, champion=chosen, withdrawn=champion, **_about(reason))
         _remember(client, done)
         put_aliases(client, name, chosen, before if before in versions and before != chosen else None, aliases)
     return done
@@ -130,7 +132,7 @@ def step_down(client: Any, name: str, versions: set[str], about: dict[str, str])
     ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
     """
     aliases = aliases_of(client, name)
-    there = {str(each.version): each.tags for each in client.search_model_versions(f"name = '{quoted(name)}'")}
+    there = versions_of(client, name)
     chosen = aliases.get(CHAMPION)
     while chosen in versions:
         chosen = there.get(chosen, {}).get(REPLACES)
