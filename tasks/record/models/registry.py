@@ -118,8 +118,9 @@ def open_retraining(
     tags["evenfold.split_run_id"] = split_run_of(split)
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     run = tracker.client.get_run(run_id)
+    before = None if run_id in tracker.made else _decided(run)
     # Somebody else's is made again.
-    return Opened(run_id=run_id, decision=_decided(run) if is_signed_decision(run) else None, opened=opened)
+    return Opened(run_id=run_id, decision=before if is_signed_decision(run) else None, opened=opened)
 
 
 def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:

@@ -54,10 +54,8 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
         raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(known)) or 'no version'}.")
     line = {each: int(each.partition(".")[2]) for each in known if each.partition(".")[0] == major}
     gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
-    about = _about(reason)
-    models = _models_withdrawn(
-        home, [SplitRef.of(StoredManifest(known[each]), known[each], "") for each in gone], about
-    )
+    about, splits = _about(reason), [SplitRef.of(StoredManifest(known[each]), known[each], "") for each in gone]
+    models = _models_withdrawn(home, splits, about)
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for each in gone:  # the newest first: what is left is a line
             snapshot_of(StoredManifest(known[each]).split_id).unlink(missing_ok=True)
