@@ -23,7 +23,7 @@ commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 Role = Literal["train", "test"]
-AuditFormat = Literal["json", "md", "sarif"]
+AuditFormat = Literal["json", "md"]
 
 
 def named(given: Path | None) -> Path | None:
@@ -73,7 +73,7 @@ def audit(
     impact: Annotated[bool, typer.Option("--impact", help="Refit with and without each leak: what it costs.")] = False,
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
-    kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON, Markdown or SARIF.")] = None,
+    kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON or Markdown.")] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
@@ -103,7 +103,7 @@ def audit(
 
         record_audit(audited.split_id, made)
     if kind:
-        typer.echo(formatted(made, data, kind))
+        typer.echo(formatted(made, kind))
     else:
         answer(made, as_json, show_audit)
     if made.failed:

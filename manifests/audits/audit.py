@@ -16,7 +16,16 @@ from . import balance, leaks, rows
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
 from .findings import GATES, Audit, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
-from .learned import computed_target, entities, leaky_features, near_duplicates, populations, target_encoding, times
+from .learned import (
+    computed_target,
+    entities,
+    leaky_features,
+    marks,
+    near_duplicates,
+    populations,
+    target_encoding,
+    times,
+)
 from .learned.impact import with_impact
 from .learned.models import in_one_thread
 from .learned.sample import Sample, read_sample, sampled_columns
@@ -66,7 +75,10 @@ class Check:
 
 _TAKES: tuple[tuple[Takes, tuple[ModuleType, ...]], ...] = (
     ("rows", (balance, leaks, rows)),
-    ("sample", (target_encoding, computed_target, entities, leaky_features, near_duplicates, populations, times)),
+    (
+        "sample",
+        (target_encoding, computed_target, entities, leaky_features, marks, near_duplicates, populations, times),
+    ),
 )
 # A gate is called as the function that checks it.
 CHECKS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -99,29 +100,51 @@ def duplicate_rows(features: Features) -> Outcome:
 
 
 def similar_keys(joined: Joined) -> Outcome:
-    """Look for keys that are equal after trimming, case-folding and NFKC. Rows are named by position, not by key."""
+    """Look for keys and groups that are equal but for case, blanks, padding, accents and punctuation.
+
+    ``1``, ``01`` and ``1.0`` are one; ``1-23`` and ``12-3`` are two. Rows are named by position, not by key.
+    """
     spec = joined.manifest.spec
     keys = None if joined.keys is None else canonical_table(joined.keys, spec.columns.key, joined.manifest.types)
-    if keys is None or not any(pa.types.is_large_string(column.type) for column in keys.columns):
-        return NotAsked("no key column holds text")
-    columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
-    text = {name: _normal_text(column) for name, column in columns.items() if pa.types.is_large_string(column.type)}
-    plain, similar = (_numbered(table) for table in (keys, pa.table(columns | text)))
-    # Rows of one key are a repeated key, which is another check's finding: of each key the first row is enough.
-    first = np.full(joined.n, -1, dtype=np.int64)
-    own = np.unique(plain, return_index=True)[1]
-    first[own] = similar[own]
-    rows = np.flatnonzero(np.bincount(first[own])[first] * (first >= 0) > 1)
-    if not rows.size:
-        return None
-    crossing = crossings(joined, first)
-    twin = int(np.flatnonzero(first == first[rows[0]])[1])
-    message = (
-        f"{amount(rows.size, 'row')} have a key that differs from another's in spaces, capitals or Unicode form alone "
-        f"(first: rows {rows[0]} and {twin}), and {crossing.count:,} of them are on the other side of a split; correct "
-        "the keys if they mean the same."
-    )
-    return Found(rows.size, message, {"apart": crossing.count, "folds": crossing.places})
+    texts = [] if keys is None else [name for name in keys.column_names if _is_text(keys.column(name).type)]
+    levels = {name: pa.array(joined.levels(name)) for name in joined.columns.grouped}
+    levels = {name: array for name, array in levels.items() if _is_text(array.type)}
+    if not texts and not levels:
+        return NotAsked("no column of key or group holds text")
+    sentences, n, figures = [], 0, dict[str, Any]()
+    if keys is not None and texts:
+        columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
+        plain, similar = (_numbered(pa.table(columns | {name: of(columns[name]) for name in texts})) for of in _FORMS)
+        # Rows of one key are a repeated key, which is another check's finding: of each key the first row is enough.
+        first = np.full(joined.n, -1, dtype=np.int64)
+        own = np.unique(plain, return_index=True)[1]
+        first[own] = similar[own]
+        rows = np.flatnonzero(np.bincount(first[own])[first] * (first >= 0) > 1)
+        if n := rows.size:
+            crossing, twin = crossings(joined, first), int(np.flatnonzero(first == first[rows[0]])[1])
+            figures = {"apart": crossing.count, "folds": crossing.places}
+            sentences.append(
+                f"{amount(n, 'row')} have a key that is another's but for case, blanks, padding, accents or "
+                f"punctuation (first: rows {rows[0]} and {twin}), and {crossing.count:,} of them are on the other side "
+                "of a split"
+            )
+    for name, array in levels.items():
+        spelled = spelled_alike(array).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        twice = np.flatnonzero(np.bincount(spelled)[spelled] > 1)
+        if twice.size:
+            same, n_rows = twice[spelled[twice] == spelled[twice[0]]], int(joined.level_rows(name)[twice].sum())
+            n += n_rows
+            examples = listed(repr(shown(array[int(i)].as_py())) for i in same)
+            sentences.append(
+                f"{twice.size:,} values of {name!r} ({n_rows:,} rows) are {np.unique(spelled[twice]).size:,} but for "
+                f"case, blanks, padding, accents or punctuation: {examples}"
+            )
+    message = f"{'; '.join(sentences)}; correct them where they mean the same."
+    return Found(n, message, figures) if sentences else None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_string(kind))
 
 
 def _numbered(keys: pa.Table) -> NDArray[np.int64]:
@@ -132,18 +155,29 @@ def _numbered(keys: pa.Table) -> NDArray[np.int64]:
     return positions_in(keys, keys)
 
 
-def _normal_text(column: pa.Array) -> pa.Array:
+def spelled_alike(column: pa.Array) -> pa.Array:
+    """Return texts in a form that is equal where they are but for case, blanks, padding, accents and punctuation."""
     ascii_ = pc.fill_null(pc.string_is_ascii(column), True)
-    simple = pc.utf8_lower(pc.utf8_trim_whitespace(column))
-    if pc.all(ascii_).as_py():
-        return simple
-    # Beyond ASCII case-folding is more than lower case, and Arrow has none.
-    other = column.filter(pc.invert(ascii_))
-    return pc.replace_with_mask(simple, pc.invert(ascii_), pa.array(map(_folded, other.to_pylist()), column.type))
+    if not pc.all(ascii_).as_py():
+        other = column.filter(pc.invert(ascii_))
+        column = pc.replace_with_mask(column, pc.invert(ascii_), pa.array(map(_folded, other.to_pylist()), column.type))
+    alike = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    for pattern, by in _SPELLINGS:
+        alike = pc.replace_substring_regex(alike, pattern, by)
+    return pc.if_else(pc.equal(alike, ""), column, alike)
+
+
+# In turn: 1.0 is 1; zeros before a number go; what parts letters goes, and what parts numbers is one hyphen.
+_SPELLINGS = (
+    (r"^(\d+)\.0+$", r"\1"), (r"(^|[^\d.])0+(\d)", r"\1\2"), (r"[^\pL\pN]+", "-"), (r"-*([^\d-]+)-*", r"\1"),
+    (r"-+$|^-+", ""),
+)  # fmt: skip
+_FORMS = (lambda column: column, spelled_alike)
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
+    spread = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(letter for letter in spread if not unicodedata.combining(letter)).strip()
 
 
 def time_overlap(joined: Joined) -> Outcome:

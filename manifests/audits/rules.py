@@ -66,8 +66,8 @@ RULES = (
     ),
     Rule(
         "EF107", "similar_keys", 0, False,
-        "rows whose key differs from another's in spaces, case or Unicode form alone",
-        "Very likely one row twice, in two folds.", "`K0012` and `k0012 `.",
+        "rows whose key or group is another's but for case, blanks, padding, accents or punctuation",
+        "Very likely one row twice, or one entity, in two folds.", "`K0012` and `k12 `; `St. Mary` and `st mary`.",
         "Correct the keys where they mean the same.",
     ),
     Rule(
@@ -115,15 +115,13 @@ RULES = (
     Rule(
         "EF204", "near_duplicates", 0, False,
         "rows that nearly repeat a row on the other side of a split",
-        "Re-entered, rounded, re-measured and reworded rows are repeats that no comparison of equals finds. Rows that "
-        "were made between two others to even out classes (SMOTE) repeat both.",
+        "Re-entered, rounded, re-measured and reworded rows are repeats that no comparison of equals finds.",
         "The same person measured again: every value within a twentieth of its spread.",
-        "Drop the repeats, or keep them together as a group. Make synthetic rows of each fold's training rows alone: "
-        "`balance` of a model does.",
+        "Drop the repeats, or keep them together as a group.",
     ),
     Rule(
         "EF205", "unnamed_entities", 0, False,
-        "columns, key parts or pairs whose levels cross folds and carry the target",
+        "columns or key parts whose levels cross folds and carry the target",
         "Rows of a patient, a device or a shop share more than the features say. If new ones will come, the score of a "
         "split that parts them is too good; if only known ones will, silence this with that reason.",
         "`device` has 60 levels in every fold, and half of the target's variance lies between them.",
@@ -152,17 +150,16 @@ RULES = (
     Rule(
         "EF304", "carried_targets", 0, False,
         "features that were computed with targets, those of tested rows included",
-        "Rates over all rows, scores of a model that saw them and gaps filled by class hold the targets of tested "
-        "rows; in use there are none.",
+        "Rates over all rows hold the targets of tested rows; in use there are none.",
         "`zip_rate` is the mean target of each ZIP code, tested rows included.",
         "Compute it inside each fold's training rows, as a target encoder in the model's pipeline does.",
     ),
     Rule(
         "EF305", "computed_target", 0, False,
-        "1 where the target is a sum, a product or a limit of several features",
-        "Parts that add up to the target, or a margin whose sign it is, are known no sooner than the target itself; no "
-        "single one of them need look suspicious.",
-        "`total` is `first_half` + `second_half`; `won` is `goals` > `goals_against`.",
+        "1 where the target is a sum or product of features, or one of them in other units, words or bands",
+        "Parts that add up to the target are known no sooner than the target itself; no single one of them need look "
+        "suspicious.",
+        "`total` is `first_half` + `second_half`; `offer` is the wage in words.",
         "Leave the parts out, or silence this if they are known in time.",
     ),
     Rule(
@@ -172,6 +169,13 @@ RULES = (
         "knows how the column came about can tell.",
         "`gate_wait` explains .90 of the delay's ranks, all other features together .12.",
         "Ask when the column is known. Leave it out if that is after the target.",
+    ),
+    Rule(
+        "EF307", "pure_levels", 0, False,
+        "columns with a level, gap, word or part of an identifier that (nearly) one class alone has",
+        "Such a mark is mostly set when the target is known, or by it.",
+        "`location` is MORTUARY for 55 % of those who died and for nobody else.",
+        "Leave the column out (`--exclude`), or silence this if it is known in time.",
     ),
     Rule(
         "EF401", "time_overlap", 0, True,

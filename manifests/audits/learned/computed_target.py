@@ -1,25 +1,27 @@
-"""A target that is computed of features: their weighted sum or product, or whether a weighted sum passes a limit."""
+"""A target that is computed of features: their weighted sum or product, or one of them in other units."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
+from evenfold.manifests.audits.features import correlation, ranks_of
 from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import listed
 from numpy.typing import NDArray
 
-from .sample import LEAST_ROWS, Array, Codes, Column, Sample, auc
+from .sample import LEAST_ROWS, Array, Codes, Column, Sample
+from .text import numbers_in
 
-EXACT = 0.998  # share of the target's variance, out of fold
+EXACT, SHORT = 0.998, 0.99  # share of the target's variance, out of fold: of a sum, and of one of at most three terms
+FEW = 3
 LEAST_OF_THE_ROWS = 0.9  # must have a value in a column that takes part
 ROWS_A_COLUMN = 4
-SEPARATED, NEARLY = 0.9995, 0.99  # AUC of a sum beyond a limit, and of the first look at it
-ALONE = 0.99  # R² or AUC of a single feature that is another check's finding
-DENSE = 0.85  # of the variance that two bell-shaped classes so far apart would have explained
+ALONE = 0.99  # R² or rank correlation of a single feature, from which it is the target in other units
+MOST_BANDS, OUT_OF_BAND = 200, 0.02
 MOST_SHOWN = 8
-MOST_PRODUCTS = 1e9  # rows times the square of columns
+MOST_PRODUCTS = 2e9  # rows times the square of columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,42 +34,66 @@ class Terms:
 
 
 def computed_target(sample: Sample) -> Outcome:
-    """Look whether the target is made of features: columns that sum up to it, multiply to it, or decide it by a limit.
+    """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
-    Least squares on the numbers, learnt from the other folds, may explain .998 of a number's variance, of its
-    logarithm's by the logarithms where all are positive, or of the ones and zeros of a class. Of a class also the sum
-    that passes a limit: an AUC of .9995 though the rows are dense where the classes meet, unlike classes that lie
-    apart. What one column tells alone is another check's finding. O(rows x features^2) for at most 20,000 rows.
+    Least squares on the numbers, learnt from the other folds, may explain .998 of the target's variance (.99 by three
+    at most), or of its logarithm's by the logarithms where all are positive. Times count as days, texts as the first
+    number in them. One feature may put the rows in the target's order (.99) or cut it into bands that do not overlap.
+    O(rows x features^2) for at most 8,000 rows.
     """
+    if sample.why_not or not sample.target.numeric:
+        return sample.why_not or NotAsked("the target is not a number")
     sample = sample.learned
     target = sample.target
-    if target is None:
-        return NotAsked("no target column is named")
-    terms = _terms(sample, np.asarray)
-    if terms is None:
-        return NotAsked("fewer than two numbers are features, or there are too few rows for so many")
-    if target.numeric:
-        found = _number(sample, terms, target.values)
-    else:
-        looked = (_class(terms, outcome[terms.rows], sample.blocks[terms.rows]) for outcome in target.outcomes.T)
-        found = next((candidate for candidate in looked if candidate), None)
+    numbers = [*_numbers(sample)]
+    found = _restated(sample, numbers)
+    if found is None and (terms := _terms(numbers, np.asarray)):
+        found = _number(sample, numbers, terms, target.values)
     if found is None:
         return None
     how, names, score = found
     message = (
         f"features make up {target.name!r}: {how}{sample.looked_at}; leave out those that are not known before the "
-        "target is."
+        f"target is (exclude {listed(names)})."
     )
     return Found(1, message, {"features": names, "score": score}, DropFeatures(tuple(names)))
 
 
-def _terms(sample: Sample, of: Callable[[Array], Array]) -> Terms | None:
+def _numbers(sample: Sample) -> Iterator[Column]:
+    """Yield the numbers, times in days of the data's own unit, and the first number in each text."""
+    for column in sample.feature_columns():
+        values = numbers_in(column) if column.kind == "category" else column.values
+        if column.kind == "time":
+            values = values / 86_400e6 if np.nanmax(np.abs(values), initial=0) > 1e9 else values
+        if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS and np.ptp(values[np.isfinite(values)]) > 0:
+            yield replace(column, kind="number", values=values, whole=None)
+
+
+def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
+    target = sample.target
+    for column in numbers:
+        known = np.isfinite(column.values)
+        alike = correlation(ranks_of(column.values[known]), ranks_of(target.values[known]))
+        if column.n_levels > LEAST_ROWS / 5 and abs(alike) > ALONE:
+            return f"{column.name} puts the rows in its order (rank correlation {alike:.3f})", [column.name], abs(alike)
+    order = np.argsort(target.values, kind="stable")
+    for column in sample.feature_columns():
+        codes = column.codes[order] + 1
+        sizes = np.bincount(codes)
+        sizes = sizes[sizes > 0]
+        rest, cuts = order.size - int(sizes.max()), sizes.size - 1
+        changes = int(np.count_nonzero(np.diff(codes)))
+        if 2 <= cuts < min(MOST_BANDS, 0.1 * rest) and changes <= cuts + OUT_OF_BAND * rest:
+            return f"{column.name} cuts it into {sizes.size} bands that do not overlap", [column.name], 1.0
+    return None
+
+
+def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
     """Return the numbers, as they are or in another form, that most rows have and that are finite in it."""
-    numbers = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     with np.errstate(invalid="ignore", divide="ignore"):
         made = [(column, of(column.values)) for column in numbers]
     made = [(column, values) for column, values in made if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS]
-    if len(made) < 2:
+    if not made:
         return None
     X = np.column_stack([values for _, values in made])
     rows = np.flatnonzero(np.isfinite(X).all(axis=1))
@@ -76,18 +102,18 @@ def _terms(sample: Sample, of: Callable[[Array], Array]) -> Terms | None:
     X = X[rows] - X[rows].mean(axis=0)
     spread = X.std(axis=0)
     varies = spread > 1e-12
-    if np.count_nonzero(varies) < 2:
+    if not varies.any():
         return None
     kept = [column for (column, _), use in zip(made, varies, strict=True) if use]
     return Terms(kept, X[:, varies] / spread[varies], rows)
 
 
-def _number(sample: Sample, terms: Terms, values: Array) -> tuple[str, list[str], float] | None:
+def _number(sample: Sample, numbers: list[Column], terms: Terms, values: Array) -> tuple[str, list[str], float] | None:
     found = _sum(terms, values[terms.rows], sample.blocks[terms.rows])
     if found is not None:
         shown = _added(_weights(found, terms, values[terms.rows], np.asarray))
         return f"{shown} is nearly it ({found.told})", found.names, found.score
-    powers = _terms(sample, np.log)
+    powers = _terms(numbers, np.log)
     if powers is None or not (values[powers.rows] > 0).all():
         return None
     logarithms = np.log(values[powers.rows])
@@ -132,10 +158,11 @@ def _sum(terms: Terms, outcome: Array, blocks: Codes) -> _Sum | None:
     centred = outcome - outcome.mean()
     # Columns have mean 0 and spread 1, so this is the largest squared correlation.
     alone = float(np.square(terms.X.T @ centred).max() / (outcome.size * np.square(centred).sum()))
-    if score < EXACT or alone >= ALONE:
+    if score < SHORT:
         return None
     chosen = _few(terms.X, outcome, 1.0 - max(2.0 * (1.0 - score), 1e-4))
-    if len(chosen) < 2:
+    score = _explained(outcome, _out_of_fold(terms.X[:, chosen], outcome, blocks))
+    if score < (SHORT if len(chosen) <= FEW else EXACT):
         return None
     return _Sum(chosen, [terms.columns[i].name for i in chosen], score, alone)
 
@@ -153,7 +180,7 @@ def _few(X: Array, outcome: Array, enough: float) -> list[int]:
     # What a later column made needless is left out again.
     for column in list(chosen):
         fewer = [i for i in chosen if i != column]
-        if len(fewer) >= 2 and np.square(_left(X[:, fewer], centred)).sum() <= most_left:
+        if fewer and np.square(_left(X[:, fewer], centred)).sum() <= most_left:
             chosen.remove(column)
     return chosen
 
@@ -171,31 +198,6 @@ def _weights(found: _Sum, terms: Terms, outcome: Array, of: Callable[[Array], Ar
     return list(zip(found.names, weights.tolist(), strict=True))
 
 
-def _class(terms: Terms, outcome: Array, blocks: Codes) -> tuple[str, list[str], float] | None:
-    found = _sum(terms, outcome, blocks)
-    if found is not None:
-        return f"a weighted sum of {listed(found.names)} tells a class exactly ({found.told})", found.names, found.score
-    is_one = outcome > 0
-    if not LEAST_ROWS / 5 <= np.count_nonzero(is_one) <= outcome.size - LEAST_ROWS / 5:
-        return None
-    first = _out_of_fold(terms.X, outcome, blocks)
-    area = auc(first, is_one)
-    alone = max(max(area, 1.0 - area) for area in (auc(column, is_one) for column in terms.X.T))
-    # Classes that merely lie apart are told by many sums; where a limit cuts through dense rows a line explains less.
-    if area < NEARLY or alone >= ALONE or _explained(outcome, first) > DENSE * _of_two_bells(area, outcome.mean()):
-        return None
-    linear = _out_of_fold_odds(terms.X, outcome, blocks)
-    score = auc(linear, is_one)
-    if score < SEPARATED:
-        return None
-    chosen = _few(terms.X, _odds(terms.X, outcome)(terms.X), 0.99)
-    names = [terms.columns[i].name for i in chosen]
-    sentence = (
-        f"a class is where a weighted sum of {listed(names)} passes a limit (AUC {score:.4f} out of fold, the best "
-    )
-    return f"{sentence}feature alone {alone:.3f})", names, score
-
-
 def _out_of_fold(X: Array, outcome: Array, blocks: Codes) -> Array:
     predicted = np.empty(outcome.size)
     design = np.column_stack([np.ones(outcome.size), X])
@@ -206,33 +208,5 @@ def _out_of_fold(X: Array, outcome: Array, blocks: Codes) -> Array:
     return predicted
 
 
-def _out_of_fold_odds(X: Array, outcome: Array, blocks: Codes) -> Array:
-    odds = np.empty(outcome.size)
-    for block in np.unique(blocks):
-        test = blocks == block
-        if np.unique(outcome[~test]).size < 2:
-            return np.zeros(outcome.size)
-        predicted = _odds(X[~test], outcome[~test])(X[test])
-        # Folds have limits of their own: odds are compared from fold to fold by their spread.
-        odds[test] = predicted / max(float(np.std(predicted)), 1e-12)
-    return odds
-
-
-def _odds(X: Array, outcome: Array) -> Callable[[Array], Array]:
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=1e4, max_iter=500).fit(X, outcome > 0)
-    return lambda asked: np.asarray(model.decision_function(asked))
-
-
 def _explained(outcome: Array, predicted: Array) -> float:
     return 1.0 - float(np.square(outcome - predicted).sum() / np.square(outcome - outcome.mean()).sum())
-
-
-def _of_two_bells(area: float, share: float) -> float:
-    """Return the share of variance that a line explains of two normal classes which have this AUC."""
-    from scipy.stats import norm
-
-    # AUC = Phi(d / sqrt 2) for classes d spreads apart, and R² = s (1 - s) d² / (1 + s (1 - s) d²).
-    apart = share * (1.0 - share) * 2.0 * float(norm.ppf(min(area, 1.0 - 1e-9))) ** 2
-    return apart / (apart + 1.0)

@@ -1,11 +1,10 @@
-"""Entities that nobody named: columns, parts of the key and pairs whose levels cross folds and carry the target."""
+"""Entities that nobody named: columns and parts of the key whose levels cross folds and carry the target."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,9 @@ from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import canonical_table, listed, verb
 from evenfold.splitters.deployed import is_deployed
-from numpy.typing import NDArray
 
 from .models import is_usable, predict_from_all
-from .sample import LEAST_ROWS, Array, Codes, Column, Sample
+from .sample import Array, Codes, Column, Sample
 
 PIECES = r"\d+|[^\W\d_]+"  # of a text key: what separators set off, and digits from letters
 LEAST_LEVELS = 10
@@ -32,8 +30,7 @@ LEAST_EFFECT, LEAST_EFFECT_OF_WORDS = 0.1, 0.2
 CHI_SQUARE_AT_TWO_THIRDS = 0.9364  # the quantile of one squared standard normal number
 ROUGH = 1.0  # von Neumann's ratio of means in no order is 2, along a curve nearly 0
 COUNTED = 0.5  # that ratio of the levels' rows, or their rank correlation: of names, rows do not go by their order
-LEAST_OF_A_PAIR = 5  # levels of each of two columns
-LEAST_PAIR_EFFECT, MOST_ROWS_A_PAIR, MOST_PAIRED = 0.2, 50.0, 12
+GIVES_IT_AWAY = 0.95  # of the variance: no entity, but the target in other words
 
 
 @dataclass(frozen=True)
@@ -75,25 +72,20 @@ def unnamed_entities(sample: Sample) -> Outcome:
     the whole; below .2 also of what the features leave of it. Whole numbers and times are compared with the next level
     only, which no smooth influence fools, and are no names where their frequency is smooth as that of counts is; levels
     without a digit are taken for descriptions unless there are 40, few rows each, and .2 of the variance between them.
-    Where a group is named, its rows' mean is one observation. Then combinations of two columns, beyond what either
-    says. O(columns x n log n).
+    Where a group is named, its rows' mean is one observation. O(columns x n log n).
     """
     target, joined = sample.target, sample.joined
-    if target is None:
-        return NotAsked("no target column is named")
+    if sample.why_not:
+        return sample.why_not
     if "past_before_future" in joined.manifest.splitter.promises:
         return NotAsked("what is known of an entity from the past may be used in the future")
-    present = np.flatnonzero(target.present)
-    if present.size < LEAST_ROWS:
-        return NotAsked(f"{present.size} rows have a target; {LEAST_ROWS} would do")
-    sample = sample.take(present)
+    sample = sample.take(np.flatnonzero(target.present))
     candidates = [candidate for candidate in _candidates(sample) if _may_be_an_entity(candidate, sample)]
     effects = {
         candidate: effect
         for candidate in candidates
         if (effect := _effect_beyond_chance(candidate, sample, len(candidates)))
     }
-    effects = effects or _combined(sample)
     crossing = {candidate: share for candidate in effects if (share := _crossing(candidate, sample)) >= LEAST_CROSSING}
     if not crossing:
         return None
@@ -205,7 +197,7 @@ def _effect_beyond_chance(candidate: Candidate, sample: Sample, tests: int) -> E
     words = column is not None and column.kind == "category" and not _has_digits(column)
     many = candidate.codes.size > MOST_ROWS_A_WORD * (int(candidate.codes.max()) + 1)
     least = LEAST_EFFECT_OF_WORDS if words or many else LEAST_EFFECT
-    if effect.chance * tests >= CHANCE or effect.share < least:
+    if effect.chance * tests >= CHANCE or not least <= effect.share < GIVES_IT_AWAY:
         return None
     if effect.share < LEAST_EFFECT_OF_WORDS and not _beyond_features(candidate, column, sample, tests):
         return None
@@ -289,60 +281,3 @@ def _crossing(candidate: Candidate, sample: Sample) -> float:
     several = np.bincount(codes[codes >= 0]) > 1
     rows = crossings(sample.joined, sample.units(codes)).rows[sample.rows]
     return np.unique(codes[rows & (codes >= 0)]).size / max(int(np.count_nonzero(several)), 1)
-
-
-def _combined(sample: Sample) -> dict[Candidate, Effect]:
-    """Return pairs of columns that carry the target beyond what each says alone and both say smoothly together."""
-    n = sample.rows.size
-    columns = [
-        c
-        for c in sample.columns.values()
-        if LEAST_OF_A_PAIR <= c.n_levels <= n / 4 and not c.fractional and _is_coded(c)
-    ]
-    columns = sorted(columns, key=lambda column: -column.n_levels)[:MOST_PAIRED]
-    pairs = list(combinations(columns, 2))
-    return {made: effect for a, b in pairs if (found := _pair(a, b, sample, len(pairs))) for made, effect in [found]}
-
-
-def _pair(a: Column, b: Column, sample: Sample, tests: int) -> tuple[Candidate, Effect] | None:
-    both = np.where((a.codes < 0) | (b.codes < 0), -1, a.codes * b.n_levels + b.codes)
-    codes = both.copy()
-    codes[both >= 0] = np.unique(both[both >= 0], return_inverse=True)[1]
-    sizes = np.bincount(codes[codes >= 0], minlength=1)
-    n, k = codes.size, int(codes.max(initial=-1)) + 1
-    shared = sizes[sizes > 1].sum() >= LEAST_SHARED * n
-    # A combination that hardly parts the levels of one column is that column.
-    if not shared or not max(30, 1.5 * max(a.n_levels, b.n_levels)) <= k <= n / 3 or n > MOST_ROWS_A_PAIR * k:
-        return None
-    rest = sample.target.outcomes - _smooth(a, b, sample.target.outcomes)
-    if rest.var() < 1e-6 * sample.target.outcomes.var():
-        return None
-    outcomes, units = _units(rest, codes, sample.groups)
-    effect = level_effect(outcomes, units, ordered=False)
-    if effect.chance * tests >= CHANCE or effect.share < LEAST_PAIR_EFFECT:
-        return None
-    group = f"group: {a.name}_{b.name}"
-    made_of = f"table[{a.name!r}].astype(str) + ' ' + table[{b.name!r}].astype(str)"
-    return Candidate(f"the combination of {a.name!r} and {b.name!r}", group, codes, False, made_of), effect
-
-
-def _smooth(a: Column, b: Column, outcomes: Array) -> Array:
-    """Return what the two columns tell of the outcomes without naming combinations: their levels, and a small tree."""
-    from sklearn.tree import DecisionTreeRegressor
-
-    predicted = np.tile(outcomes.mean(axis=0), (outcomes.shape[0], 1))
-    for column in (a, b):
-        predicted += _means(column.codes, outcomes - predicted)
-    X = np.column_stack([_placed(column, outcomes) for column in (a, b)])
-    tree = DecisionTreeRegressor(max_leaf_nodes=32, min_samples_leaf=20, random_state=0)
-    rest: Array = np.asarray(tree.fit(X, outcomes - predicted).predict(X)).reshape(outcomes.shape)
-    return predicted + rest
-
-
-def _means(codes: Codes, outcomes: Array) -> Array:
-    sizes = np.maximum(np.bincount(codes + 1), 1)
-    return np.stack([(np.bincount(codes + 1, weights=outcome) / sizes)[codes + 1] for outcome in outcomes.T], axis=1)
-
-
-def _placed(column: Column, outcomes: Array) -> NDArray[np.float64]:
-    return column.codes.astype(np.float64) if column.kind != "category" else _means(column.codes, outcomes[:, :1])[:, 0]

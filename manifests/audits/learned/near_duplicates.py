@@ -17,7 +17,6 @@ from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
 from .sample import Array, Codes, Column, Sample
-from .smote_rows import rows_between
 from .text import is_prose, similar_texts
 
 LEAST_SHARE, LEAST_PAIRS = 0.003, 3
@@ -38,18 +37,17 @@ _NO_PAIRS: Pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 def near_duplicates(sample: Sample) -> Outcome:
     """Look for rows that are nearly another row on the other side of a split, target and key aside.
 
-    Four looks. Rows equal in every column but one or two, where ten times fewer pairs differ in one column more:
+    Three looks. Rows equal in every column but one or two, where ten times fewer pairs differ in one column more:
     chance alone makes many more near misses than hits. Rows much nearer to their nearest neighbour than is usual
     around them: numbers as ranks, those between every sixteenth as their values lie, categories at a distance of one
     half; the ratio of the distances to the nearest and the sixth nearest row falls off exponentially (Facco et al.
     2017, Estimating the intrinsic dimension of datasets by a minimal neighborhood information), and a pair counts
-    where chance brings forth a twentieth of what is reported at least. Rows that lie exactly between two others of
-    their class, as rows do that were made to even out classes. Texts that share most of their runs of two words
+    where chance brings forth a twentieth of what is reported at least. Texts that share most of their runs of two words
     (min-hash).
     O(n log n): beyond 20,000 rows neighbours of more than six columns are sought in two projections of six.
     """
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
-    looks = [*_looks(columns), *_made(sample, columns)]
+    looks = _looks(columns)
     looks += [
         Look(f"text of {column.name}", similar_texts(column), f"say nearly the same in {column.name!r}")
         for column in columns
@@ -94,19 +92,6 @@ def _looks(columns: list[Column]) -> list[Look]:
     if len(columns) > LEAST_COLUMNS:
         looks.append(nearly_equal_pairs(columns))
     return [look for look in looks if look.pairs[0].size]
-
-
-def _made(sample: Sample, columns: list[Column]) -> list[Look]:
-    """Return the rows that lie between two others, with both."""
-    # Of values that repeat, rows of a design or in whole units, some lie on such a line by their making.
-    fine = [column for column in columns if column.fractional and 2 * column.n_levels >= column.values.size]
-    pairs = rows_between(fine, sample.target) if fine else _NO_PAIRS
-    if not pairs[0].size:
-        return []
-    likeness = (
-        "lie exactly between two others of their class or are their ends, as rows do that were made of two (SMOTE)"
-    )
-    return [Look("between two rows", pairs, likeness)]
 
 
 def _is_fine(column: Column) -> bool:

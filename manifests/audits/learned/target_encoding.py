@@ -9,7 +9,6 @@ from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Ou
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .sample import LEAST_ROWS, Array, Codes, Column, Sample
-from .stacked_features import Fits, fills, is_mean_without_own
 from .times import is_clock
 
 LEAST_LEVELS = 8
@@ -28,9 +27,8 @@ def carried_targets(sample: Sample) -> Outcome:
     Signs that targets made the feature. *Rates*: rows with one value of the feature (or one level of
     another column) have that value, up to a straight line, as their mean target, though chance alone would scatter
     such means around any honest feature; a warning needs less than .3 of that scatter and a chance of 1e-6. *Means
-    without the own row*: inside a level the feature falls where the own target rises exactly (correlation below -.99),
-    or, of groups that are no column, such means and own targets come to the same sums. *Fits* of the target on other
-    columns that saw these rows. *Filled gaps* that tell their rows' targets. *Shifted or smoothed targets*: the targets
+    without the own row*: inside a level the feature falls where the own target rises exactly (correlation below -.99).
+    *Shifted or smoothed targets*: the targets
     of the three rows before and after, in order of the key or of a time,
     explain .995 of the feature, and the own one less. O(features x n log n) for at most 100,000 rows.
     """
@@ -42,8 +40,7 @@ def carried_targets(sample: Sample) -> Outcome:
     if sample.rows.size < LEAST_ROWS or not features:
         return NotAsked("no feature is a number")
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
-    looks = [(outcome, Fits(features, outcome)) for outcome in outcomes.T]
-    signs = {column.name: sign for column in features if (sign := _sign(column, sample, looks))}
+    signs = {column.name: sign for column in features if (sign := _sign(column, sample, outcomes))}
     if not signs:
         return None
     shown = listed(f"{name} ({sign})" for name, sign in signs.items())
@@ -54,8 +51,8 @@ def carried_targets(sample: Sample) -> Outcome:
     return Found(len(signs), message, {"features": signs}, DropFeatures(tuple(signs)))
 
 
-def _sign(column: Column, sample: Sample, looks: list[tuple[Array, Fits]]) -> str | None:
-    for outcome, fits in looks:
+def _sign(column: Column, sample: Sample, outcomes: Array) -> str | None:
+    for outcome in outcomes.T:
         for codes, levels in _levels_of(column, sample) if column.fractional else ():
             ratio = rate_scatter(column.values, outcome, codes)
             if ratio is not None:
@@ -65,11 +62,7 @@ def _sign(column: Column, sample: Sample, looks: list[tuple[Array, Fits]]) -> st
         shift = _neighbours_explain(column.values, outcome, sample)
         if shift:
             return shift
-        if column.fractional and (fit := fits.sign(column.name)):
-            return fit
-        if column.fractional and is_mean_without_own(column.values, outcome):
-            return "the mean target of groups of rows without the row's own"
-    return fills(column, sample) if column.fractional else None
+    return None
 
 
 def _levels_of(column: Column, sample: Sample) -> Iterator[tuple[Codes, str]]:

@@ -269,7 +269,7 @@ def test_no_command_at_all_shows_help(capsys: pytest.CaptureFixture[str]) -> Non
         (["split"], "missing argument 'FILE'; evenfold split --help shows what it takes."),
         (
             ["audit", "m", "f", "--format", "html"],
-            "invalid value for '--format': 'html' is not one of 'json', 'md', 'sarif'; evenfold audit --help shows "
+            "invalid value for '--format': 'html' is not one of 'json', 'md'; evenfold audit --help shows "
             "what it takes.",
         ),
     ):

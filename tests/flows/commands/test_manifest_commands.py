@@ -244,7 +244,7 @@ def test_folds_travel_by_group_without_any_row(place: Place) -> None:
         ),
         ("export trial/1.0 --to croissant -o f.json --repeat 1", "there is no repeat 1"),
         ("export trial/1.0 --to spark -o f.parquet --repeat 1", "there is no repeat 1"),
-        ("audit trial/1.0 data.parquet --format sarif --json", "--json and --format sarif are two forms"),
+        ("audit trial/1.0 data.parquet --format md --json", "--json and --format md are two forms"),
         ("show trial/1.0 --data data.parquet", "--data is for the page that --report writes"),
         (
             "join data.parquet trial/1.0 --fold 5 --role test -o out.csv",

@@ -1,8 +1,6 @@
-"""An audit as SARIF, Markdown and JSON; checks that are ignored for a reason; rules that are complete."""
+"""An audit as Markdown and JSON; checks that are ignored for a reason; rules that are complete."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pandas as pd
@@ -54,23 +52,10 @@ def test_nothing_is_ignored_by_a_slip_or_without_a_reason(ignore: dict[str, str]
         made(ignore=ignore)
 
 
-def test_sarif_names_the_rule_the_place_and_the_reason_of_what_is_suppressed() -> None:
-    """As code scanning reads it: 2.1.0, one rule a check, one result a finding."""
-    log = json.loads(formatted(made(ignore={"EF302": REASON}), "our orders.parquet", "sarif"))
-    run = log["runs"][0]
-    results = {result["ruleId"]: result for result in run["results"]}
-    assert log["version"] == "2.1.0"
-    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {rule.code for rule in RULES}
-    assert results["EF301"]["level"] == "error"
-    assert results["EF301"]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "our%20orders.parquet"
-    assert results["EF302"]["suppressions"] == [{"kind": "external", "justification": REASON}]
-    assert "suppressions" not in results["EF301"]
-
-
 def test_markdown_and_json_say_the_same() -> None:
     """A comment under a pull request, and what a program reads."""
     found = made()
-    text = formatted(found, "orders.parquet", "md")
+    text = formatted(found, "md")
     assert text.splitlines()[2].startswith("1 failed, 1 warning, ")
     assert "| **failed** | EF301 target_like_features | 1 feature all but gives 'y' away" in text
-    assert Audit.model_validate_json(formatted(found, "orders.parquet", "json")) == found
+    assert Audit.model_validate_json(formatted(found, "json")) == found

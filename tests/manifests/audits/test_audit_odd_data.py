@@ -11,8 +11,6 @@ from audited import clean, plain, split, the
 from evenfold.manifests import GATES, audit, decide, extend
 from evenfold.manifests.audits.findings import GATES as LIMITS
 from evenfold.manifests.audits.judging import judged
-from evenfold.manifests.audits.learned.sample import Column
-from evenfold.manifests.audits.learned.stacked_features import Fits
 
 
 def accounted_for(made: Any) -> bool:
@@ -42,17 +40,6 @@ def test_a_date_column_without_a_value_stops_no_check_of_draws() -> None:
     frame["never"] = pd.Series([pd.NaT] * 200, dtype="datetime64[ns]")
     manifest = decide({"strategy": "ShuffleSplit", "columns": {"key": "id", "target": "y"}}, frame)
     assert accounted_for(audit(manifest, frame))
-
-
-@pytest.mark.parametrize("values", [10**18 + np.arange(600) % 2, 1e-200 * np.arange(600), np.full(600, 3)])
-def test_numbers_that_floats_cannot_tell_apart_are_in_no_fit(values: Any) -> None:
-    """Their spread as floats is nothing, and dividing by it would make every number of a fit none."""
-    whole = values if values.dtype.kind == "i" else None
-    odd = Column("odd", "number", values.astype(np.float64), whole=whole)
-    even = Column("even", "number", np.arange(600.0) ** 2)
-    fits = Fits([odd, even], np.arange(600.0))
-    assert fits.names == ["even"]
-    assert np.isfinite(fits.explained[0])
 
 
 def test_a_check_that_stumbles_is_told_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

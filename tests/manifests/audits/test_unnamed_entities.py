@@ -44,16 +44,6 @@ def test_an_entity_in_a_part_of_the_key_is_found() -> None:
     _follow(said, frame)
 
 
-def test_an_entity_of_two_columns_is_found() -> None:
-    """Neither the site nor the number names a patient alone."""
-    frame, random = plain()
-    codes = _levels(frame, random, 120)
-    frame["site"], frame["number"] = codes % 10, codes // 10
-    said = told(frame, "unnamed_entities")
-    assert "the combination of" in said
-    _follow(said, frame)
-
-
 def _follow(said: str, table: pd.DataFrame) -> None:
     """Do word for word what a finding says, and find nothing any more."""
     told = re.search(r"\(in pandas (table\['(\w+)'\] = .*)\) and split with `group: (\w+)` \(--group (\w+)\)", said)

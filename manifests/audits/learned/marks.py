@@ -1,0 +1,148 @@
+"""Marks that tell a class: a level, a gap, a word, digits beyond the usual, a part of an identifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from evenfold.manifests.audits.features import correlation
+from evenfold.manifests.audits.findings import DropFeatures, Found, Outcome
+from evenfold.manifests.tables.canonical import listed
+from evenfold.splitters.deployed import shown
+
+from .entities import LEAST_LEVELS, level_effect
+from .sample import BY_CHANCE, Array, Codes, Column, Sample
+from .text import parts_of, words_of
+
+LEAST_ROWS, LEAST_SHARE = 10, 0.01
+PURE, USUAL, OF_ITS_CLASS = 0.99, 0.7, 0.1
+ELSEWHERE = 0.2  # of the variance between the other levels: beyond it the column is a strong feature
+LEAST_EFFECT, NAMES_ROWS = 0.1, 0.8
+MORE_DIGITS, USUAL_DIGITS = 2, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """Rows by level of what may be a mark, in words, and the column it was read out of."""
+
+    words: str
+    column: str
+    codes: Codes
+    labels: tuple[Any, ...]
+    numbers: Array | None = None
+
+
+def pure_levels(sample: Sample) -> Outcome:
+    """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
+
+    Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
+    One counts if at least 1 % of the rows have it, .99 of them are of one class, which is not the rule (.7), it holds a
+    tenth of that class, and chance brings that forth with .03 / 14 over all levels; of a number its neighbours on the
+    scale are the measure. Where the column's other levels tell as much it is a feature and no mark. A part of a key, or
+    of a text that names rows, may explain .1 of the target. O(columns x n log n) for at most 8,000 rows.
+    """
+    if sample.why_not:
+        return sample.why_not
+    sample = sample.learned
+    marks = [] if sample.target.numeric else [*_marks(sample)]
+    signs = {mark.column: said for mark in marks if (said := _pure(mark, sample, marks))}
+    signs |= _identifier_parts(sample)
+    if not signs:
+        return None
+    message = (
+        f"{listed(signs.values())}{sample.looked_at}: known only after {sample.target.name!r}, or its mark; exclude "
+        f"{listed(signs)} unless known before."
+    )
+    return Found(len(signs), message, {"features": [*signs]}, DropFeatures(tuple(signs)))
+
+
+def _marks(sample: Sample) -> Iterator[Mark]:
+    gaps, with_gaps = np.zeros(sample.rows.size, dtype=np.int64), 0
+    for column in sample.feature_columns():
+        known = column.codes >= 0
+        gaps += ~known
+        if column.kind != "category":
+            yield Mark(repr(column.name), column.name, column.codes + 1, (), column.values)
+            more = _more_digits(column)
+            yield Mark(f"more digits than usual in {column.name!r}", column.name, more.astype(np.int64), (False, True))
+        else:
+            labels = tuple(column.levels[int(code)] for code in np.unique(column.values[known]))
+            yield Mark(repr(column.name), column.name, column.codes + 1, (None, *labels))
+            for word, holds in words_of(column).items():
+                yield Mark(f"word {shown(word)} in {column.name!r}", column.name, holds.astype(np.int64), (False, True))
+        if not known.all():
+            with_gaps += 1
+            yield Mark(f"a gap in {column.name!r}", column.name, (~known).astype(np.int64), (False, True))
+    if with_gaps > 1:
+        yield Mark("the number of gaps in a row", "gaps", gaps, tuple(range(int(gaps.max()) + 1)))
+
+
+def _more_digits(column: Column) -> Any:
+    """Return which cells have more decimals than the column is written with: those that were computed."""
+    values = np.where(np.isnan(column.values), 0.0, column.values)
+    digits = np.full(values.size, 9)
+    for places in range(6, -1, -1):
+        digits[np.isclose(values, np.round(values, places), rtol=1e-14, atol=1e-13)] = places
+    usual = int(np.median(digits))
+    return (digits >= usual + MORE_DIGITS) & (usual <= USUAL_DIGITS)
+
+
+def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
+    from scipy.stats import binom
+
+    classes = np.unique(sample.target.values, return_inverse=True)[1]
+    base = np.bincount(classes) / classes.size
+    table = np.bincount(mark.codes * base.size + classes, minlength=(mark.codes.max() + 1) * base.size)
+    table = table.reshape(-1, base.size)
+    sizes, most = table.sum(axis=1), table.argmax(axis=1)
+    top, usual = table.max(axis=1), base[most]
+    least = max(LEAST_ROWS, LEAST_SHARE * classes.size)
+    pure = (sizes >= least) & (top >= PURE * sizes) & (usual <= USUAL)
+    pure &= (top >= OF_ITS_CLASS * usual * classes.size) & (sizes < classes.size)
+    for level in np.flatnonzero(pure):
+        rows, own = mark.codes == level, float(usual[level])
+        if mark.numbers is not None and np.isfinite(value := mark.numbers[rows][0]):
+            away = np.where(rows, np.inf, np.nan_to_num(np.abs(mark.numbers - value), nan=np.inf))
+            near = np.argsort(away, kind="stable")[: sizes[level]]
+            own = max(own, float((classes[near] == most[level]).mean()))
+        tried = sum(np.count_nonzero(np.bincount(each.codes) >= least) for each in marks)
+        if binom.sf(top[level] - 1, sizes[level], own) * tried >= BY_CHANCE:
+            continue
+        if np.bincount(classes[~rows]).max() >= PURE * np.count_nonzero(~rows):
+            continue  # all of the column tells it: a copy, of which another check speaks
+        if _elsewhere(mark, ~rows, sample.target.outcomes) < ELSEWHERE:
+            row = int(np.flatnonzero(rows & (classes == most[level]))[0])
+            label = mark.labels[level] if mark.labels else mark.numbers[row] if mark.numbers is not None else ""
+            of = sample.joined.column(sample.target.name)[int(sample.rows[row])].as_py()
+            what = mark.words if label is True else f"{mark.words} = {shown(label)}"
+            return (
+                f"{what} has {sample.target.name!r} = {shown(of)} in {top[level]:,} of {sizes[level]:,} rows "
+                f"({usual[level]:.0%} of all)"
+            )
+    return ""
+
+
+def _elsewhere(mark: Mark, rest: Any, outcomes: Array) -> float:
+    """Return how much of the target the other levels tell, those of a number by their order."""
+    if mark.numbers is None:
+        return level_effect(outcomes[rest], mark.codes[rest], ordered=False).share
+    known = rest & np.isfinite(mark.numbers)
+    return max(correlation(mark.numbers[known], outcome) ** 2 for outcome in outcomes[known].T) if known.any() else 0.0
+
+
+def _identifier_parts(sample: Sample) -> dict[str, str]:
+    keys = sample.key_columns()
+    texts = [c for c in sample.feature_columns() if c.kind == "category" and c.n_levels >= NAMES_ROWS * c.values.size]
+    of_keys, parts = {key.name for key in keys}, [part for column in [*keys, *texts] for part in parts_of(column)]
+    signs = {}
+    for name, place, codes in parts:
+        levels = int(codes.max()) + 1
+        # Parts of a key with more levels may be an entity, which is another check's question.
+        if not 2 <= levels < (LEAST_LEVELS if name in of_keys else codes.size / 20):
+            continue
+        effect = level_effect(sample.target.outcomes, codes, ordered=False)
+        if effect.chance * len(parts) < BY_CHANCE and effect.share > LEAST_EFFECT:
+            signs[name] = f"{place} of {name!r} tells {effect.share:.0%} of the variance of {sample.target.name!r}"
+    return signs

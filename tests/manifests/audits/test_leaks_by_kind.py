@@ -1,0 +1,101 @@
+"""Leaks of kinds that practitioners meet are found by the check of their kind, and the same table without is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from audited import N, alarms, asked, plain, told
+from evenfold.manifests import decide
+from evenfold.manifests.audits.leaks import spelled_alike
+
+Made = Callable[[pd.DataFrame, np.random.Generator], Any]
+
+
+def _offers(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    frame["y"] = np.exp(frame["a"] / 4 + random.normal(size=N) / 4) * 2000
+    return [f"EUR {value / 1000:.3f}k a month" for value in frame["y"]]
+
+
+def _bands(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    frame["y"] = frame["a"] + random.normal(size=N)
+    return pd.qcut(frame["y"], 8, labels=list("HGFEDCBA")).astype(str)
+
+
+def _barcodes(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    rows = zip(frame["y"], random.permutation(N), strict=True)
+    return [f"TC-{1000 + place}-{'01A' if sick else '11A'}" for sick, place in rows]
+
+
+def _notes(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    words = ["seen", "in", "clinic", "stable", "pain", "reported", "informed", "follow", "up", "planned"]
+    notes = [" ".join(random.choice(words, 7)) for _ in range(N)]
+    late = (frame["y"] == 1) & (random.random(N) < 0.4)
+    return [f"{note} deceased" if last else note for note, last in zip(notes, late, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("make", "check", "said"),
+    [
+        (_offers, "computed_target", "puts the rows in its order"),
+        (_bands, "computed_target", "bands that do not overlap"),
+        (_barcodes, "pure_levels", "part 3 of 'leak' tells"),
+        (_notes, "pure_levels", "word deceased in 'leak' has 'y' = 1"),
+        (
+            lambda frame, random: np.where((frame["y"] == 1) & (random.random(N) < 0.5), "MORTUARY", frame["kind"]),
+            "pure_levels",
+            "'leak' = MORTUARY has 'y' = 1",
+        ),
+        (
+            lambda frame, random: np.where((frame["y"] == 1) & (random.random(N) < 0.5), random.normal(size=N), np.nan),
+            "pure_levels",
+            "a gap in 'leak' = False has 'y' = 1",
+        ),
+        (
+            lambda frame, random: np.where(random.random(N) < 0.3, 0.2 + 0.01 * frame["y"], random.normal(size=N)),
+            "pure_levels",
+            "'leak' = 0.2",
+        ),
+    ],
+    ids=["words", "bands", "barcode", "note", "level", "gap", "filled"],
+)
+def test_a_leak_is_found_by_the_check_of_its_kind_and_its_column_shuffled_is_not(
+    make: Made, check: str, said: str
+) -> None:
+    frame, random = plain()
+    leak = frame.assign(leak=make(frame, random), y=frame["y"])
+    assert said in told(leak, check)
+    assert not told(leak.assign(leak=random.permutation(leak["leak"])), check)
+
+
+def test_groups_that_are_spelled_in_several_ways_are_named() -> None:
+    """The group that the split keeps whole is then kept whole by its spelling alone."""
+    frame, random = plain()
+    site = random.integers(1, 60, N)
+    frame["site"] = [f"St. Mary {code}" for code in site]
+    spec = {"columns": {"key": "id", "target": "y", "group": "site"}}
+    assert asked(decide(spec, frame), frame, "similar_keys").passed
+    frame["site"] = [f"{random.choice(['St. Mary', 'st mary', 'ST MARY'])} {code:02d}" for code in site]
+    frame.loc[0, "site"] = "ST-MARY 7.0"
+    found = alarms(asked(decide(spec, frame), frame, "similar_keys"))["similar_keys"]
+    assert "values of 'site' (899 rows) are 59 but for case, blanks, padding, accents or punctuation" in found
+
+
+def test_what_parts_two_numbers_is_no_punctuation() -> None:
+    alike = (
+        ["7", "07", "7.0", " 7 "],
+        ["PT-01", "pt1", "Pt 1"],
+        ["1-23"],
+        ["12-3"],
+        ["1.05"],
+        ["1.5"],
+        ["caf\u00e9", "CAFE"],
+    )
+
+    forms = [spelled_alike(pa.array(each, pa.large_string())).to_pylist() for each in alike]
+    assert all(len(set(each)) == 1 for each in forms)
+    assert len({each[0] for each in forms}) == len(forms)
