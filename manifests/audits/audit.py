@@ -23,6 +23,7 @@ from .learned import (
     marks,
     near_duplicates,
     populations,
+    relatives,
     target_encoding,
     times,
 )
@@ -73,13 +74,10 @@ class Check:
             return seen if isinstance(seen, NotAsked) else self.run(seen)
 
 
-_TAKES: tuple[tuple[Takes, tuple[ModuleType, ...]], ...] = (
-    ("rows", (balance, leaks, rows)),
-    (
-        "sample",
-        (target_encoding, computed_target, entities, leaky_features, marks, near_duplicates, populations, times),
-    ),
-)
+_LEARNED = (
+    computed_target, entities, leaky_features, marks, near_duplicates, populations, relatives, target_encoding, times,
+)  # fmt: skip
+_TAKES: tuple[tuple[Takes, tuple[ModuleType, ...]], ...] = (("rows", (balance, leaks, rows)), ("sample", _LEARNED))
 # A gate is called as the function that checks it.
 CHECKS = {
     name: Check(getattr(module, name), takes)

@@ -129,6 +129,14 @@ RULES = (
         "pandas how to make it.",
     ),
     Rule(
+        "EF206", "relatives", 0, False,
+        "rows whose relatives, by columns that they share or by closeness, are on the other side of a split",
+        "Members of a household, repeated measurements and overlapping windows share more than the features say, and "
+        "no column names them.",
+        "Rows that agree in `birth_date`, `sex` and `zip` are one patient, registered twice.",
+        "Make the proposed column and split by it.",
+    ),
+    Rule(
         "EF301", "target_like_features", 0, True,
         "features that all but give the target away",
         "A copy of the target is never known before it.", "`status_code` is 3 * y + 1.", "Leave the feature out.",

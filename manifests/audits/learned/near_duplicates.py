@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
-from math import comb
+from typing import Any
 
 import numpy as np
 from evenfold.manifests.audits.crossings import crossings
@@ -28,8 +27,7 @@ MOST_SEARCHED = 20_000  # rows that are searched in up to 16 dimensions
 LEAST_VALUES, MOST_VALUES = 30, 300  # of a fine number, by the rows
 STEP, RANKED = 16, 0.2  # numbers between two ranked ones, and the weight of their own rank
 LEAST_DISTINCT = 10  # numbers of fewer values are compared as categories are
-FEWER = 10.0  # times as many near hits as near misses
-MOST_SETS = 60  # sets of columns that are left out in turn
+MOST_ASKED, LEAST_ASKED = 2_000, 2  # rows that are asked first, and how many must have a twin
 Pairs = tuple[Codes, Codes]
 _NO_PAIRS: Pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
@@ -37,14 +35,13 @@ _NO_PAIRS: Pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 def near_duplicates(sample: Sample) -> Outcome:
     """Look for rows that are nearly another row on the other side of a split, target and key aside.
 
-    Three looks. Rows equal in every column but one or two, where ten times fewer pairs differ in one column more:
-    chance alone makes many more near misses than hits. Rows much nearer to their nearest neighbour than is usual
-    around them: numbers as ranks, those between every sixteenth as their values lie, categories at a distance of one
-    half; the ratio of the distances to the nearest and the sixth nearest row falls off exponentially (Facco et al.
-    2017, Estimating the intrinsic dimension of datasets by a minimal neighborhood information), and a pair counts
-    where chance brings forth a twentieth of what is reported at least. Texts that share most of their runs of two words
-    (min-hash).
-    O(n log n): beyond 20,000 rows neighbours of more than six columns are sought in two projections of six.
+    Two looks. Rows much nearer to their nearest neighbour than is usual around them: numbers as ranks, those between
+    every sixteenth as their values lie, categories at a distance of one half; the ratio of the distances to the nearest
+    and the sixth nearest row falls off exponentially (Facco et al. 2017, Estimating the intrinsic dimension of datasets
+    by a minimal neighborhood information), and a pair counts where chance brings forth a twentieth of what is reported
+    at least. And texts that share most of their runs of two words (min-hash).
+    O(n log n): 2,000 rows are asked first, and all only where two of them have a twin; of more than six columns in two
+    projections of six. A share of .003 of the rows is so missed once in fifty tables.
     """
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
     looks = _looks(columns)
@@ -88,10 +85,8 @@ class Look:
 def _looks(columns: list[Column]) -> list[Look]:
     if sum(_is_fine(column) for column in columns) < LEAST_COLUMNS:
         return []
-    looks = [nearest_pairs(columns)]
-    if len(columns) > LEAST_COLUMNS:
-        looks.append(nearly_equal_pairs(columns))
-    return [look for look in looks if look.pairs[0].size]
+    look = nearest_pairs(columns)
+    return [look] if look.pairs[0].size else []
 
 
 def _is_fine(column: Column) -> bool:
@@ -127,42 +122,6 @@ def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
     return bool(differ * (hashes.size / total.size) ** 2 >= _count_pairs(hashes))
 
 
-def nearly_equal_pairs(columns: list[Column]) -> Look:
-    """Return pairs of rows that differ in one or two columns, where ten times fewer differ in one more."""
-    hashes, n_columns = _column_hashes(columns), len(columns)
-    total = hashes.sum(axis=0, dtype=np.uint64)
-    near, counts = [_NO_PAIRS], [0.0]
-    for r in range(1, min(4, n_columns - LEAST_COLUMNS + 2)):
-        if r == 3 and not any(pairs[0].size for pairs in near):
-            break  # no near hit, whatever the near misses are
-        sets = list(combinations(range(n_columns), r))
-        sets = [sets[i] for i in np.sort(Stream(0, AUDITING, 5).permutation(len(sets))[:MOST_SETS])]
-        # The hash of a row is the sum of its columns' modulo 2**64, so columns are left out by subtraction.
-        pairs = [_all_pairs(total - hashes[list(chosen)].sum(axis=0, dtype=np.uint64)) for chosen in sets]
-        if any(pair is None for pair in pairs):
-            break  # so many that columns of so few values bring them forth
-        both = np.stack(_joined_pairs([_NO_PAIRS, *(pair for pair in pairs if pair is not None)]))
-        a, b = np.unique(np.sort(both, axis=0), axis=1)  # each pair once
-        differ = (hashes[:, a] != hashes[:, b]).sum(axis=0) == r
-        near.append((a[differ], b[differ]))
-        # Of some sets of columns only: scaled up to all of them, so that the counts can be compared.
-        counts.append(np.count_nonzero(differ) * comb(n_columns, r) / len(sets))
-    few = [near[r] for r in range(1, len(counts) - 1) if counts[r] > FEWER * counts[r + 1]]
-    return Look("equal columns", _joined_pairs([_NO_PAIRS, *few]), "equal another in all columns but one or two")
-
-
-def _all_pairs(hashes: NDArray[np.uint64]) -> Pairs | None:
-    """Return every pair of rows of the same hash, or None where there are more pairs than rows."""
-    if _count_pairs(hashes) > hashes.size:
-        return None
-    order = np.argsort(hashes, kind="stable")
-    ranked, pairs, step = hashes[order], [_NO_PAIRS], 1
-    while (same := np.flatnonzero(ranked[step:] == ranked[:-step])).size:
-        pairs.append((order[same], order[same + step]))
-        step += 1
-    return _joined_pairs(pairs)
-
-
 def _column_hashes(columns: list[Column]) -> NDArray[np.uint64]:
     """Return a pseudo-random 64-bit number for each column and row, the same for equal values (columns by rows)."""
     return np.stack([Stream(0, AUDITING, 6, i).raw(c.n_levels + 1)[c.codes] for i, c in enumerate(columns)])
@@ -185,16 +144,28 @@ def nearest_pairs(columns: list[Column]) -> Look:
     look = "much nearer to another row than is usual around them"
     if space.shape[1] < LEAST_COLUMNS:
         return Look("distance", _NO_PAIRS, f"are {look}")
-    nearest, first, usual = _neighbours(space)
-    fit = (usual > 0) & (first > 0)
-    if np.count_nonzero(fit) < 100:
+    trees = _trees(space)
+    some = np.sort(Stream(0, AUDITING, 5).permutation(len(space))[:MOST_ASKED])
+    _, near, limit = _twins(space, trees, some)
+    if some.size < len(space) and np.count_nonzero(near > limit) < LEAST_ASKED:
         return Look("distance", _NO_PAIRS, f"are {look}")
-    nearness = np.log(usual[fit] / first[fit])
-    # The largest of five exponential numbers of a rate has its median at rate * t = 2.045, which copies hardly move.
-    rate = -np.log(1.0 - 0.5 ** (1.0 / (NEIGHBOURS - 1))) / max(float(np.median(nearness)), 1e-9)
-    limit = SLACK * np.log((NEIGHBOURS - 1) / (CHANCE * LEAST_SHARE)) / rate
-    rows = np.flatnonzero(fit)[nearness > limit]
+    every = np.arange(len(space))
+    nearest, near, _ = _twins(space, trees, every)
+    rows = every[near > limit]
     return Look("distance", (rows, nearest[rows]), f"are {look}")
+
+
+def _twins(space: Array, trees: list[Any], rows: Codes) -> tuple[Codes, Array, float]:
+    """Return the nearest row of each, how much nearer than usual it is, as a logarithm, and what chance allows."""
+    nearest, first, usual = _neighbours(space, trees, rows)
+    fit = (usual > 0) & (first > 0)
+    near = np.full(rows.size, -np.inf)
+    near[fit] = np.log(usual[fit] / first[fit])
+    if np.count_nonzero(fit) < 100:
+        return nearest, near, np.inf
+    # The largest of five exponential numbers of a rate has its median at rate * t = 2.045, which copies hardly move.
+    rate = -np.log(1.0 - 0.5 ** (1.0 / (NEIGHBOURS - 1))) / max(float(np.median(near[fit])), 1e-9)
+    return nearest, near, SLACK * float(np.log((NEIGHBOURS - 1) / (CHANCE * LEAST_SHARE))) / rate
 
 
 def _space(columns: list[Column]) -> Array:
@@ -227,19 +198,17 @@ def _ranked(column: Column) -> list[Array]:
     return [ranks] + ([0.5 * missing.astype(np.float64)] if missing.any() else [])
 
 
-def _neighbours(space: Array) -> tuple[Codes, Array, Array]:
+def _neighbours(space: Array, trees: list[Any], asked: Codes) -> tuple[Codes, Array, Array]:
     """Return each row's nearest row that is not equal to it, the distance to it, and that to the sixth nearest."""
-    from scipy.spatial import cKDTree
-
     distances, rows = [], []
-    for view in _views(space):
+    for tree in trees:
         # One for the row itself and two for rows that are equal to it: none of these counts as near.
-        _, nearest = cKDTree(view).query(view, k=min(NEIGHBOURS + 2, len(view) - 1) + 1)
-        away = [np.sqrt(np.square(space - space[column]).sum(axis=1)) for column in nearest.T]
+        _, nearest = tree.query(tree.data[asked], k=min(NEIGHBOURS + 2, len(space) - 1) + 1)
+        away = [np.sqrt(np.square(space[asked] - space[column]).sum(axis=1)) for column in nearest.T]
         distances.append(np.stack(away, axis=1))
         rows.append(nearest)
     distance, row = np.hstack(distances), np.hstack(rows)
-    distance[row == np.arange(len(space))[:, None]] = np.inf
+    distance[row == asked[:, None]] = np.inf
     distance[distance <= 1e-12] = np.inf  # equal rows are another check's
     if len(rows) > 1:  # the same row may be near in both views
         repeated = np.sort(row, axis=1)
@@ -253,9 +222,11 @@ def _neighbours(space: Array) -> tuple[Codes, Array, Array]:
     return np.take_along_axis(row, order[:, :1], axis=1)[:, 0], finite[:, 0], finite[:, -1]
 
 
-def _views(space: Array) -> list[Array]:
+def _trees(space: Array) -> list[Any]:
+    from scipy.spatial import cKDTree
+
     rows, dimensions = space.shape
     if dimensions <= (MOST_DIMENSIONS if rows <= MOST_SEARCHED else PROJECTED):
-        return [space]
+        return [cKDTree(space)]
     signs = [1.0 - 2.0 * Stream(0, AUDITING, 8, i).below(2, dimensions * PROJECTED) for i in range(2)]
-    return [space @ sign.reshape(dimensions, PROJECTED) for sign in signs]
+    return [cKDTree(space @ sign.reshape(dimensions, PROJECTED)) for sign in signs]

@@ -21,7 +21,7 @@ TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
 ERRORS = 5.0  # and how many standard errors of an AUC without any difference it must lie above .5
 NEW_ROWS_DIFFER = 0.65  # a generation may drift; this far is another population
 NO_FEATURE = "no column is a feature to tell rows apart by"
-MOST_ROWS, LEAST_SIDE, PARTS, MOST_FOLDS = 8_000, 20, 3, 10
+MOST_ROWS, LEAST_SIDE, PARTS, MOST_FOLDS = 4_000, 20, 3, 10
 
 
 def other_populations(sample: Sample) -> Outcome:
@@ -29,7 +29,7 @@ def other_populations(sample: Sample) -> Outcome:
 
     A warning needs an AUC of .57 and of five standard errors above one half; groups stay whole on one side of the
     model's own folds and count as one observation each, because a model that has seen a group knows its fold. At most
-    8,000 rows and ten folds are looked at.
+    4,000 rows and ten folds are looked at.
     """
     joined = sample.joined
     if not isinstance(joined, JoinedLabels):
@@ -135,7 +135,7 @@ def _separation(
 
 
 def _balanced(mine: NDArray[np.bool_]) -> Codes:
-    """Return at most 8,000 rows, no more than twice as many of one side as of the other."""
+    """Return at most 4,000 rows, no more than twice as many of one side as of the other."""
     sides = [np.flatnonzero(mine), np.flatnonzero(~mine)]
     fewest = min(side.size for side in sides)
     most = max(min(2 * fewest, MOST_ROWS - min(fewest, MOST_ROWS // 2)), 1)

@@ -16,7 +16,8 @@ def times_left_out(sample: Sample) -> Outcome:
     """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
 
     Looked at are the named time, every date and timestamp, and columns of numbers that number the rows. In that order
-    neighbours in different folds may have targets (or a class's ones and zeros) with a correlation of at most .2.
+    neighbours in different folds may have targets (or a class's ones and zeros) with a correlation of at most .2; of a
+    time that nobody named they have different times, as a birth date is the same in all rows of its patient.
     O(n log n) a column.
     """
     target, joined = sample.target, sample.joined
@@ -29,7 +30,7 @@ def times_left_out(sample: Sample) -> Outcome:
     if not clocks:
         return NotAsked("no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
-    likenesses = {clock.name: _likeness(clock, outcomes, sample) for clock in clocks}
+    likenesses = {clock.name: _likeness(clock, outcomes, sample, clock.name == time) for clock in clocks}
     followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, ERRORS * error)}
     if not followed:
         return None
@@ -58,11 +59,11 @@ def is_clock(column: Column) -> bool:
     return bool(np.ptp(column.values) < 2 * column.values.size)
 
 
-def _likeness(clock: Column, outcomes: Array, sample: Sample) -> tuple[float, float]:
+def _likeness(clock: Column, outcomes: Array, sample: Sample, equal: bool) -> tuple[float, float]:
     """Return the largest correlation of an outcome with its neighbour's, and the standard error of none."""
     present = ~np.isnan(clock.values) & ~np.isnan(outcomes[:, 0])
     order = np.flatnonzero(present)[np.argsort(clock.values[present], kind="stable")]
-    apart = _in_different_folds(sample, order)
+    apart = _in_different_folds(sample, order) & (equal | (np.diff(clock.values[order]) > 0))
     ordered = outcomes[order]
     if np.count_nonzero(apart) < LEAST_ROWS:
         return 0.0, 1.0

@@ -71,14 +71,6 @@ def test_numbers_far_below_enormous_ones_are_no_near_duplicates() -> None:
     assert not told(frame, "near_duplicates")
 
 
-def test_copies_with_one_field_changed_are_near_duplicates() -> None:
-    """Everything else is equal to the last digit, which chance does not bring forth."""
-    frame, random = plain()
-    copies = frame.iloc[:60].copy()
-    copies["c"], copies["id"] = random.normal(size=60), copies["id"] + "-2"
-    assert "all columns but one" in told(pd.concat([frame, copies], ignore_index=True), "near_duplicates")
-
-
 def test_rows_of_few_values_repeat_by_chance_and_that_is_no_alarm() -> None:
     """Three coarse columns have fewer combinations than there are rows; the audit says so where it passed."""
     frame, random = plain()

@@ -99,3 +99,47 @@ def test_what_parts_two_numbers_is_no_punctuation() -> None:
     forms = [spelled_alike(pa.array(each, pa.large_string())).to_pylist() for each in alike]
     assert all(len(set(each)) == 1 for each in forms)
     assert len({each[0] for each in forms}) == len(forms)
+
+
+def _households(frame: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
+    who = random.integers(0, 300, N)
+    home = pd.DataFrame({"income": random.lognormal(10, 0.6, 300).round(-2), "rooms": random.integers(1, 8, 300)})
+    frame["y"] = random.normal(size=300)[who] * 1.5 + frame["a"] + random.normal(size=N)
+    homes = home.assign(power=random.gamma(4, 800, 300).round()).iloc[who].reset_index(drop=True)
+    return pd.concat([frame, homes], axis=1)
+
+
+def _copies(frame: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
+    again = frame.iloc[:200].assign(c=random.normal(size=200), id=[f"R{i}" for i in range(200)])
+    return pd.concat([frame, again], ignore_index=True)
+
+
+def _windows(frame: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
+    """Three windows of each recording, off by a twentieth of the spread."""
+    again = frame.iloc[np.arange(N) % (N // 3)].reset_index(drop=True).assign(id=frame["id"])
+    return again.assign(**{name: again[name] + random.normal(size=N) * 0.05 for name in "abcd"})
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_households, "agree in 'power', 'income' and 'rooms'"),
+        (_copies, "agree in 'a', 'b'"),
+        (_windows, "follow each other closely"),
+    ],
+)
+def test_relatives_that_no_column_names_are_found_where_they_share_the_target(make: Made, said: str) -> None:
+    """Rows that are related and share nothing beyond what strangers do are no finding."""
+    frame = make(*plain())
+    assert said in told(frame, "relatives")
+    assert not told(frame.assign(y=frame["y"].sample(frac=1, random_state=1).to_numpy()), "relatives")
+
+
+def test_a_birth_date_is_no_time() -> None:
+    """All rows of a patient have one; neighbours of other dates share nothing."""
+    frame, random = plain()
+    who = random.integers(0, 150, N)
+    frame["y"] = random.normal(size=150)[who] * 2 + random.normal(size=N)
+    frame["born"] = pd.Timestamp("1950-01-01") + pd.to_timedelta(random.permutation(20_000)[:150][who], "D")
+    assert not told(frame, "times_left_out")
+    assert told(frame, "unnamed_entities")

@@ -1,0 +1,223 @@
+"""Relatives: rows that agree in columns nobody named, or lie closely together, and share more than strangers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+from evenfold.manifests.audits.crossings import crossings
+from evenfold.manifests.audits.features import correlation, ranks_of
+from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
+from evenfold.manifests.tables.canonical import listed
+from evenfold.splitters import Stream
+from evenfold.splitters.kernels.components import by_appearance, joined_by
+from evenfold.splitters.kernels.random import AUDITING
+
+from .models import design, is_usable, predict_from_all
+from .near_duplicates import MOST_SEARCHED, PROJECTED
+from .sample import BLOCKS, BY_CHANCE, Array, Codes, Column, Sample
+
+MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
+LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
+LEAST_ROWS, LEAST_SHARE, LEAST_CLUSTERS = 20, 0.05, 10
+LEAST_EFFECT = 0.1  # of the variance that the features leave, shared by relatives, and beyond the nearest strangers
+NEAR, CLOSER, FLATTER = 60, 0.6, 0.6
+MOST_OF_ALL = 0.3  # of the rows in one chain: they fill the space, and are no relatives
+Proposal = tuple[list[str], Codes]
+
+
+def relatives(sample: Sample) -> Outcome:
+    """Look for rows that agree in several columns, or lie much closer than usual, and whose targets agree beyond that.
+
+    Columns that agree together three times as often as each alone would make them are an identity that nobody named:
+    households, pupils, orders. Numbers whose local dimension falls at small scale hold windows, bursts or twins. Either
+    is proposed as a group, and counts where what a model that saw no relative leaves of the targets agrees among
+    relatives by .1 of its variance, and by as much beyond the nearest strangers (a t test over the clusters with
+    .03 / 14 for all proposals). At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
+    """
+    if sample.why_not:
+        return sample.why_not
+    if "past_before_future" in sample.joined.manifest.splitter.promises:
+        return NotAsked("what is known of an entity from the past may be used in the future")
+    sample = sample.take(np.flatnonzero(sample.target.present))
+    proposals = [*_proposals(sample)]
+    found = [(sharing, *proposal) for proposal in proposals if (sharing := _shared(sample, proposal, len(proposals)))]
+    if not found:
+        return None
+    (agree, chance), names, codes = max(found, key=lambda each: each[0][0])
+    crossing = crossings(sample.joined, sample.units(codes))
+    n_clusters = np.unique(codes[codes >= 0]).size
+    how = f"agree in {listed(map(repr, names), most=6)}" if names else "follow each other closely in their numbers"
+    group = (
+        f"make a column of them (table['cluster'] = table.groupby({names!r}, dropna=False).ngroup()) and split with "
+        "`group: cluster` (--group cluster)"
+        if names
+        else "keep together what was recorded together: name its column as group (--group)"
+    )
+    message = (
+        f"{np.count_nonzero(codes >= 0):,} rows {how}, in {n_clusters:,} clusters, and {sample.target.name!r} agrees "
+        f"there beyond the nearest strangers (correlation {agree:.2f} of what the features leave){sample.looked_at}; "
+        f"{crossing.count:,} of them are in {crossing.where()}. {group}."
+    )
+    figures = {"columns": names, "clusters": int(n_clusters), "chance": chance, "folds": crossing.places}
+    return Found(crossing.count, message, figures, KeepTogether(sample.units(codes)))
+
+
+def _proposals(sample: Sample) -> Iterator[Proposal]:
+    """Yield the names of columns, none for chains, and a code for each row: -1 where it has no relative."""
+    n = sample.rows.size
+    for names in _sets(sample):
+        codes = np.zeros(n, dtype=np.int64)
+        for name in names:
+            column = sample.columns[name]
+            codes = np.unique(codes * (column.n_levels + 1) + column.codes + 1, return_inverse=True)[1]
+        yield names, _several(codes)
+    chains = _chains(sample)
+    if chains is not None:
+        yield [], chains
+
+
+def _several(codes: Codes) -> Codes:
+    return np.where(np.bincount(codes)[codes] > 1, codes, -1)
+
+
+def _sets(sample: Sample) -> list[list[str]]:
+    """Return sets of columns that agree together far more often than each alone would."""
+    n = sample.rows.size
+    pairs = n * (n - 1.0)
+    alone = {column.name: _agreeing(column.codes + 1) / pairs for column in sample.feature_columns()}
+    alone = {name: share for name, share in alone.items() if 2 * LEAST_PAIRS / pairs <= share <= COMMON}
+    names = sorted(alone, key=lambda name: alone[name])[:MOST_COLUMNS]
+    bound: list[tuple[int, int]] = []
+    for i, j in combinations(range(len(names)), 2):
+        a, b = (sample.columns[names[k]] for k in (i, j))
+        both = _agreeing((a.codes + 1) * (b.n_levels + 1) + b.codes + 1)
+        by_chance = alone[names[i]] * alone[names[j]] * pairs
+        if both >= max(2 * LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not _same(a, b):
+            bound.append((i, j))
+    if not bound:
+        return []
+    labels = joined_by(*(np.array(side) for side in zip(*bound, strict=True)), len(names))
+    sets = [[names[i] for i in np.flatnonzero(labels == label)] for label in np.unique(labels)]
+    return [each for each in sets if len(each) > 1]
+
+
+def _agreeing(codes: Codes) -> float:
+    ranked = np.sort(codes)
+    ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), ranked.size - 1)
+    sizes = np.diff(ends, prepend=-1).astype(np.float64)
+    return float((sizes * (sizes - 1.0)).sum())
+
+
+def _same(a: Column, b: Column) -> bool:
+    """Return whether two columns are one in other units."""
+    if "category" in (a.kind, b.kind):
+        return False
+    known = ~(np.isnan(a.values) | np.isnan(b.values))
+    return bool(known.any()) and abs(correlation(ranks_of(a.values[known]), ranks_of(b.values[known]))) > SAME
+
+
+def _chains(sample: Sample) -> Codes | None:
+    """Return chains of rows that lie closer than is usual around them, where the dimension falls at small scale."""
+    from scipy.spatial import cKDTree
+
+    n = sample.rows.size
+    some = np.sort(Stream(0, AUDITING, 11).permutation(n)[:1_000])
+    fine = [
+        column
+        for column in sample.feature_columns()
+        if column.kind == "number" and column.n_levels > column.values.size / 2 and not np.isnan(column.values).any()
+    ][: MOST_DIMENSIONS if n <= MOST_SEARCHED else PROJECTED]
+    if len(fine) < 3 or n < 10 * LEAST_CLUSTERS:
+        return None
+    space = np.column_stack([_normal(column.values) for column in fine])
+    tree = cKDTree(space)
+    away = np.maximum(tree.query(space[some], 33)[0], 1e-9)
+    away = away[away[:, 1] > 1e-6]
+    # How fast rows become more with distance, near and far: equal in a cloud, slower among the links of a chain.
+    near, far = (np.log(b / a) / np.median(np.log(away[:, b] / away[:, a])) for a, b in ((1, 4), (8, 32)))
+    if not away.size or near > FLATTER * far:
+        return None
+    away, nearest = tree.query(space, 17)
+    close = away[:, 1:5] < CLOSER * away[:, [16]]
+    rows = np.repeat(np.arange(n), 4)[close.ravel()]
+    codes = joined_by(rows, nearest[:, 1:5][close], n)
+    return _several(by_appearance(codes)) if np.bincount(codes).max() < MOST_OF_ALL * n else None
+
+
+def _normal(values: Array) -> Array:
+    from scipy.stats import norm
+
+    return np.asarray(norm.ppf(ranks_of(values) / values.size))
+
+
+def _whole(codes: Codes, n_most: int) -> Codes:
+    """Return rows of whole clusters, drawn at random, and as many of no cluster as there are."""
+    units = np.where(codes < 0, codes.max(initial=0) + 1 + np.arange(codes.size), codes)
+    units = by_appearance(units)
+    order = Stream(0, AUDITING, 12).permutation(int(units.max()) + 1)
+    place = np.empty_like(order)
+    place[order] = np.cumsum(np.bincount(units)[order])
+    return np.flatnonzero(place[units] <= n_most)
+
+
+def _shared(sample: Sample, proposal: Proposal, tests: int) -> tuple[float, float] | None:
+    """Return how far relatives agree in what the features leave, and by what chance; None where that is nothing."""
+    from scipy.stats import t
+
+    codes = proposal[1]
+    kept = _whole(codes, MOST_ROWS)
+    small, codes = sample.take(kept), codes[kept]
+    related = codes >= 0
+    if related.sum() < max(LEAST_ROWS, LEAST_SHARE * codes.size) or np.unique(codes[related]).size < LEAST_CLUSTERS:
+        return None
+    columns = small.feature_columns()
+    if not is_usable(columns):
+        return None
+    units = by_appearance(np.where(related, codes, codes.max() + 1 + np.arange(codes.size)))
+    blocks = Stream(0, AUDITING, 13).below(BLOCKS, int(units.max()) + 1)[units]
+    outcomes = small.target.outcomes[:, :3]
+    centred = outcomes - outcomes.mean(axis=0)
+    told = predict_from_all(columns, outcomes, blocks) - outcomes.mean(axis=0)
+    # As much of the prediction as is true: relatives share what is learnt of nothing, too.
+    slope = np.clip((centred * told).sum(axis=0) / np.maximum(np.square(told).sum(axis=0), 1e-12), 0.0, 1.0)
+    left = centred - slope * told
+    mates, strangers = _partners(small, codes, units)
+    use = (mates >= 0) & (strangers >= 0)
+    if use.sum() < max(LEAST_ROWS, 0.6 * LEAST_SHARE * codes.size):
+        return None
+    variance = float(np.square(left).sum(axis=1).mean())
+    alike = (left[use] * left[mates[use]]).sum(axis=1) / variance
+    beyond = alike - (left[use] * left[strangers[use]]).sum(axis=1) / variance
+    clusters = np.unique(codes[use], return_inverse=True)[1]
+    sums, sizes = np.bincount(clusters, weights=beyond), np.bincount(clusters)
+    mean = float(beyond.mean())
+    error = float(np.sqrt(np.square(sums - mean * sizes).sum())) / sizes.sum()
+    chance = float(t.sf(mean / max(error, 1e-12), max(sizes.size - 1, 1))) * tests
+    agree = float(alike.mean())
+    return (agree, chance) if chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT else None
+
+
+def _partners(sample: Sample, codes: Codes, units: Codes) -> tuple[Codes, Codes]:
+    """Return a relative of each row, of another named group if there is one, and the nearest row that is none."""
+    X, categorical = design(sample.feature_columns())
+    X = np.where(np.isnan(X), 0.0, X)
+    space = np.column_stack([3.0 * x if levels else _normal(x) for x, levels in zip(X.T, categorical, strict=True)])
+    n = codes.size
+    groups = np.arange(n) if sample.groups is None else sample.groups
+    order = np.lexsort((Stream(0, AUDITING, 14).permutation(n), codes))
+    mates = np.full(n, -1, dtype=np.int64)
+    for step in range(1, 8):  # the next rows of the cluster, in an order drawn at random
+        here, there = order[:-step], order[step:]
+        for one, other in ((here, there), (there, here)):
+            fits = (codes[one] == codes[other]) & (codes[one] >= 0) & (groups[one] != groups[other]) & (mates[one] < 0)
+            mates[one[fits]] = other[fits]
+    strangers = np.empty(n, dtype=np.int64)
+    norms = np.square(space).sum(axis=1)
+    for start in range(0, n, 500):
+        rows = slice(start, start + 500)
+        away = norms - 2.0 * space[rows] @ space.T
+        away[units[rows, None] == units[None]] = np.inf
+        strangers[rows] = away.argmin(axis=1)
+    return mates, strangers
