@@ -70,12 +70,9 @@ def test_disabling_cpu_features_takes_effect() -> None:
 
 
 @pytest.mark.skipif(not FEATURES, reason=f"NumPy dispatches nothing on this CPU; it could on {__cpu_dispatch__}")
-@pytest.mark.parametrize(
-    ("disabled", "threads", "hash_seed"), [(FEATURES, 1, 1), (FEATURES[-1:], 2, 2)], ids=["all", "the newest"]
-)
-def test_the_folds_are_the_same_on_other_cpus(disabled: list[str], threads: int, hash_seed: int) -> None:
+def test_the_folds_are_the_same_on_other_cpus() -> None:
     """Older vector units, two threads and another hash seed decide the same folds."""
-    elsewhere = run(str(DIGESTS), disabled=disabled, threads=threads, hash_seed=hash_seed)
+    elsewhere = run(str(DIGESTS), disabled=FEATURES, threads=2, hash_seed=2)
     assert changes(json.loads(elsewhere), pinned()) == []
 
 
