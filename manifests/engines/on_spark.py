@@ -38,8 +38,9 @@ class Spark:
             from pyspark.sql import SparkSession
         except ImportError as error:
             raise SplitError(f"engine='spark' needs PySpark ({error}); install evenfold[spark].") from None
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers that this process starts know our code
         self._session: Any = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+        if "PYSPARK_PYTHON" not in os.environ and hasattr(self._session, "sparkContext"):
+            self._session.sparkContext.pythonExec = sys.executable  # workers on this machine know our code
 
     def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
         """Yield the shards that Spark writes: sorted by ranges of the key, UTF-8 text by its bytes as everywhere."""

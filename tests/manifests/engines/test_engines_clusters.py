@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,10 +85,9 @@ def test_dask_decides_the_same(spec: dict[str, Any], dask_client: Any, files: st
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """Start Spark in this process's Java."""
+    """Start Spark in this process's Java, as one who never said which Python its workers are."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.sql.session.timeZone": "Asia/Tokyo"}
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
