@@ -1,4 +1,6 @@
+from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
+from .balance import measure as measure
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
 from .exchange.export import Exported as Exported, as_cv as as_cv, export as export, join_rows as join_rows
 from .exchange.load_folds import (
@@ -14,7 +16,7 @@ from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .fields import Columns as Columns
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import check_arrival as check_arrival
-from .growth.extend import Extension as Extension
+from .growth.extend import Extension as Extension, extend as extend
 from .growth.snapshots import Snapshot as Snapshot
 from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
@@ -44,11 +46,4 @@ from .tables.read import (
     read_table as read_table,
     write_whole as write_whole,
 )
-from .verbs import (
-    audit as audit,
-    decide as decide,
-    extend as extend,
-    held_manifest as held_manifest,
-    measure as measure,
-    planned as planned,
-)
+from .verbs import decide as decide, planned as planned

@@ -19,6 +19,7 @@ from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Membership
 from .spec import SplitSpec
 from .state import balanced_columns, is_numeric_target, shares_of
+from .store.stored import LOOKED_AT, in_memory
 
 
 def _reach(beside: Joined, rows: NDArray[np.int64]) -> Reach | None:
@@ -48,12 +49,14 @@ def _torn(groups: NDArray[Any], codes: NDArray[Any]) -> bool:
     return bool((codes[first][numbers] != codes).any())
 
 
-def measure(manifest: Manifest, data: Any = None) -> BalanceReport:
-    """Return how even ``manifest`` is on ``data`` (a file, a frame, or a ``Joined``); sizes alone without data.
+def measure(manifest: Manifest, data: Any = None, *, memory: str | int | None = None) -> BalanceReport:
+    """Return how even ``manifest`` is on ``data`` (whatever ``decide`` takes, or a ``Joined``); sizes alone without.
 
-    Data are read once and joined once. Raises SplitError where they are not the rows of the manifest, and where the
-    target or the group column has holes. O(n log n + splits x n).
+    Data are read once, the columns of its roles alone, and joined once. Raises SplitError where data are not the rows
+    of the manifest, where the target or the group column has holes, and where the rows take more than ``memory`` (all
+    that is free where it is None). O(n log n + splits x n).
     """
+    manifest = in_memory(manifest, memory, LOOKED_AT)
     places, membership = _places(manifest), manifest.in_use
     equal = isinstance(membership, Labels) and not membership.parts and manifest.splitter.shares_out
     report = BalanceReport(

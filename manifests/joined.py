@@ -13,6 +13,7 @@ import pyarrow as pa
 from evenfold.manifests.tables.canonical import canonical_table, require_complete, require_years, to_numpy
 from evenfold.manifests.tables.keys import Lookup, pseudonyms
 from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table
+from evenfold.manifests.tables.source import held_or_source
 from evenfold.splitters import Pair
 from evenfold.splitters.kernels.components import components_of
 from evenfold.splitters.kernels.order import stable_order
@@ -50,6 +51,7 @@ class Joined:
         if isinstance(data, Joined) and data.manifest is manifest:
             return replace(data, columns=data.columns.model_copy(update=asked)) if asked else data
         columns = manifest.spec.columns.model_copy(update=asked)
+        data = held_or_source(data)
         source = data if has_columns_apart(data) else read_table(data, types=manifest.spec.types)
         present = set(column_names(source))
         # A key that is absent is an error here; any other column where somebody asks for it.

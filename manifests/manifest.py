@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -139,7 +139,7 @@ class Manifest(Displayed):
             f"({self.algorithm['name']}), id {self.split_id[:12]}"
         )
 
-    @property
+    @cached_property
     def n(self) -> int:
         """The number of rows, of every status."""
         return self.membership.n
@@ -177,15 +177,19 @@ class Manifest(Displayed):
         keys = self.keys if self.born is None else self.keys.filter(pa.array(self.born == 0))
         return digest_keys(keys.take(pa.array(locked)), locked.size)
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """What the splits are: labels, draws or pairs."""
         return self.membership.kind
 
-    @property
+    @cached_property
     def n_splits(self) -> int:
         """The number of (train, test) pairs."""
         return self.membership.n_splits
+
+    def altered(self, **changes: Any) -> Manifest:
+        """Return the manifest, its rows in memory, with other fields."""
+        return Manifest(**{each.name: getattr(self, each.name) for each in fields(Manifest)} | changes)
 
     @property
     def codes(self) -> NDArray[Any]:
@@ -246,8 +250,7 @@ class Manifest(Displayed):
             return self
         kept = np.flatnonzero(self.born <= generation)
         keys = None if self.keys is None else self.keys.take(kept)
-        return replace(
-            self,
+        return self.altered(
             membership=self.membership.with_rows(self.membership.codes[kept], keys),
             keys=keys,
             born=self.born[kept],

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.estimates.results import Estimate, FoldScore
-from evenfold.manifests import Audit, BalanceReport, audit, held_manifest
+from evenfold.manifests import Audit, BalanceReport, StoredManifest, audit
 from evenfold.manifests.joined import Joined
+from evenfold.manifests.store.stored import in_memory
 
 from .evaluations.pictures import score_pictures
 from .page import Origin, Page
@@ -42,7 +43,7 @@ def split_pages(
     Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
     the pictures that need the rows are left out. Raises SplitError where the rows take more than ``memory``.
     """
-    manifest = held_manifest(uri, memory)
+    manifest = in_memory(StoredManifest(uri), memory)
     columns = manifest.spec.columns
     known = balance.target is not None or (columns.target is None and manifest.generation == 0)
     rows = Joined.of(manifest, data) if known else None

@@ -25,8 +25,7 @@ from evenfold.manifests import (
 )
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
-from evenfold.manifests.store.stored import require_memory
-from evenfold.manifests.verbs import asked_again
+from evenfold.manifests.store.stored import asked_again, require_memory
 from evenfold.splitters import SplitError
 
 from .outcomes import Champion, Growth, SplitRef
@@ -178,7 +177,7 @@ def keep_snapshot(split: SplitRef) -> None:
     write_aside(place, Snapshot.of(split.manifest(), split.data).write)
 
 
-def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension[Manifest]:
+def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
     """Return the extension; the same folder and file are read once per process."""
     split_id = read_header(Path(manifest))["split_id"]
     return _extension(manifest, data, stamp(data), split_id, batch, merged, max_missing)
@@ -187,7 +186,7 @@ def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_miss
 @lru_cache(maxsize=1)
 def _extension(
     manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged, max_missing: float
-) -> Extension[Manifest]:
+) -> Extension:
     return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
 
 
@@ -253,32 +252,17 @@ def _joined(
     home = Home.here()
     with asking(data, home) as named, locked(home.locks, f"name/{folder.parent.name}"):
         path, there = from_anywhere(named), os.listdir(folder.parent)
-        grown = _extended(folder, path, batch, merged, max_missing, memory, staged)
-        written = grown.manifest.folder
+        require_memory(StoredManifest(folder), memory)
+        grown = extension_of(str(folder), path, batch, merged, max_missing)
+        written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent, staged)
         if staged is None and not results_of(home).offer_split(written):
             shutil.rmtree(written)
             raise SplitError(
                 f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
             )
     return Growth(
-        split=_named(grown.manifest, path, staged, grown.manifest.folder.name in there),
+        split=_named(StoredManifest(written), path, staged, written.name in there),
         parent_split_id=grown.manifest.parent_split_id,
         notes=list(grown.notes),
         **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},
     )
-
-
-def _extended(
-    folder: Path,
-    data: str,
-    batch: bool,
-    merged: Merged,
-    max_missing: float,
-    memory: str | None,
-    staged: Path | None,
-) -> Extension[StoredManifest]:
-    """Return the extension, written beside what it was grown from, or staged."""
-    require_memory(StoredManifest(folder), memory)
-    made = extension_of(str(folder), data, batch, merged, max_missing)
-    place = folder if made.manifest.uri else write_manifest(made.manifest, folder.parent.parent, staged)
-    return made.of(StoredManifest(place))

@@ -8,10 +8,10 @@ from importlib.metadata import version
 from typing import Any
 
 import sklearn
-from evenfold.manifests import Audit, audit, digest_json, held_manifest
+from evenfold.manifests import Audit, audit, digest_json
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
-from evenfold.manifests.verbs import asked_again
+from evenfold.manifests.store.stored import StoredManifest, asked_again, in_memory
 
 from .outcomes import SplitAudit, SplitRef
 from .runtime.limits import unlogged
@@ -66,7 +66,7 @@ def _found(
 ) -> Audit:
     data = table_of(split)
     if exclude or gates or split.gates is not None:
-        held = held_manifest(split.folder, limit)
+        held = in_memory(split.stored(), limit)
         if split.gates is not None:
             held = asked_again(held, split.gates, split.ignore or {})
         return audit(held, data, features=named, exclude=exclude, gates=gates, memory=limit)
@@ -83,7 +83,7 @@ def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str
 @lru_cache(maxsize=4)
 def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
     # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
-    return audit(held_manifest(uri, memory), data, features=features, memory=memory)
+    return audit(StoredManifest(uri), data, features=features, memory=memory)
 
 
 def _named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:

@@ -65,9 +65,7 @@ class SplitRef(Outcome):
     staged: str = Field("", exclude=True, repr=False)
 
     @classmethod
-    def of(
-        cls, manifest: Manifest | StoredManifest, uri: Path | str, data: str, reused: bool = False, staged: str = ""
-    ) -> Self:
+    def of(cls, manifest: Manifest, uri: Path | str, data: str, reused: bool = False, staged: str = "") -> Self:
         """Return the reference to a manifest that lies at ``uri``, or ``staged`` until it is committed."""
         return cls(
             uri=str(Path(uri).absolute()),

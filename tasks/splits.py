@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Unpack
@@ -24,7 +23,6 @@ from evenfold.manifests import (
     digest_json,
     planned,
     read_header,
-    read_manifest,
     read_spec,
     read_table,
     require_columns,
@@ -197,7 +195,7 @@ def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> t
         version = _next_version(versions) if known is None else known.name
         if known is not None:
             set_aside(known)
-        folder = write_manifest(replace(manifest or plan.decide(), version=version), home.splits, staged)
+        folder = write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
         if staged or results.offer_split(folder):
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
@@ -220,7 +218,7 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     for folder in sorted(path for path in home.splits.glob("*") if path.is_dir() and path.name != plan.spec.name):
         known = find_plan(folder, plan)
         if known is not None and _intact(known):
-            return replace(read_manifest(known), spec=plan.spec, uri=None)
+            return StoredManifest(known).altered(spec=plan.spec, uri=None)
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 
 from . import balance, leaks, rows
 from .features import Features, feature_names, id_like_features, read_features, target_like_features
@@ -103,8 +104,9 @@ def audit(
     time: str | None = None,
     ignore: Mapping[str, str] | None = None,
     impact: bool = False,
+    memory: str | int | None = None,
 ) -> Audit:
-    """Return what is wrong with ``manifest`` as a split of ``data`` (a file or a frame, in any row order).
+    """Return what is wrong with ``manifest`` as a split of ``data`` (whatever ``decide`` takes, in any row order).
 
     ``features`` are the columns that a model would see: by default every number, truth value and category that plays
     no other part, without those to ``exclude``. ``gates`` changes limits (``GATES`` has the defaults): a number, beyond
@@ -115,9 +117,11 @@ def audit(
 
     Promises: every check gives a finding, passes, or says why it was not asked or could not run; a check that could
     not run has not passed. Raises SplitError where the data cannot be joined at all, for an unknown column in
-    ``features`` and for an unknown gate. O(n log n), and O(n) for each of at most 200 draws or pairs; the features are
-    read block by block, with 8 bytes a row kept.
+    ``features``, for an unknown gate, and where the rows take more than ``memory`` (all that is free where it is None).
+    O(n log n), and O(n) for each of at most 200 draws or pairs; the features are read block by block, with 8 bytes a
+    row kept.
     """
+    manifest = in_memory(manifest, memory, LOOKED_AT)
     limits = gates_with({**manifest.spec.gates, **(gates or {})})
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     subject = Subject(joined, features, exclude)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest, ManifestCV
 from evenfold.manifests.membership import Draws, Role, fold_column, require_role
-from evenfold.manifests.store.stored import StoredManifest, in_memory
+from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.canonical import amount, listed
@@ -39,7 +39,7 @@ class Exported(Strict):
 
 
 def export(
-    manifest: Manifest | StoredManifest,
+    manifest: Manifest,
     to: Format,
     path: str | Path,
     data: Any = None,
@@ -200,7 +200,7 @@ WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
 }
 
 
-def as_cv(manifest: Manifest | StoredManifest, data: Any, memory: str | int | None = None) -> ManifestCV:
+def as_cv(manifest: Manifest, data: Any, memory: str | int | None = None) -> ManifestCV:
     """Return the splits as a ``cv`` for scikit-learn, in positions of the rows of ``data`` (whatever ``decide`` takes).
 
     See ``Manifest.as_cv``; the rows of a manifest on disk are read for it, where they fit into ``memory``.

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from evenfold.manifests.engines.engine import in_order, room_beside
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_role
-from evenfold.manifests.store.stored import StoredManifest, in_memory
+from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.canonical import listed, require_columns
@@ -105,7 +105,7 @@ class Partitions:
 
 
 def partition(
-    manifest: Manifest | StoredManifest, data: Any, to: str | Path, *, memory: str | int | None = None, repeat: int = 0
+    manifest: Manifest, data: Any, to: str | Path, *, memory: str | int | None = None, repeat: int = 0
 ) -> Partitions:
     """Write the rows of ``data`` (whatever ``decide`` takes) parted by their folds of one ``repeat`` below ``to``.
 
@@ -175,7 +175,7 @@ def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:
 
 
 def write_join(
-    manifest: Manifest | StoredManifest,
+    manifest: Manifest,
     data: Any,
     fold: int,
     role: Role,

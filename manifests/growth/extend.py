@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,35 +12,32 @@ import pyarrow.compute as pc
 from evenfold.manifests.identity import content_of, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
 from evenfold.manifests.membership import LOCKED
+from evenfold.manifests.store.stored import StoredManifest, in_memory
+from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import amount, listed, verb
+from evenfold.manifests.tables.source import held_or_source
 from evenfold.splitters import SplitError, all_strategies
 from numpy.typing import NDArray
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 
-Made = TypeVar("Made")
-Other = TypeVar("Other")
 NOTHING_NEW = "there is nothing new."
 
 
 @dataclass(frozen=True)
-class Extension(Generic[Made]):
+class Extension:
     """A grown manifest and what happened, in numbers and sentences.
 
     ``moved`` is the number of older rows whose fold changed. It is always 0; extending fails before it is not.
     """
 
-    manifest: Made
+    manifest: Manifest
     added: int
     deleted: int
     returned: int
     quarantined: int
     moved: int
     notes: tuple[str, ...]
-
-    def of(self, manifest: Other) -> Extension[Other]:
-        """Return the same extension of the manifest in another form, as one that was written."""
-        return Extension(manifest, self.added, self.deleted, self.returned, self.quarantined, self.moved, self.notes)
 
 
 # A table that lacks more of the known rows is more often cut short, or a month's alone, than really that much smaller.
@@ -55,7 +52,8 @@ def extend(
     batch: bool = False,
     merged: Merged = "quarantine",
     max_missing: float = MOST_MISSING,
-) -> Extension[Manifest]:
+    memory: str | int | None = None,
+) -> Extension:
     """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
 
     ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it holds
@@ -63,11 +61,24 @@ def extend(
     new groups are packed into what the folds lack; rows without groups fill what their class lacks. A changed class
     moves nothing. Rows whose targets are not known yet wait, and join when they are. Groups that turn out to be one are
     quarantined (in no split from now on, their folds kept) unless ``merged="accept"``.
+
+    A manifest on disk (``StoredManifest``) is read for it, and its next version written beside it.
+
     Promises: every row that had a fold has the same fold, proved by making the parent's split_id anew from the older
-    generations; the order of rows in ``data`` does not matter; nothing new gives the manifest itself. Raises
-    SplitError without a key column, for a strategy that cannot grow, where a key repeats, and where rows are missing.
-    O(n log n), and a vectorised step per new group.
+    generations; the order of rows in ``data`` does not matter; nothing new gives the manifest itself. Raises SplitError
+    without a key column, for a strategy that cannot grow, where a key repeats, where rows are missing, and where the
+    rows take more than ``memory`` (all that is free where it is None). O(n log n), and a vectorised step per new group.
     """
+    known = in_memory(manifest, memory)
+    grown = _grown(known, held_or_source(data), batch, merged, max_missing)
+    if not isinstance(manifest, StoredManifest):
+        return grown
+    root = manifest.folder.parent.parent
+    same = grown.manifest is known
+    return replace(grown, manifest=manifest if same else StoredManifest(write_manifest(grown.manifest, root)))
+
+
+def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missing: float) -> Extension:
     require_growable(manifest)
     arrival = Arrival.of(manifest, data, batch)
     require_present(manifest, arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED)), max_missing)
@@ -167,8 +178,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
     codes, content = manifest.membership.codes, content_of(arrival.table, arrival.waiting)
     algorithm, parent = manifest.algorithm | {"growing": GROWING_VERSION}, manifest.split_id
-    return replace(
-        manifest,
+    return manifest.altered(
         group_table=growth.groups if growth.groups is not None else manifest.group_table,
         state=growth.state or manifest.state,
         version=child_version(manifest),

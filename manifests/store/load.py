@@ -65,26 +65,31 @@ def _forged(path: Path, error: Exception) -> SplitError:
 
 
 def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Manifest:
-    spec = _as_it_was(read_spec(header["spec"], stored=True), header["types"])
-    key = key_names(spec)
+    whole = described(header, path)
+    key = key_names(whole["spec"])
     rows, born = _together(_of_kind(tables, "assignments"), key)
     groups = _of_kind(tables, "groups")
     changes = [(int(name[-12:-8]), table) for name, table in sorted(tables.items()) if name.startswith("status-")]
     keys = rows.select(key).replace_schema_metadata(None) if key else None
-    read = KINDS[header["kind"]].read
-    algorithm = header["algorithm"].copy()
-    algorithm.pop("portable", None)
+    read, splitter = KINDS[header["kind"]].read, whole["spec"].splitter()
     return Manifest(
-        spec=spec, types=header["types"], fingerprint=header["fingerprint"], plan_id=header["plan_id"],
-        version=header["version"], parent_split_id=header["parent_split_id"], algorithm=algorithm,
-        state=State.of(cast(Any, header["state"])), uri=str(path),
-        membership=read(rows, tables, splitter=spec.splitter(), keys=keys, n_splits=header["n_splits"]),
+        **whole,
+        state=State.of(cast(Any, header["state"])),
+        membership=read(rows, tables, splitter=splitter, keys=keys, n_splits=header["n_splits"]),
         keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
         born=born,
         changes=tuple(status_in(changed, generation) for generation, changed in changes),
         waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
-    )  # fmt: skip
+    )
+
+
+def described(header: Header, path: Path) -> dict[str, Any]:
+    """Return what the header alone says of the manifest in ``path``, by the fields of ``Manifest``."""
+    names = ("types", "fingerprint", "plan_id", "version", "parent_split_id")
+    algorithm = {name: value for name, value in header["algorithm"].items() if name != "portable"}
+    spec = _as_it_was(read_spec(header["spec"], stored=True), header["types"])
+    return {name: header[name] for name in names} | {"spec": spec, "algorithm": algorithm, "uri": str(path)}  # type: ignore[literal-required]
 
 
 def _as_it_was(spec: SplitSpec, types: dict[str, str]) -> SplitSpec:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from evenfold.estimates import EvaluationError
-from evenfold.manifests import BalanceReport, digest_json, held_manifest, measure
+from evenfold.manifests import BalanceReport, digest_json, measure
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports.markdown import balance_rows, balance_table, figures_table, page_note, split_report
 from evenfold.reports.pictures import split_pages
@@ -33,8 +33,7 @@ SPLIT_FILES = {"report.html", "manifest.json"}
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
     """Return how evenly the table's rows were split; SplitError where they take more than ``memory``."""
-    limit = Settings.memory_of(memory)
-    return measure(held_manifest(split.folder, limit), split.data, memory=limit)
+    return measure(split.stored(), split.data, memory=Settings.memory_of(memory))
 
 
 @step(run_name=lambda split, **_: f"record the split {split.name}")

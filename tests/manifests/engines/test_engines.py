@@ -37,7 +37,7 @@ def out_of_core(spec: Any, data: Any, folder: Path, memory: str = "1GB") -> Stor
 
 def assert_same(stored: StoredManifest, manifest: Manifest) -> None:
     assert stored.header == describe(manifest) | {"files": stored.header["files"]}
-    held = stored.read()
+    held = stored.rows
     assert np.array_equal(held.codes, manifest.codes)
     assert (held.group_table is None) == (manifest.group_table is None)
     assert held.group_table is None or held.group_table.equals(manifest.group_table)
@@ -193,7 +193,7 @@ def test_rows_may_lie_anywhere(source: Callable[..., Any], engine: Any, grouped:
     """Files, an address, a database, a relation and a lazy frame give the folds of the frame."""
     stored = decide(GROUPED, source(table(), tmp_path), engine=engine, to=tmp_path / "splits")
     assert stored.split_id == grouped.split_id
-    assert stored.read().n == stored.n == 97
+    assert stored.rows.n == stored.n == 97
 
 
 def two_files(folder: Path, first: str, second: str) -> Path:
@@ -250,7 +250,7 @@ def test_names_that_differ_in_case_alone_are_two_columns(tmp_path: Path) -> None
     assert_same(stored, decide(spec, rows.assign(Id=rows["id"] % 3)))
     write_join(stored, rows.assign(Id=rows["id"] % 3), 0, "test", tmp_path / "one.parquet", memory="20kB")
     assert pq.read_table(tmp_path / "one.parquet").equals(
-        join_rows(stored.read(), rows.assign(Id=rows["id"] % 3), 0, "test")
+        join_rows(stored.rows, rows.assign(Id=rows["id"] % 3), 0, "test")
     )
 
 
@@ -353,7 +353,7 @@ def test_many_rows_with_text_keys_have_one_identity(tmp_path: Path) -> None:
     manifest = decide(spec, tmp_path / "data.parquet")
     stored = out_of_core(spec, tmp_path / "data.parquet", tmp_path / "splits", memory="100MB")
     assert stored.split_id == manifest.split_id
-    assert measure(stored.read()).worst["size"] < 1.0
+    assert measure(stored.rows).worst["size"] < 1.0
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])

@@ -80,7 +80,7 @@ def test_dask_decides_the_same(spec: dict[str, Any], dask_client: Any, files: st
     for name, data in (("files", files), ("frame", frames)):
         stored = decide(spec, data, engine="dask", to=tmp_path / name)
         assert stored.header == describe(manifest) | {"files": stored.header["files"]}
-        assert stored.read().group_table == manifest.group_table
+        assert stored.rows.group_table == manifest.group_table
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_spark_decides_the_same(spec: dict[str, Any], spark: Any, files: str, tm
     for name, data in (("files", files), ("frame", spark.createDataFrame(pa.Table.from_pandas(aware)))):
         stored = decide(spec, data, engine="spark", to=tmp_path / name)
         assert stored.header == describe(manifest) | {"files": stored.header["files"]}
-        assert stored.read().group_table == manifest.group_table
+        assert stored.rows.group_table == manifest.group_table
 
 
 def test_a_key_of_file_and_part_names_no_file() -> None:

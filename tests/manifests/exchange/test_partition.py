@@ -114,7 +114,7 @@ def test_a_manifest_on_disk_is_a_cv_and_its_folds_are_joined_as_in_memory(tmp_pa
     if key:
         data = data.drop(index=data.index[3]).reset_index(drop=True)
         stored = extend(stored, data, max_missing=0.5).manifest
-    whole = stored.read()
+    whole = stored.rows
     cv, known = as_cv(stored, data, memory="64MB"), whole.as_cv(data)
     assert cv.get_n_splits() == known.get_n_splits() == 5
     for (train, test), (learnt, tested) in zip(cv.split(data), known.split(data), strict=True):
@@ -143,7 +143,7 @@ def test_a_key_may_be_called_as_what_we_count_by(key: str, tmp_path: Path) -> No
     rows = rows.append_column(key, pa.array(np.random.default_rng(3).permutation(rows.num_rows)))
     columns, params = {"key": key, "group": "group", "target": "number"}, {"n_splits": 3, "effort": 1}
     stored = kept({"columns": columns, "params": params}, tmp_path / "splits", rows)
-    whole = stored.read()
+    whole = stored.rows
     ours, theirs = as_cv(stored, rows, memory=LITTLE).split(rows), whole.as_cv(rows).split(rows)
     assert [np.concatenate(pair).tolist() for pair in ours] == [np.concatenate(pair).tolist() for pair in theirs]
     parted = partition(stored, rows, tmp_path / "parted", memory="64MB")
@@ -162,7 +162,7 @@ def test_a_fold_without_rows_is_a_file_without_rows(suffix: str, tmp_path: Path)
     """All rows of a fold were deleted: the columns are there, as in memory."""
     rows = table()
     first = kept(GROUPED, tmp_path / "splits", rows)
-    data = rows[rows["id"].isin(join_rows(first.read(), rows, 0, "train").column("id").to_pylist())]
+    data = rows[rows["id"].isin(join_rows(first.rows, rows, 0, "train").column("id").to_pylist())]
     stored = extend(first, data, max_missing=0.9).manifest
     ours, theirs = tmp_path / f"ours{suffix}", tmp_path / f"theirs{suffix}"
     assert write_join(stored, data, 0, "test", theirs) == write_join(stored, data, 0, "test", ours, memory=LITTLE) == 0
@@ -178,7 +178,7 @@ def test_folds_are_exported_from_disk_with_the_bytes_of_memory(tmp_path: Path, t
     for data in (None, tmp_path / "rows.parquet"):
         ours, theirs = tmp_path / f"ours{suffix}", tmp_path / f"theirs{suffix}"
         told = export(stored, to, ours, data, memory=LITTLE)
-        known = export(stored.read(), to, theirs, data)
+        known = export(stored.rows, to, theirs, data)
         assert (told.rows, told.note) == (known.rows, known.note)
         assert ours.read_bytes() == theirs.read_bytes()
     if to != "csv":
@@ -194,7 +194,7 @@ def test_rows_that_were_deleted_and_are_still_in_the_data_leave_no_export(tmp_pa
     rows.to_parquet(tmp_path / "rows.parquet")
     stored = extend(kept(GROUPED, tmp_path / "splits", rows), rows[5:], max_missing=0.5).manifest
     told = export(stored, "spark", tmp_path / "ours.parquet", tmp_path / "rows.parquet", memory=LITTLE)
-    known = export(stored.read(), "spark", tmp_path / "theirs.parquet", tmp_path / "rows.parquet")
+    known = export(stored.rows, "spark", tmp_path / "theirs.parquet", tmp_path / "rows.parquet")
     assert told.rows == known.rows == 92
     assert (tmp_path / "ours.parquet").read_bytes() == (tmp_path / "theirs.parquet").read_bytes()
 
