@@ -220,7 +220,8 @@ class Manifest(Displayed):
     def pair(self, i: int) -> Pair:
         """Return split ``i`` as (train, test) ranks in key order among the rows that do not wait.
 
-        They are no positions in a table: ``train_test`` and ``as_cv`` find a frame's own rows. A draw is drawn again and compared with its recorded digest; SplitError where it differs.
+        They are no positions in a table: ``train_test`` and ``as_cv`` find a frame's own rows. A draw is drawn
+        again and compared with its recorded digest; SplitError where it differs.
         """
         return self.in_use.pair(i)
 
