@@ -68,6 +68,9 @@ PART = Role(
     "name a class or a function that returns one, such as sklearn.preprocessing:StandardScaler",
     or_function=True,
 )
+FEATURES = Role(
+    "what builds features", ("fit", "transform"), "name a function build(train, test) or build(frame)", or_function=True
+)
 SPLITTER = Role("a splitter", ("split", "get_n_splits"), "name one such as sklearn.model_selection:KFold")
 
 # Functions of ours that a deployed run may name; nothing else of evenfold can be reached by a string.

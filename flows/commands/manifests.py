@@ -74,6 +74,9 @@ def audit(
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON or Markdown.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(metavar="MODULE:NAME", help="Audit instead the code that makes the features of FILE.")
+    ] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
@@ -88,6 +91,8 @@ def audit(
 
     if as_json and kind not in (None, "json"):
         raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
+    if pipeline:
+        return _audit_pipeline(pipeline, read_manifest(manifest), data, as_json)
     with busy(f"auditing {manifest} on {data}"):
         audited = read_manifest(manifest)
         made = run_audit(
@@ -107,6 +112,24 @@ def audit(
     else:
         answer(made, as_json, show_audit)
     if made.failed:
+        raise typer.Exit(GATE_FAILED)
+
+
+def _audit_pipeline(path: str, manifest: Any, data: str, as_json: bool) -> None:
+    from evenfold.manifests.audits.pipelines import audit_pipeline
+    from evenfold.manifests.tables.read import read_table
+    from evenfold.splitters.importing import FEATURES, resolve
+
+    columns = manifest.spec.columns
+    with busy(f"building {path} again and again"):
+        leaks = audit_pipeline(
+            resolve(path, FEATURES), read_table(data).to_pandas(), key=columns.key, target=columns.target,
+            group=columns.grouped, time=columns.time,
+        )  # fmt: skip
+    lines = [f"{leak.severity}: {leak.message} [{leak.question}]" for leak in leaks]
+    told = "\n".join(lines or [f"{path}: no feature moves that must not."])
+    answer([leak.model_dump() for leak in leaks], as_json, lambda out, _: out.print(told, markup=False))
+    if any(leak.severity == "error" for leak in leaks):
         raise typer.Exit(GATE_FAILED)
 
 

@@ -1,0 +1,310 @@
+"""The code that makes features, asked by changing its input: what moves that a fold must not see?"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from evenfold.manifests.strict import Strict
+from evenfold.manifests.tables.canonical import listed
+from evenfold.splitters import SplitError, Stream
+from evenfold.splitters.kernels.random import AUDITING
+from numpy.typing import NDArray
+
+from .learned.models import in_one_thread, predict_boosted
+
+MOST_SCORED, PIECES = 4_000, 4
+REBUILDS, PART = 8, 15  # builds in which a fifteenth of the targets are exchanged
+BY_CHANCE = 0.03 / 5  # of each question
+POINTS = 1.0  # of R² in a hundred: what costs less is worth knowing
+LEAST_ROWS = 40
+Rows = NDArray[np.int64]
+
+
+class Leak(Strict):
+    """What moved that must not: the columns, some rows by position, and what it is worth in points of R², if known."""
+
+    question: Literal[
+        "rows_made", "target_of_others", "features_of_others", "other_test_rows", "own_target", "unstable"
+    ]
+    severity: Literal["error", "warning", "note"]
+    message: str
+    columns: list[str] = []
+    rows: list[int] = []
+    points: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Pipeline:
+    """A build in one form: whole frames in, and the features of training and test rows out (test: None if unsplit)."""
+
+    run: Callable[[pd.DataFrame, Rows, Rows], tuple[pd.DataFrame, pd.DataFrame | None]]
+    split: bool
+
+
+def audit_pipeline(
+    build: Any,
+    data: pd.DataFrame,
+    *,
+    key: str | list[str],
+    target: str,
+    group: str | list[str] | None = None,
+    time: str | None = None,
+) -> list[Leak]:
+    """Return what features know that they must not, by building them again from changed data; [] if nothing.
+
+    ``build`` is ``build(train, test)``, ``build(frame)``, or a transformer or pipeline of scikit-learn (a copy is
+    fitted to training rows). Test rows are the later two fifths by ``time``, half of the groups, or half of the rows
+    drawn at random. Changed are the targets and the features of the test rows, which may move no training feature; the
+    targets of test rows and half of these rows, which may move no feature of the (other) test rows; and, eight times,
+    the targets of a fifteenth of the training rows, which the features of these rows may not follow (out-of-fold
+    encoders do not). Of rows that were made before any split, one that is changed may reach one. What it is worth: the
+    R² of a small model on the test rows, with features built of all rows, less that with a quarter of the test rows
+    built at a time, their targets exchanged. Fits to test rows that are worth less than a point are a note. Builds some
+    twenty times. Raises SplitError where there are too few rows, or the build fails.
+    """
+    data = data.reset_index(drop=True)
+    if len(data) < LEAST_ROWS:
+        raise SplitError(f"{len(data)} rows are too few to change some and watch the others; {LEAST_ROWS} would do.")
+    keys, groups = ([names] if isinstance(names, str) else [*(names or [])] for names in (key, group))
+    pipeline = _as_pipeline(build, [*keys, target], target)
+    train, test = _sides(data, groups, time)
+    inputs = [name for name in data if name not in {*keys, target, *groups, time}]
+    look = _Look(pipeline, data, train, test, inputs, target, time is not None)
+    with warnings.catch_warnings(), in_one_thread():
+        warnings.simplefilter("ignore")
+        return [*look.leaks()]
+
+
+def _as_pipeline(build: Any, apart: list[str], target: str) -> _Pipeline:
+    def shown(made: Any) -> pd.DataFrame:
+        made = made[0] if isinstance(made, tuple) else made
+        made = made.toarray() if hasattr(made, "toarray") else made
+        frame = made if isinstance(made, pd.DataFrame) else pd.DataFrame(np.asarray(made)).add_prefix("column ")
+        return frame.rename(columns=str).drop(columns=apart, errors="ignore").reset_index(drop=True)
+
+    def fitted(train: pd.DataFrame, test: pd.DataFrame) -> Any:
+        from sklearn.base import clone
+
+        made = clone(build)
+        made = made[:-1] if hasattr(made, "steps") and not hasattr(made, "transform") else made
+        X, Z = (rows.drop(columns=apart) for rows in (train, test))
+        return made.fit_transform(X, train[target]), made.transform(Z)
+
+    def parted(data: pd.DataFrame, train: Rows, test: Rows) -> Any:
+        of = fitted if hasattr(build, "fit") else build
+        one, other = of(data.iloc[train].copy(), data.iloc[test].copy())
+        return shown(one), shown(other)
+
+    if hasattr(build, "fit") or len(inspect.signature(build).parameters) >= 2:
+        return _Pipeline(parted, True)
+    return _Pipeline(lambda data, train, test: (shown(build(data.copy())), None), False)
+
+
+def _sides(data: pd.DataFrame, groups: list[str], time: str | None) -> tuple[Rows, Rows]:
+    stream = Stream(0, AUDITING, 20)
+    if time is not None:
+        order = data[time].rank(method="dense").to_numpy()
+        late = order > 0.6 * order.max()
+    else:
+        codes = data.groupby(groups, dropna=False).ngroup().to_numpy() if groups else np.arange(len(data))
+        n = int(codes.max()) + 1
+        late = (stream.permutation(n) < n // 2)[codes]
+    return np.flatnonzero(~late), np.flatnonzero(late)
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    pipeline: _Pipeline
+    data: pd.DataFrame
+    train: Rows
+    test: Rows
+    inputs: list[str]
+    target: str
+    in_time: bool
+
+    def built(self, data: pd.DataFrame, train: Rows, test: Rows) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        try:
+            return self.pipeline.run(data, train, test)
+        except Exception as error:
+            raise SplitError(f"the build stopped with {type(error).__name__}: {error}") from error
+
+    def again(self, data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        return self.built(data, self.train, self.test)
+
+    def leaks(self) -> Iterator[Leak]:
+        first, tested = self.again(self.data)
+        noise = _moved(first, self.again(self.data)[0])
+        if noise:
+            what = f"two builds of the same rows differ in {listed(noise)}; fix the seeds."
+            yield Leak(question="unstable", severity="note", columns=list(noise), message=what)
+        if tested is None and len(first) != len(self.data):
+            yield from self._rows_made(first)
+            return
+        here = np.arange(len(first)) if tested is not None else self.train
+        others = "later rows" if self.in_time else "test rows"
+        for question, columns in (("target_of_others", [self.target]), ("features_of_others", self.inputs)):
+            changed = self.again(_shaken(self.data, self.test, columns))
+            what = "targets" if question == "target_of_others" else "features"
+            if moved := _moved(first, changed[0], here, noise):
+                yield self._leak(question, moved, self.train, f"training features move with the {what} of {others}")
+            if tested is not None and what == "targets" and (moved := _moved(tested, changed[1], None, noise)):
+                yield self._leak("own_target", moved, self.test, "features of test rows move with their targets")
+        if tested is not None and not self.in_time:
+            half = Stream(0, AUDITING, 21).permutation(len(self.test))[: len(self.test) // 2]
+            batch = self.again(_shaken(self.data, self.test[half], self.inputs))[1]
+            rest = np.setdiff1d(np.arange(len(self.test)), half)
+            if moved := _moved(tested, batch, rest, noise):
+                yield self._leak(
+                    "other_test_rows", moved, self.test[rest], "features of test rows move with other ones"
+                )
+        if follows := self._own_target(first, here):
+            yield self._leak("own_target", follows, self.train, "training features follow their own row's target")
+
+    def _leak(self, question: Any, moved: dict[str, float], rows: Rows, what: str) -> Leak:
+        top = sorted(moved, key=lambda name: -moved[name])
+        shown = [
+            f"{name} ({moved[name]:.2g} sd)" if moved[name] < np.inf else f"{name} (comes or goes)" for name in top
+        ]
+        points, error = self.worth
+        known = "" if points is None else f"; worth {points:.1f} points of R²"
+        cure = "encode it out of fold" if question == "own_target" else "fit it on the training rows alone"
+        cure = "shift it by one, so that it ends before the row" if self.in_time and question != "own_target" else cure
+        costs = points is not None and points >= POINTS and points > 2.0 * error
+        harmless: Any = "note" if question == "features_of_others" and not self.in_time else "warning"
+        severity: Any = "error" if costs or question in ("target_of_others", "own_target") else harmless
+        return Leak(
+            question=question, severity=severity, columns=top, rows=rows[:10].tolist(), points=points,
+            message=f"{what}: {len(moved)} columns, {listed(shown, most=4)}{known}; {cure}.",
+        )  # fmt: skip
+
+    @cached_property
+    def worth(self) -> tuple[float | None, float]:
+        """The points of R² that test rows gain by what was built of all rows, and their standard error."""
+        y = _number(self.data[self.target])
+        if not pd.api.types.is_numeric_dtype(self.data[self.target]) or np.unique(y).size <= 10:
+            y = (y == pd.Series(y).mode()[0]).astype(np.float64)
+        train = self.train[:MOST_SCORED]
+        naive, honest = np.zeros(len(y)), np.zeros(len(y))
+        asked = [(self.test, naive, False), *((self.test[i::PIECES], honest, True) for i in range(PIECES))]
+        for piece, guess, alone in asked:
+            rows = np.sort(np.concatenate([self.train, piece])) if alone else np.arange(len(y))
+            data = self.data.iloc[rows].reset_index(drop=True)
+            at = np.searchsorted(rows, piece)
+            if alone:
+                data[self.target] = _exchanged(data[self.target], at)
+            one, other = self.built(data, np.searchsorted(rows, self.train), at)
+            if other is None:
+                one, other = one.iloc[np.searchsorted(rows, self.train)], one.iloc[at]
+            if len(one) != len(self.train) or len(other) != len(piece) or not len(one.columns):
+                return None, 0.0
+            X = np.vstack(
+                [np.column_stack([_number(frame[name]) for name in one]) for frame in (one[: train.size], other)]
+            )
+            tested = np.arange(len(X)) >= train.size
+            outcome = np.concatenate([y[train], np.zeros(len(piece))])
+            guess[piece] = predict_boosted(X, [False] * X.shape[1], outcome, tested)
+        gain = np.square(y - honest)[self.test] - np.square(y - naive)[self.test]
+        scale = 100.0 / max(float(np.var(y[self.test])), 1e-12)
+        return float(gain.mean() * scale), float(gain.std() * scale / np.sqrt(gain.size))
+
+    def _rows_made(self, first: pd.DataFrame) -> Iterator[Leak]:
+        def rows_of(frame: pd.DataFrame) -> pd.Series:
+            return pd.util.hash_pandas_object(frame.round(9).astype(str), index=False)
+
+        whole, reach = rows_of(first), []
+        drawn, targets = Stream(0, AUDITING, 23).permutation(len(self.data)), self.data[self.target]
+        rare = drawn[(targets != targets.mode()[0]).to_numpy()[drawn]]  # what is evened out is mostly made of these
+        for row in [*drawn[:6], *rare[:6]]:
+            again = rows_of(self.again(_shaken(self.data, np.array([row]), self.inputs))[0])
+            reach.append(int((~again.isin(whole)).sum()))
+        if len(first) > len(self.data) and max(reach) > 1:
+            what = f"{len(self.data):,} rows became {len(first):,}, and one row reaches up to {max(reach)} of them"
+            cure = "on both sides of a split; resample inside the training fold."
+            yield Leak(question="rows_made", severity="error", message=f"{what}, {cure}")
+
+    def _own_target(self, first: pd.DataFrame, here: Rows) -> dict[str, float]:
+        """Return the features that follow their own row's target, by correlation over rebuilds with some exchanged."""
+        from scipy.stats import pearsonr
+
+        y, steps = _number(self.data[self.target]), []
+        for i in range(REBUILDS):
+            some = Stream(0, AUDITING, 24, i).permutation(len(self.train))[: max(4, len(self.train) // PART)]
+            changed = self.data.assign(**{self.target: _exchanged(self.data[self.target], self.train[some])})
+            again = self.again(changed)[0]
+            if len(again) == len(first):
+                steps.append(((_number(changed[self.target]) - y)[self.train[some]], here[some], again))
+        follows = {}
+        for name in first:
+            pairs = [
+                (dy, (_number(again[name]) - _number(first[name]))[at]) for dy, at, again in steps if name in again
+            ]
+            if pairs:
+                dy, dx = (np.concatenate(side) for side in zip(*pairs, strict=True))
+                dy, dx = dy[np.isfinite(dx)], dx[np.isfinite(dx)]
+                varies = dx.size > 20 and dx.std() > 1e-9 < dy.std()
+                if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < BY_CHANCE:
+                    follows[name] = float(np.abs(dx).mean() / max(np.nanstd(_number(first[name])), 1e-12))
+        return follows
+
+
+def _exchanged(column: pd.Series, rows: Rows) -> pd.Series:
+    """Return a column in which these rows have one another's values."""
+    values = column.to_numpy(copy=True)
+    values[rows] = values[rows[Stream(0, AUDITING, 26).permutation(rows.size)]]
+    return pd.Series(values, index=column.index).astype(column.dtype)
+
+
+def _number(column: pd.Series) -> NDArray[np.float64]:
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return pd.factorize(column, sort=False)[0].astype(np.float64)
+
+
+def _shaken(data: pd.DataFrame, rows: Rows, columns: list[str]) -> pd.DataFrame:
+    """Return a copy with other values in some rows: another mean, spread and mix of levels, as of other rows."""
+    changed, stream = data.copy(), Stream(0, AUDITING, 25)
+    for name in columns:
+        column = data[name]
+        own, draws = column.iloc[rows], stream.uniform(2 * rows.size).reshape(2, -1)
+        if pd.api.types.is_datetime64_any_dtype(column):
+            new: Any = own + pd.Timedelta(days=30)
+        elif pd.api.types.is_float_dtype(column) or (pd.api.types.is_integer_dtype(column) and column.nunique() > 20):
+            new = own * (1.3 + 0.4 * draws[0]) + column.std() * (0.5 + draws[1])
+            new = new.round() if pd.api.types.is_integer_dtype(column) else new
+        else:
+            levels = column.dropna().unique()
+            turned = own.map(dict(zip(levels, np.roll(levels, 1), strict=True)))
+            new = own.where((draws[0] < 0.4) & (rows.size > 1), turned)
+        whole = column.astype(object)
+        whole.iloc[rows] = new.astype(object)
+        changed[name] = whole.astype(column.dtype)
+    return changed
+
+
+def _moved(
+    one: pd.DataFrame, other: pd.DataFrame | None, rows: Rows | None = None, noise: dict[str, float] | None = None
+) -> dict[str, float]:
+    """Return how far columns moved, in standard deviations, or the share of cells; what comes or goes by infinity."""
+    assert other is not None
+    if len(one) != len(other):
+        return {"number of rows": float("inf")}
+    moved = dict.fromkeys(set(one) ^ set(other), float("inf"))
+    for name in one.columns.intersection(other.columns):
+        a, b = (frame[name] if rows is None else frame[name].iloc[rows] for frame in (one, other))
+        if pd.api.types.is_numeric_dtype(a) and pd.api.types.is_numeric_dtype(b):
+            x, z = _number(a), _number(b)
+            far = np.abs(np.nan_to_num(x - z)).mean()
+            gaps = float((np.isnan(x) != np.isnan(z)).mean())
+            size = gaps + (far / (np.nanstd(x) + 1e-12) if far > 1e-9 * (np.nanmean(np.abs(x)) + 1e-12) else 0.0)
+        else:
+            size = float((a.astype(str).to_numpy() != b.astype(str).to_numpy()).mean())
+        if size > 1e-7 + 5.0 * (noise or {}).get(name, 0.0):
+            moved[name] = float(size)
+    return moved
