@@ -66,11 +66,11 @@ class Bucket:
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
         content = self._get(f"results/{key}.json")
-        return None if content is None else read(content, lambda text: _changed(text, self._fetched))
+        return None if content is None else read(key, content, lambda text: _changed(text, self._fetched))
 
     def keep(self, key: str, value: Outcome) -> None:
         """Keep a result and the files that it names under ``key``; the result itself last."""
-        self._put(f"results/{key}.json", written(value, lambda text: _changed(text, self._sent)))
+        self._put(f"results/{key}.json", written(key, value, lambda text: _changed(text, self._sent)))
 
     def fetch_splits(self, name: str) -> None:
         """Fetch every version of a split that is not here."""

@@ -41,14 +41,13 @@ def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]
 
 
 def ready(key: str) -> Outcome | None:
-    """Return what is kept under ``key``, here or in the shared bucket; None where it, or a file of it, is damaged."""
+    """Return what is kept under ``key``, here or in the shared bucket; None where there is none to trust."""
     home = Home.here()
     try:
-        value = read((home.results / key).read_bytes())
+        value = read(key, (home.results / key).read_bytes())
     except OSError:
         value = None
-    # What is ours, put under the key of something else by somebody else, is damaged too.
-    if value is None or getattr(value, "key", None) not in (None, key.partition("/")[2]):
+    if value is None:
         value = results_of(home).result(key)
         if value is not None:
             keep(key, value)
@@ -57,7 +56,7 @@ def ready(key: str) -> Outcome | None:
 
 def keep(key: str, value: Outcome) -> None:
     """Keep a result here under its key."""
-    write_aside(Home.here().results / key, lambda aside: aside.write_bytes(written(value)))
+    write_aside(Home.here().results / key, lambda aside: aside.write_bytes(written(key, value)))
 
 
 class Results(Protocol):

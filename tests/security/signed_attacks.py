@@ -115,6 +115,7 @@ def kept(key: str) -> Any:
 def attempts() -> list[tuple[str, str, list[str]]]:
     from evenfold.tasks.record.models.stored_models import load_final
     from evenfold.tasks.results.store import keep, ready
+    from evenfold.tasks.runtime.home import Home
 
     seen: list[str] = []
     watched = ("os.system", "subprocess.", "os.exec", "os.posix_spawn", "socket.")
@@ -125,7 +126,14 @@ def attempts() -> list[tuple[str, str, list[str]]]:
             seen.append(f"{event} {arguments[0] if arguments else ''}")
 
     sys.addaudithook(hook)
-    doors = {"results": lambda final: keep(KEY, final) or ready(KEY), "loaded": load_final}
+
+    def laid_under_key(final: Any) -> Any:
+        own = f"model/{final.key}" if final.key == "b" * 64 else KEY
+        keep(own, final)
+        (Home.here().results / own).replace(Home.here().results / KEY)
+        return ready(KEY)
+
+    doors = {"results": laid_under_key, "loaded": load_final}
     told = []
     for payload in PAYLOADS:
         for name in ("another under its key", *forgeries(fine(), other(), b"")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from evenfold.tasks import Home
 from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.results.bucket import Bucket
 from evenfold.tasks.results.store import kept, ready
+from evenfold.tasks.results.written import _warn_unsigned
+from evenfold.tasks.runtime.signing import sign
 
 KEY = "score/forged"
 AUDIT = SplitAudit(
@@ -24,10 +27,18 @@ AUDIT = SplitAudit(
 )  # fmt: skip
 
 
-def packed(kind: str, result: object) -> bytes:
-    """Return a result, or its text, as whoever may write to the store would write it, with its digest."""
+def packed(kind: str, result: object, key: str = KEY) -> bytes:
+    """Return a result, or its text, as this home would keep it under ``key``."""
     text = result if isinstance(result, bytes) else json.dumps(result).encode()
-    return f"{kind} {hashlib.sha256(text).hexdigest()}\n".encode() + text
+    claim = {"key": key, "kind": kind, "sha256": hashlib.sha256(text).hexdigest()}
+    return f"{kind} {claim['sha256']} {sign('result', claim)}\n".encode() + text
+
+
+def by_another(team: str) -> bytes:
+    """Return a result that is signed by the key of somebody else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVENFOLD_SIGNING_KEY", team)
+        return packed("SplitAudit", AUDIT.model_dump(mode="json"))
 
 
 def forgeries(mark: Path) -> dict[str, bytes]:
@@ -43,16 +54,25 @@ def forgeries(mark: Path) -> dict[str, bytes]:
         "cut short": whole[:-9],
         "no text": b"\x80\x04.",
         "empty": b"",
+        "not signed": re.sub(rb" \w+\n", b"\n", whole),
+        "of another key": by_another("k" * 32),
+        "of another result": packed("SplitAudit", AUDIT.model_dump(mode="json"), "score/other"),
     }
 
 
-@pytest.mark.parametrize("name", forgeries(Path("unused")))
-def test_a_forged_result_runs_nothing_and_is_made_anew(name: str, home: Home, tmp_path: Path) -> None:
+def test_a_forged_result_runs_nothing_and_is_made_anew(
+    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That one is whole, and not signed for its place by a key of ours, is said once."""
     mark, path = tmp_path / "mark", home.results / KEY
     path.parent.mkdir(parents=True)
-    path.write_bytes(forgeries(mark)[name])
-    assert ready(KEY) is None
-    assert [kept(KEY, lambda: AUDIT) for _ in "ab"] == [(AUDIT, False), (AUDIT, True)]
+    for name, content in forgeries(mark).items():
+        _warn_unsigned.cache_clear()
+        caplog.clear()
+        path.write_bytes(content)
+        assert (name, ready(KEY), ready(KEY)) == (name, None, None)
+        assert (name, len(caplog.messages)) == (name, name in ("not signed", "of another key", "of another result"))
+        assert [kept(KEY, lambda: AUDIT) for _ in "ab"] == [(AUDIT, False), (AUDIT, True)]
     assert not mark.exists()
 
 
@@ -72,7 +92,9 @@ def test_a_forged_result_runs_nothing_and_is_made_anew(name: str, home: Home, tm
     ],
     ids=str,
 )
-def test_a_forged_result_of_a_bucket_writes_nothing_outside_of_the_results(named: Any, tmp_path: Path) -> None:
+def test_a_forged_result_of_a_bucket_writes_nothing_outside_of_the_results(
+    named: Any, home: Home, tmp_path: Path
+) -> None:
     """Neither a file that it names nor a split."""
     store, url = fsspec.filesystem("memory"), f"memory://{tmp_path.name}"
     digest = hashlib.sha256(b"evil").hexdigest()
@@ -88,12 +110,13 @@ def test_a_forged_result_of_a_bucket_writes_nothing_outside_of_the_results(named
         store.pipe_file(f"{place}/{split}.zip", zipped.getvalue())
     result = {"predictions": named | {"sha256": digest}}
     store.pipe_file(f"{place}/results/{KEY}.json", packed("FitResult", result))
-    mirror = tmp_path / "home" / "mirror"
+    mirror = tmp_path / "mirrors" / "mirror"
     assert Bucket(url, mirror).result(KEY) is None
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [".creates-only"]
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(home.path)]
+    assert [path.name for path in files] == [".creates-only"]
 
 
-def test_a_file_of_a_bucket_with_other_bytes_is_not_written(tmp_path: Path) -> None:
+def test_a_file_of_a_bucket_with_other_bytes_is_not_written(home: Home, tmp_path: Path) -> None:
     """They are compared with the digest that the result names first."""
     store, digest = fsspec.filesystem("memory"), hashlib.sha256(b"right").hexdigest()
     store.pipe_file(f"/{tmp_path.name}/files/{digest}", b"wrong")

@@ -31,6 +31,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         wait_until(lambda: answers(f"{url}/moto-api/"), "moto's server", 60)
         s3fs.S3FileSystem(key="loopback", secret="loopback", endpoint_url=url).mkdir("models")
         more = {"AWS_ENDPOINT_URL": url, "EVENFOLD_RESULTS": "s3://models/evenfold", "PREFECT_API_URL": api}
+        more["EVENFOLD_SIGNING_KEY"] = "loopback" * 4
         yield environment(folder, {**keys, **more})
 
 
