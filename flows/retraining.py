@@ -187,7 +187,7 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
         if champion is not None:
             _fetch_split(champion, spec.name)
         known = newest(Home.here(), plan.spec, champion, on_refused)
-        arrival, notes = None, []
+        arrival, notes = None, [champion.note] if champion and champion.note else []
         if known is not None:
             arrival = _looked_at(known, path, request)
             if arrival is not None:

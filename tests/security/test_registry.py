@@ -197,6 +197,17 @@ def test_forged_predictions_and_recipes_of_an_evaluation_decide_nothing(shop: Ml
         predict_later("models:/shop@champion", rows(9))
 
 
+def test_a_link_among_the_files_of_a_model_is_a_sentence(shop: MlflowClient, tmp_path: Path) -> None:
+    """And is not followed."""
+    (file,) = Path(shop.get_model_version_download_uri("shop", "2").removeprefix("file://")).rglob("*.skops")
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(
+        UntrustedNameError, match=r"the model in .* outside .* put its files back as they were, or retrain"
+    ):
+        load_version(shop, "shop", "2")
+
+
 @pytest.mark.parametrize("name", ["..", "-rf", "a\nb", "a\u202eb", "", " ", ".hidden", "a/b"])
 def test_a_hostile_name_registers_nothing_and_is_not_looked_up(shop: MlflowClient, name: str, tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="cannot name a model"):

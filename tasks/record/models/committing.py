@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import read_header
@@ -23,6 +24,7 @@ from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.signing import is_signed, sign
 
 from .registry import promote_version, version_of_run
 from .signatures import is_signed_version
@@ -48,7 +50,8 @@ def committing(split: SplitRef, name: str, run_id: str, decision: Decision) -> I
             yield
             return
         intent = {"name": name, "run_id": run_id, "promote": decision.promote, "store": home.tracking_uri}
-        intent["over"] = decision.champion
+        intent |= {"over": decision.champion, "place": _place_of(final)}
+        intent["signature"] = sign("commit", intent)
         Path(split.staged, INTENT).write_text(json.dumps(intent), encoding="utf-8")
         place = settle(Path(split.staged), committing_place(final))
         try:
@@ -76,7 +79,7 @@ def _settle_each(home: Home, split: str) -> None:
 
 def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
     """Finish a commit whose version is registered, or undo it, which removes the split or puts it ``aside``."""
-    intent = json.loads((place / INTENT).read_text(encoding="utf-8"))
+    intent = _intent(place)
     if intent["store"] != home.tracking_uri:
         raise SplitError(
             f"{place} is being committed with the registry {intent['store']}, and this one is {home.tracking_uri}; "
@@ -93,6 +96,25 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
         promote_version(home, client, intent["name"], version, intent["over"])
     _finish(home, place)
     return True
+
+
+def _place_of(folder: Path) -> str:
+    return f"{folder.parent.name}/{folder.name.removeprefix('.committing-')}"
+
+
+def _intent(place: Path) -> dict[str, Any]:
+    """Return what a commit meant to do; SplitError where no key of ours signed it for this place: it is not done."""
+    try:
+        intent = json.loads((place / INTENT).read_text(encoding="utf-8"))
+        signature = intent.pop("signature")
+        if not place.is_symlink() and intent["place"] == _place_of(place) and is_signed("commit", intent, [signature]):
+            return dict(intent)
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
+        pass
+    raise SplitError(
+        f"{place / INTENT} was not signed by this home, and what it names is not done; set EVENFOLD_SIGNING_KEY to the "
+        f"key of whoever began this commit, or remove {place if place.name.startswith('.') else 'that file'}."
+    )
 
 
 def _finish(home: Home, place: Path) -> None:

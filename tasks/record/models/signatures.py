@@ -17,7 +17,9 @@ from evenfold.estimates import ModelSpec
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
+from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.signing import is_signed, sign
+from evenfold.tasks.steps.outages import unreachable
 
 from .tags import DECISION, EVALUATION, recipe_in
 
@@ -150,11 +152,17 @@ def _alike(evaluated: Any, registered: ModelSpec | None) -> bool:
 
 @contextmanager
 def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
-    """Yield the skops files of a stored model, in a folder that goes again."""
+    """Yield the skops files of a stored model, in a folder that goes again, or raise UntrustedNameError."""
     import mlflow.artifacts
 
     with tempfile.TemporaryDirectory() as folder:
-        place = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=tracking_uri)
+        try:
+            place = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=tracking_uri)
+        except Exception as error:  # of a kind of its own per store
+            if unreachable(error):
+                raise
+            what = redacted(f"{where} cannot be fetched ({' '.join(str(error).splitlines()[-1:])})")
+            raise UntrustedNameError(f"the model in {what}; put its files back as they were, or retrain.") from None
         yield sorted(Path(place).rglob("*.skops"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,22 @@ def test_a_month_is_committed_when_it_was_judged_sound(
     assert lying(home) == before
     assert retrain("monthly", rows(150), GOOD).growth.added == 30
     assert champion(home, "monthly") == "2"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000, '{"name": "../../x"}', "THEIRS"])
+def test_a_commit_that_nobody_of_ours_began_promotes_nothing(home: Home, text: str) -> None:
+    """Whoever may write among shared splits could call any version of ours promoted; it ends in a sentence."""
+    retrain("monthly", rows(150), GOOD)
+    run = registry(home).get_model_version("monthly", "1").run_id
+    theirs = {"name": "monthly", "run_id": run, "promote": True, "over": "2", "store": home.tracking_uri}
+    place = home.splits / "monthly" / ".committing-9.9"
+    place.mkdir()
+    (place / "commit.json").write_text(json.dumps(theirs) if text == "THEIRS" else text)
+    with pytest.raises(SplitError, match=r"commit\.json was not signed by this home.* or remove .*\.committing-9\.9\."):
+        retrain("monthly", rows(180), GOOD)
+    assert (champion(home, "monthly"), place.exists()) == ("2", True)
+    shutil.rmtree(place)
+    assert retrain("monthly", rows(180), GOOD).split.version == "1.2"
 
 
 def test_a_first_month_that_a_gate_refuses_leaves_no_split(home: Home) -> None:

@@ -65,6 +65,18 @@ def test_a_rollback_goes_back_one_champion_at_a_time(home: Home) -> None:
         roll_back.fn("monthly", reason="and this one too")
 
 
+def test_an_alias_that_a_person_moved_is_followed_and_said(home: Home) -> None:
+    """A version that we signed may be put back in MLflow too; the retraining says that a later one was promoted."""
+    registry(home).set_registered_model_alias("monthly", "champion", "2")
+    moved = retrain("monthly", rows(180), GOOD)
+    words = "Version 2 of monthly is the champion, though version 3 was promoted later: the alias was moved in MLflow"
+    assert moved.champion
+    assert (moved.champion.version, words in " ".join(moved.growth.notes)) == ("2", True)
+    assert aliases(home) == {"champion": "4", "previous": "2"}
+    roll_back.fn("monthly", reason="worse")
+    assert not any("was moved" in note for note in retrain("monthly", rows(200), GOOD).growth.notes)
+
+
 def test_the_first_champion_has_no_previous_one(home: Home) -> None:
     """Whichever version was called so, also by hand."""
     roll_back.fn("monthly", to="2", reason="worse")
