@@ -78,19 +78,18 @@ def champion_of(name: str) -> Champion | None:
             ModelSpec.of_others(recipe.model_dump(), ModelSpec())
         except UntrustedNameError as error:
             raise UntrustedNameError(f"the recipe of {which}: {error}") from None
-    note = _passed_over(tracker.client, version)
+    note = _passed_over(client, version)
     return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id, note=note)
 
 
 def _passed_over(client: Any, champion: Any) -> str:
     """Return in a sentence that a later version was promoted and never taken back: a person has moved the alias."""
-    known = client.search_model_versions(f"name = '{quoted(champion.name)}'")
-    promoted = [each for each in known if REPLACES in each.tags]
-    newest = max(promoted, key=lambda each: int(each.version), default=champion)
-    if int(newest.version) <= int(champion.version) or WITHDRAWN in newest.tags:
+    promoted = {int(number): tags for number, tags in versions_of(client, champion.name).items() if REPLACES in tags}
+    newest = max(promoted, default=0)
+    if newest <= int(champion.version) or WITHDRAWN in promoted[newest]:
         return ""
     return (
-        f"Version {champion.version} of {champion.name} is the champion, though version {newest.version} was promoted "
+        f"Version {champion.version} of {champion.name} is the champion, though version {newest} was promoted "
         "later: the alias was moved in MLflow (evenfold rollback would say by whom and why)."
     )
 
