@@ -18,15 +18,10 @@ from .strict import Algorithm
 def digest_column(column: pa.ChunkedArray | pa.Array) -> bytes:
     """Return the SHA-256 of a canonical column's bytes: little-endian numbers, text as lengths and UTF-8 bytes."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    digest = hashlib.sha256(digest_start(TYPE_NAMES[array.type], len(array)))
+    digest = hashlib.sha256(f"{TYPE_NAMES[array.type]}|{len(array)}|".encode())
     for part in canonical_bytes(array):
         digest.update(np.ascontiguousarray(part).data)
     return digest.digest()
-
-
-def digest_start(kind: str, rows: int) -> bytes:
-    """Return what a column's digest begins with."""
-    return f"{kind}|{rows}|".encode()
 
 
 def canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:

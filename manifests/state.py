@@ -137,7 +137,8 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
     """Return what to remember of a new split; None where there are too many codes or classes to remember anything."""
     shares = shares_of(splitter, membership.n_bins, locked)
     numbers, columns = rows.y is not None and rows.y.dtype.kind == "f", membership.codes.T
-    bins = most_edges(shares, rows.groups is not None)
+    # So many bins of a numeric target are told apart.
+    bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
     edges = _edges(rows, bins) if rows.y is not None and numbers else None
     state, countable = uncounted(shares, len(columns), edges, None if numbers or rows.y is None else _classes(rows))
     if state is None or not countable:
@@ -145,11 +146,6 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
     strata = np.zeros(rows.n, dtype=np.int64) if rows.y is None else _first_strata(rows, state)
     counts = (cell_counts(bins_of(codes, shares), strata, len(shares), state.n_strata) for codes in columns)
     return replace(state, counts=[table.tolist() for table in counts])
-
-
-def most_edges(shares: dict[int, float], grouped: bool) -> int:
-    """Return how many bins of a numeric target are told apart."""
-    return QUANTILE_BINS if grouped else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
 
 
 def uncounted(

@@ -1,13 +1,18 @@
-"""What an engine has to be able to do, and the one that is always there: DuckDB in this process."""
+"""What an engine has to be able to do, and the one that is always there: DuckDB in this process.
+
+Engines are never asked to print, cast or compare a value that is not canonical yet: they print doubles, normalise text
+and order it differently.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import joblib
 import pyarrow as pa
@@ -24,18 +29,8 @@ from .spill import Canonical, mapped
 EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
 
 
-class Engine(Protocol):
-    """Sorts a table by its key. All else is done by us.
-
-    Engines are never asked to print, cast or compare a value that is not canonical yet: they print doubles, normalise
-    text and order it differently.
-    """
-
-    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
-        """Yield ``canonical`` of the source in key order, a part at a time; what it spills lies below ``folder``.
-
-        Without a key rows stay in the order of the source.
-        """
+# Sorts a table by its key, where one is named, and yields it a part at a time; what it spills lies below a folder.
+Engine = Callable[[Source, Canonical, list[str], Path], Iterator[pa.Table]]
 
 
 def spilled(
@@ -47,22 +42,10 @@ def spilled(
     """
     canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
     with room_beside(to) as room:
-        made = mapped(engine.ordered(source, canonical, key, room), canonical.schema(source.schema), room)
+        made = mapped(engine(source, canonical, key, room), canonical.schema(source.schema), room)
     if not made.table.num_rows:
         raise no_rows("the table")
     return made
-
-
-class DuckDB:
-    """One process, out of core: DuckDB sorts within ``memory`` bytes and spills the rest to ``folder``."""
-
-    def __init__(self, memory: int) -> None:
-        self.memory = memory
-
-    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
-        """Yield the parts: sorted by DuckDB out of core, or as they come where no key is named."""
-        parts = (canonical(part) for part in source.batches(list(canonical.names)))
-        return in_order(parts, key, folder, self.memory) if key else parts
 
 
 def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
@@ -90,7 +73,7 @@ def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: in
         database.execute("set arrow_large_buffer_size = true")
         database.execute("set enable_progress_bar = false")  # it would be among what a command prints
         database.register("canonical", stream)
-        # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. Ordered.check looks at it.
+        # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. The plan looks at it.
         order = ", ".join(quoted(str(names.index(name))) for name in key)
         try:
             reader, rows = database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17), 0
@@ -148,21 +131,28 @@ def _require_alike(first: pa.Schema, schema: pa.Schema) -> None:
             )
 
 
-def engine_named(name: str, source: Source, memory: int) -> Any:
+def engine_named(name: str, source: Source, memory: int) -> Engine:
     """Return the engine called ``name``, or the one that a Dask or Spark DataFrame lies in where it is "auto"."""
     home = type(source.native).__module__.partition(".")[0]
     name = {"dask": "dask", "pyspark": "spark"}.get(home, "duckdb") if name == "auto" else name
-    if name == "duckdb":
-        return DuckDB(memory)
     if name == "dask":
-        from .on_dask import Dask
+        from .on_dask import ordered
 
-        return Dask()
+        return ordered
     if name == "spark":
         from .on_spark import Spark
 
-        return Spark()
+        return Spark().ordered
+    if name == "duckdb":
+        return partial(_in_this_process, memory=memory)
     raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")
+
+
+def _in_this_process(
+    source: Source, canonical: Canonical, key: list[str], folder: Path, memory: int
+) -> Iterator[pa.Table]:
+    parts = (canonical(part) for part in source.batches(list(canonical.names)))
+    return in_order(parts, key, folder, memory) if key else parts
 
 
 @contextmanager

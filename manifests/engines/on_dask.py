@@ -1,37 +1,100 @@
-"""Dask as an engine: whatever client is current, or threads where there is none."""
+"""Dask as an engine: sorting by ranges on the workers of whatever client is current, or threads where there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from evenfold.manifests.tables.addresses import Source
 from evenfold.splitters import SplitError
 
-from .partitioned import Partitioned
+from . import spill
+from .spill import Canonical, read_in_turn, read_part, read_stored, require_key, row_groups, write_shard
 
 T = TypeVar("T")
 R = TypeVar("R")
+SAMPLED = 1_000  # keys of each part from which the borders between ranges are chosen
 
 
-class Dask(Partitioned):
-    """Partitions of a Dask DataFrame, or row groups of files, on the workers of the current client."""
+def ordered(source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
+    """Yield the ranges in key order, of a Dask DataFrame's partitions or files' row groups; SplitError without a key.
 
-    def __init__(self) -> None:
-        try:
-            import dask.dataframe
-        except ImportError as error:
-            raise SplitError(f"engine='dask' needs Dask ({error}); install evenfold[dask].") from None
-        self._dask: Any = dask
+    Each part is made canonical and sorted where it lies; borders from a sample of keys cut it into ranges; each range
+    is merged from all parts. Every row is written and read twice, and crosses the network once; workers see the same
+    folders as this process.
+    """
+    try:
+        import dask.dataframe
+    except ImportError as error:
+        raise SplitError(f"engine='dask' needs Dask ({error}); install evenfold[dask].") from None
 
-    def parts(self, source: Source) -> list[Any]:
-        """Return the partitions of a Dask DataFrame, which its workers compute, or the row groups of files."""
-        if hasattr(source.native, "to_delayed"):
-            return list(source.native.to_delayed())
-        return super().parts(source)
-
-    def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-        """Yield ``function`` of each part; the cluster works on all at once, and rows stay on its disks."""
+    def at_once(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
         # Not pure: a task writes files, so one with equal arguments must not be taken for it.
-        tasks = [self._dask.delayed(function, pure=False)(part) for part in parts]
-        return iter(self._dask.compute(*tasks))
+        return iter(dask.compute(*(dask.delayed(function, pure=False)(part) for part in parts)))
+
+    require_key(key)
+    schema, frame = canonical.schema(source.schema), hasattr(source.native, "to_delayed")
+    read: list[Any] = list(source.native.to_delayed()) if frame else list(row_groups(source, "Dask"))
+    parts = [(part, canonical, key, folder / f"part-{i:06d}.arrow") for i, part in enumerate(read)]
+    sampled = [sample for sample in at_once(_sort_part, parts) if sample is not None]
+    if not sampled:
+        return iter(())
+    rows, keys = sum(n for n, _ in sampled), pa.concat_tables([sample for _, sample in sampled])
+    keys = keys.take(pc.sort_indices(keys, sort_keys=_ascending(key)))
+    ranges = max(1, -(-rows // spill.SHARD_ROWS))
+    borders = keys.take(np.arange(1, ranges) * keys.num_rows // ranges)
+    files = [path for _, _, _, path in parts if path.exists()]
+    list(at_once(_cut_part, [(path, borders, key) for path in files]))
+    wanted = [(files, number, key, folder / f"ordered-{number:06d}.arrow") for number in range(ranges)]
+    merged = [path for path in at_once(_merge_range, wanted) if path is not None]
+    return read_in_turn(merged, dict(zip(schema.names, schema.types, strict=True)))
+
+
+def _ascending(key: list[str]) -> list[tuple[str, str]]:
+    return [(name, "ascending") for name in key]
+
+
+def _sort_part(task: tuple[Any, Canonical, list[str], Path]) -> tuple[int, pa.Table] | None:
+    """Write a part's canonical columns in key order; return its rows and a sample of its keys."""
+    part, canonical, key, path = task
+    table = canonical(read_part(part, list(canonical.names)))
+    if table.num_rows == 0:
+        return None
+    table = table.take(pc.sort_indices(table, sort_keys=_ascending(key)))
+    write_shard(table, path)
+    return table.num_rows, table.select(key).take(np.linspace(0, table.num_rows - 1, SAMPLED).astype(np.int64))
+
+
+def _cut_part(task: tuple[Path, pa.Table, list[str]]) -> None:
+    """Write what a sorted part has of each range to a file of its own."""
+    path, borders, key = task
+    table = read_stored(path)
+    both = pa.concat_tables([borders, table.select(key)])
+    # The sort is stable and the borders come first: rows equal to a border follow it, in every part alike.
+    order = pc.sort_indices(both, sort_keys=_ascending(key)).to_numpy()
+    # A border's place among the rows alone: less the borders before it.
+    places = np.flatnonzero(order < borders.num_rows) - np.arange(borders.num_rows)
+    for number, (start, stop) in enumerate(zip([0, *places], [*places, table.num_rows], strict=True)):
+        if stop > start:
+            write_shard(table.slice(start, stop - start), _cut(path, number))
+
+
+def _cut(path: Path, number: int) -> Path:
+    return path.with_suffix(f".{number:06d}.arrow")
+
+
+def _merge_range(task: tuple[list[Path], int, list[str], Path]) -> Path | None:
+    """Write one range of all parts in key order, as a shard; None where no part has rows of it."""
+    files, number, key, shard = task
+    cuts = [_cut(path, number) for path in files if _cut(path, number).exists()]
+    if not cuts:
+        return None
+    table = pa.concat_tables(read_stored(cut) for cut in cuts)
+    write_shard(table.take(pc.sort_indices(table, sort_keys=_ascending(key))), shard)
+    for cut in cuts:
+        cut.unlink()
+    return shard

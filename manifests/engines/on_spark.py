@@ -11,12 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 from evenfold.manifests.tables.addresses import Source
-from evenfold.manifests.tables.read import data_files, is_parquet
 from evenfold.splitters import SplitError
 
 from . import spill
-from .partitioned import read_part, require_key
-from .spill import STORED, Canonical, read_in_turn
+from .spill import STORED, Canonical, read_in_turn, read_part, require_key, row_groups
 
 SPARK_TYPES = {
     pa.int64(): "bigint",
@@ -64,14 +62,8 @@ class Spark:
         if _is_frame(source):
             return source.native.select(*(f"`{name}`" for name in used))
         # Files are read by Arrow, not by Spark, whose types know neither nanoseconds nor unsigned numbers.
-        sizes = {file: pa.parquet.read_metadata(file).num_row_groups for file in self._files(source)}
-        groups = [(file, group) for file, size in sizes.items() for group in range(size)]
+        groups = row_groups(source, "Spark")
         return self._session.createDataFrame(groups, "file string, part int").repartition(max(1, len(groups)))
-
-    def _files(self, source: Source) -> list[str]:
-        if isinstance(source.native, str) and is_parquet(source.native):
-            return [str(file) for file in data_files(source.native)]
-        raise SplitError("Spark reads Parquet files, and its own data frames; pass one of them.")
 
 
 def _is_frame(source: Source) -> bool:

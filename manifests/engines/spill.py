@@ -7,13 +7,16 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
+from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.canonical import ARROW_TYPES, InKeyOrder, canonical_table, whole
+from evenfold.manifests.tables.read import data_files, is_parquet
+from evenfold.splitters import SplitError
 
 SHARD_ROWS = 1_000_000
 # What engines compare alike everywhere: times and dates as the integers that they are.
@@ -125,3 +128,26 @@ def read_in_turn(shards: Sequence[Path], types: Mapping[str, pa.DataType]) -> It
         table = read_stored(shard, list(types))
         yield pa.table({name: whole(table.column(name)).cast(STORED.get(kind, kind)) for name, kind in types.items()})
         shard.unlink()
+
+
+def require_key(key: list[str]) -> None:
+    """Raise SplitError where no key is named."""
+    if not key:
+        raise SplitError("without a key a row is its position, and rows on a cluster have none; name a key column.")
+
+
+def row_groups(source: Source, engine: str) -> list[tuple[str, int]]:
+    """Return the row groups of the Parquet files of a source, (file, number) each: what workers read as a part."""
+    if isinstance(source.native, str) and is_parquet(source.native):
+        files = [str(file) for file in data_files(source.native)]
+        return [(file, group) for file in files for group in range(pq.read_metadata(file).num_row_groups)]
+    raise SplitError(f"{engine} reads Parquet files, and its own data frames; pass one of them.")
+
+
+def read_part(part: Any, columns: list[str]) -> pa.Table:
+    """Return columns of a part: a row group of a file, or a frame that an engine hands over."""
+    if isinstance(part, tuple):
+        file, group = part
+        with pq.ParquetFile(file) as parquet:
+            return parquet.read_row_group(group, columns=columns)
+    return pa.Table.from_pandas(part[columns], preserve_index=False)

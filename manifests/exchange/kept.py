@@ -44,8 +44,7 @@ def in_order_of(manifest: Manifest, data: Any, folds: NDArray[Any]) -> NDArray[A
 def folds_of_kept(manifest: Manifest, repeat: int, to: str, least: int) -> NDArray[Any]:
     """Return the fold of every row that is kept; SplitError where a code is below ``least``."""
     labels = labels_of(manifest, to)
-    if not 0 <= repeat < labels.n_repeats:
-        raise SplitError(f"there is no repeat {repeat}; choose 0 to {labels.n_repeats - 1}.")
+    manifest.split_number(0, repeat)
     folds = labels.column(repeat)[kept_rows(manifest)]
     unfit = folds[folds < least]
     if unfit.size:

@@ -16,7 +16,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 from evenfold.manifests.engines.engine import in_order, room_beside
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_role
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.store.write import appear
 from evenfold.manifests.tables.addresses import Source
@@ -71,8 +71,7 @@ class Partitions:
     def _codes(self, split: int, role: Role) -> list[int]:
         tested: list[int] = self._said["tested"]
         require_role(role)
-        if not 0 <= split < len(tested):
-            raise SplitError(f"there is no split {split}; choose 0 to {len(tested) - 1}.")
+        require_fold(split, len(tested), 0, 1, str(self.folder))
         if role == "test":
             return [tested[split]]
         if self._said["parts"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.manifests.tables.source import held_or_source
 from evenfold.splitters import SplitError, all_strategies
-from numpy.typing import NDArray
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 
@@ -84,7 +82,9 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
     require_present(manifest, arrival.gone.size, int(np.count_nonzero(manifest.status != DELETED)), max_missing)
     growth = grow(manifest, arrival, merged)
     changes = _changes(manifest, arrival, growth)
-    if arrival.new.size == 0 and changes is None and _same_keys(manifest.waiting, arrival.waiting):
+    before, waiting = manifest.waiting, arrival.waiting
+    same = before is waiting or (before is not None and waiting is not None and before.equals(waiting))
+    if arrival.new.size == 0 and changes is None and same:
         return Extension(manifest, 0, 0, 0, 0, 0, growth.notes or (NOTHING_NEW,))
     child = _child(manifest, arrival, growth, changes)
     moved = _moved(manifest, child)
@@ -92,7 +92,15 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
         raise SplitError(
             f"extending {manifest.name} {manifest.version} would move {moved:,} rows; it was not extended."
         )
-    require_used(f"{manifest.name} {manifest.version}", np.unique(child.in_use.column()))
+    if (child.in_use.column() < LOCKED).all():
+        raise SplitError(
+            f"extending {manifest.name} {manifest.version} would leave no row in use: each would be deleted or "
+            "quarantined; it was not extended. Look at the groups in the data, or split them anew."
+        )
+    n, notes = 0 if waiting is None else waiting.num_rows, growth.notes
+    if n:
+        until = verb(n, "its target is", "their targets are")
+        notes += (f"{amount(n, 'row')} {verb(n, 'waits', 'wait')} until {until} known.",)
     return Extension(
         manifest=child,
         added=int(arrival.new.size),
@@ -100,20 +108,7 @@ def _grown(manifest: Manifest, data: Any, batch: bool, merged: Merged, max_missi
         returned=int(arrival.back.size),
         quarantined=_quarantined(child) - _quarantined(manifest),
         moved=moved,
-        notes=growth.notes + _told_to_wait(arrival.waiting),
-    )
-
-
-def _same_keys(before: pa.Table | None, now: pa.Table | None) -> bool:
-    return before is now or (before is not None and now is not None and before.equals(now))
-
-
-def _told_to_wait(waiting: pa.Table | None) -> tuple[str, ...]:
-    if waiting is None:
-        return ()
-    n = waiting.num_rows
-    return (
-        f"{amount(n, 'row')} {verb(n, 'waits', 'wait')} until {verb(n, 'its target is', 'their targets are')} known.",
+        notes=notes,
     )
 
 
@@ -147,15 +142,6 @@ def require_present(manifest: Manifest, gone: int, known: int, most: float) -> N
         )
 
 
-def require_used(extended: str, codes: Iterable[int]) -> None:
-    """Raise SplitError where the codes that a manifest would have, extended, are of no row in use."""
-    if all(code < LOCKED for code in codes):
-        raise SplitError(
-            f"extending {extended} would leave no row in use: each would be deleted or "
-            "quarantined; it was not extended. Look at the groups in the data, or split them anew."
-        )
-
-
 def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChange | None:
     """Return whose status changes: gone rows deleted, returned rows active, rows of merged groups quarantined."""
     assert manifest.keys is not None
@@ -173,7 +159,9 @@ def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChan
 def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: StatusChange | None) -> Manifest:
     assert manifest.keys is not None
     generation = manifest.generation + 1
-    order, keys = _merged_order(manifest.keys, arrival.keys.take(arrival.new))
+    both = pa.concat_tables([manifest.keys, arrival.keys.take(arrival.new)]).combine_chunks()
+    order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in both.column_names]).to_numpy()
+    keys = both.take(order).combine_chunks()
     born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
     codes, content = manifest.membership.codes, content_of(arrival.table, arrival.waiting)
@@ -204,13 +192,6 @@ def child_version(manifest: Manifest) -> str:
             "numbered by four digits; split anew: a new major version."
         )
     return f"{manifest.version.partition('.')[0]}.{manifest.generation + 1}"
-
-
-def _merged_order(old: pa.Table, new: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
-    """Return the order that puts old and new rows together into key order, and the keys in it."""
-    both = pa.concat_tables([old, new]).combine_chunks()
-    order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in both.column_names]).to_numpy()
-    return order.astype(np.int64), both.take(order).combine_chunks()
 
 
 def _moved(parent: Manifest, child: Manifest) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -131,41 +131,46 @@ def _require_same(aside: Path, final: Path, error: OSError) -> None:
 
 def _write_files(manifest: Manifest, folder: Path, versions: Path) -> None:
     before = _version_before(manifest, versions)
-    files = [] if before is None else linked(before, folder)
+    # In assignments-0003.parquet the four digits before the ending are the generation; what has none is written anew.
+    files = [] if before is None else [each for each in read_header(before)["files"] if each["path"][-12:-8].isdigit()]
+    for entry in files:  # of older generations: shared with the version before
+        assert before is not None
+        try:
+            os.link(before / entry["path"], folder / entry["path"])
+        except OSError:
+            shutil.copyfile(before / entry["path"], folder / entry["path"])
     first = 0 if before is None else manifest.generation
-    description = describe(manifest)
     tables = (each for n in range(first, manifest.generation + 1) for each in tables_of(manifest, n).items())
-    write_described(folder, description, files, tables)
+    write_described(folder, describe(manifest), files, tables)
 
 
 def write_described(
     folder: Path, description: Described, files: list[ListedFile], tables: Iterable[tuple[str, pa.Table]]
 ) -> None:
     """Write tables by their names, a copy of the header in each, and ``manifest.json``, which lists ``files`` first."""
-    copy = copy_of(description)
+    copy = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
     for name, table in tables:
-        write_parquet(table.replace_schema_metadata(copy), folder / name)
-        files.append(entry_of(folder / name, table))
+        path = folder / name
+        write_parquet(table.replace_schema_metadata(copy), path)
+        blocks = [digest_table(table.slice(start, BLOCK_ROWS))[:16] for start in range(0, table.num_rows, BLOCK_ROWS)]
+        entry: ListedFile = {
+            "path": name,
+            "sha256": sha256(path),
+            "bytes": path.stat().st_size,
+            "rows": table.num_rows,
+            "blocks": blocks,
+        }
+        files.append(entry)
     write_header(folder, {**description, "files": files})
 
 
-def copy_of(description: Described) -> dict[bytes, bytes]:
-    """Return the header as the metadata of a Parquet file."""
-    return {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
-
-
 def write_header(folder: Path, header: Header) -> None:
-    """Write ``manifest.json``, to the disk."""
+    """Write ``manifest.json``, to the disk: a field a line, for a line per number would make five times as much."""
+    lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
     with (folder / "manifest.json").open("w", encoding="utf-8") as stream:
-        stream.write(_a_line_each(header))
+        stream.write("{\n " + ",\n ".join(lines) + "\n}\n")
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _a_line_each(header: Header) -> str:
-    # A line per number, as indented JSON has it, would make five times as much of it.
-    lines = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in header.items())
-    return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
 def _version_before(manifest: Manifest, versions: Path) -> Path | None:
@@ -179,18 +184,6 @@ def _version_before(manifest: Manifest, versions: Path) -> Path | None:
     except SplitError:
         return None  # damaged: this version is whole without it
     return path if header["split_id"] == manifest.parent_split_id else None
-
-
-def linked(before: Path, folder: Path) -> list[ListedFile]:
-    """Return the entries of the older generations' files in ``folder``, which are shared with the version before."""
-    # In assignments-0003.parquet the four digits before the ending are the generation; what has none is written anew.
-    entries = [entry for entry in read_header(before)["files"] if entry["path"][-12:-8].isdigit()]
-    for entry in entries:
-        try:
-            os.link(before / entry["path"], folder / entry["path"])
-        except OSError:
-            shutil.copyfile(before / entry["path"], folder / entry["path"])
-    return entries
 
 
 def describe(manifest: Manifest) -> Described:
@@ -225,23 +218,7 @@ def describe(manifest: Manifest) -> Described:
 
 
 def counts(manifest: Manifest) -> dict[str, int]:
-    """Return the rows of each code in use (of the first repeat); left empty above 1,000 folds."""
-    values, rows = np.unique(manifest.in_use.column(), return_counts=True)
-    return counts_of(dict(zip(values.tolist(), rows.tolist(), strict=True)))
-
-
-def counts_of(rows: Mapping[int, int]) -> dict[str, int]:
-    """Return the rows of each code in order; left empty above 1,000 codes."""
-    return {str(code): rows[code] for code in sorted(rows)} if len(rows) <= MOST_COUNTED_FOLDS else {}
-
-
-def entry_of(path: Path, table: pa.Table) -> ListedFile:
-    """Return what the header says of a file: its digests and sizes."""
-    blocks = [digest_table(table.slice(start, BLOCK_ROWS)) for start in range(0, table.num_rows, BLOCK_ROWS)]
-    return {
-        "path": path.name,
-        "sha256": sha256(path),
-        "bytes": path.stat().st_size,
-        "rows": table.num_rows,
-        "blocks": [block[:16] for block in blocks],
-    }
+    """Return the rows of each code in use (of the first repeat), in order; left empty above 1,000 folds."""
+    codes, rows = np.unique(manifest.in_use.column(), return_counts=True)
+    few = codes.size <= MOST_COUNTED_FOLDS
+    return {str(code): count for code, count in zip(codes.tolist(), rows.tolist(), strict=True)} if few else {}

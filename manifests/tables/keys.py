@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -167,19 +167,12 @@ def _encoded(keys: pa.Table, spec: SplitSpec) -> pa.Array:
     for name in keys.column_names:
         if keys.column(name).null_count:
             raise SplitError(missing_key(keys.column(name), name))
-    secret = secret_of(spec)
-    digests = (hmac.digest(secret, message, "sha256") for message in _messages(keys))
+    secret, rows = secret_of(spec), zip(*(column.to_pylist() for column in keys.columns), strict=True)
+    texts = ([value if isinstance(value, (str, int, float)) else str(value) for value in values] for values in rows)
+    digests = (hmac.digest(secret, canonical_json(text).encode(), "sha256") for text in texts)
     if spec.key_encoding.bits == 64:
         return pa.array((int.from_bytes(digest[:8], "big", signed=True) for digest in digests), pa.int64())
     return pa.array((digest[:16].hex() for digest in digests), pa.large_string())
-
-
-def _messages(keys: pa.Table) -> Iterator[bytes]:
-    columns = [column.to_pylist() for column in keys.columns]
-    for values in zip(*columns, strict=True):
-        yield canonical_json(
-            [value if isinstance(value, (str, int, float)) else str(value) for value in values]
-        ).encode()
 
 
 def key_values(keys: pa.Table) -> NDArray[Any]:
@@ -254,22 +247,21 @@ class Lookup:
         unknown = (self.rank < 0) & ~self.waits
         if self.known is not None and self.wanted is not None and (absent.any() or repeated or unknown.any()):
             key_order(self.wanted, self.wanted.column_names)  # says what is wrong with the keys themselves
-            new, gone = self.wanted.filter(unknown), self.known.filter(absent)
-            raise SplitError(difference(new, gone, new.num_rows, gone.num_rows))
+            sides = (
+                (self.wanted.filter(unknown), "row has no fold", "rows have no fold"),
+                (
+                    self.known.filter(absent),
+                    "row of the manifest is not in the data",
+                    "rows of the manifest are not in the data",
+                ),
+            )
+            told = [
+                f"{amount(rows.num_rows, *words)} (first key {_first_key(rows)})"
+                for rows, *words in sides
+                if rows.num_rows
+            ]
+            raise SplitError(f"{' and '.join(told)}; use the data that were split, or extend the manifest.")
         return self.row
-
-
-def difference(unknown: pa.Table | None, absent: pa.Table | None, n_unknown: int, n_absent: int) -> str:
-    """Return in a sentence how many rows only the data have, and how many only the manifest, with the first keys."""
-    sides = [
-        f"{amount(n, one, many)} (first key {_first_key(rows)})"
-        for rows, n, one, many in (
-            (unknown, n_unknown, "row has no fold", "rows have no fold"),
-            (absent, n_absent, "row of the manifest is not in the data", "rows of the manifest are not in the data"),
-        )
-        if rows is not None and n
-    ]
-    return " and ".join(sides) + "; use the data that were split, or extend the manifest."
 
 
 def _first_key(rows: pa.Table) -> str:
