@@ -63,8 +63,10 @@ def _places(manifest: Manifest) -> list[_Place]:
         train, test = manifest.pair(i)
         fold = membership.split_name(i)[1]
         codes.add(code := membership.tested[fold] if isinstance(membership, Labels) else fold)
-        sizes = {"wanted": drawn[1], "train": train.size, "wanted_train": drawn[0]} if drawn else {}
-        places.append(_Place(test, FoldBalance(split=i, rows=test.size, **{"wanted": asked.get(code)} | sizes)))
+        sizes: dict[str, Any] = {"wanted": asked.get(code)}
+        if drawn:
+            sizes = {"wanted": drawn[1], "train": train.size, "wanted_train": drawn[0]}
+        places.append(_Place(test, FoldBalance(split=i, rows=test.size, **sizes)))
     for code in asked:
         if code not in codes:
             rows = np.flatnonzero(column == code)
@@ -179,4 +181,4 @@ def _distribution(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> 
     shares: list[Figures] = [
         {"shares": (count[order] / count.sum()).tolist()} if count.any() else {} for count in (everywhere, *counts)
     ]
-    return [{"classes": [str(levels[level]) for level in order]} | shares[0], *shares[1:]]  # type: ignore[list-item]
+    return [{"classes": [str(levels[level]) for level in order]} | shares[0], *shares[1:]]
