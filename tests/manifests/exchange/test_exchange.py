@@ -287,7 +287,7 @@ def test_croissant_needs_its_own_name_and_a_repeat_that_there_is(tmp_path: Path)
         export(
             split(frame, strategy="HashSplit", params=PARTS, columns={"key": "split"}), "croissant", tmp_path / "c.json"
         )
-    with pytest.raises(SplitError, match="there is no repeat 7 in .*; choose 0 to 2"):
+    with pytest.raises(SplitError, match=r"there is no repeat 7 in .*; choose 0 to 2"):
         export(split(visits(), strategy="Repeated", params=REPEATED), "croissant", tmp_path / "c.json", repeat=7)
     assert list(tmp_path.iterdir()) == []
 

@@ -74,7 +74,7 @@ def test_scikit_learn_for_each_repeat(tmp_path: Path) -> None:
     for repeat in range(3):
         export(manifest, "sklearn", tmp_path / f"{repeat}.npy", frame, repeat=repeat)
         assert np.array_equal(np.load(tmp_path / f"{repeat}.npy"), manifest.fold_of(frame, repeat))
-    with pytest.raises(SplitError, match="there is no repeat 3 in .*; choose 0 to 2"):
+    with pytest.raises(SplitError, match=r"there is no repeat 3 in .*; choose 0 to 2"):
         export(manifest, "sklearn", tmp_path / "3.npy", frame, repeat=3)
 
 

@@ -97,7 +97,7 @@ def test_what_is_looked_at_must_be_free_whatever_is_allowed(tmp_path: Path, monk
     made = partition(stored, table(), tmp_path / "parted")
     with pytest.raises(SplitError, match="exists already; name another folder"):
         partition(stored, table(), tmp_path / "parted")
-    with pytest.raises(SplitError, match="there is no fold 5 in .*; choose 0 to 4"):
+    with pytest.raises(SplitError, match=r"there is no fold 5 in .*; choose 0 to 4"):
         made.read(5, "test")
     with pytest.raises(SplitError, match="there is no role 'both'"):
         made.read(0, "both")  # type: ignore[arg-type]
