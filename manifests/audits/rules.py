@@ -115,7 +115,7 @@ RULES = (
     Rule(
         "EF204", "near_duplicates", 0, False,
         "rows that nearly repeat a row on the other side of a split",
-        "Re-entered, rounded, re-measured and reworded rows are repeats that no comparison of equals finds.",
+        "Re-entered, rounded and re-measured rows are repeats that no comparison of equals finds.",
         "The same person measured again: every value within a twentieth of its spread.",
         "Drop the repeats, or keep them together as a group.",
     ),
@@ -169,14 +169,6 @@ RULES = (
         "suspicious.",
         "`total` is `first_half` + `second_half`; `offer` is the wage in words.",
         "Leave the parts out, or silence this if they are known in time.",
-    ),
-    Rule(
-        "EF306", "strong_features", None, False,
-        "features that tell most of the target where all others together tell little",
-        "It may be what the study is about, or something that is written down after the target is known; only who "
-        "knows how the column came about can tell.",
-        "`gate_wait` explains .90 of the delay's ranks, all other features together .12.",
-        "Ask when the column is known. Leave it out if that is after the target.",
     ),
     Rule(
         "EF307", "pure_levels", 0, False,

@@ -13,7 +13,6 @@ from .sample import LEAST_ROWS, Sample, Target
 
 # Scores from which a single feature is looked at, by whether the target is a number.
 GIVES_IT_AWAY = {False: 0.95, True: 0.94}
-TELLS_MOST = {False: 0.90, True: 0.80}  # what is worth a question
 ERRORS = 1.64  # standard errors of an AUC of so few rows that must not reach below .94
 SURELY = 0.94
 # How much better it must be than the best other feature, and than all the others together.
@@ -59,32 +58,6 @@ def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
         f"{verb(len(new), 'it is', 'they are')} known before the target is."
     )
     return Found(len(new), message, {"features": new, "others_together": together}, DropFeatures(tuple(new)))
-
-
-def strong_features(sample: Sample) -> Outcome:
-    """Look for a feature that tells most of the target, where all others together tell little; worth a question.
-
-    A score of .90 (.80 for numbers) that all others together do not come near (.04; .15), short of what is said to
-    give the target away. O(features x n log n) for at most 20,000 rows.
-    """
-    sample = sample.learned
-    scores = _scores(sample)
-    if isinstance(scores, NotAsked):
-        return scores
-    target = sample.target
-    name = max(scores, key=lambda feature: scores[feature])
-    score, second = scores[name], max((score for other, score in scores.items() if other != name), default=0.0)
-    gap, least = STANDS_ALONE[target.numeric], TELLS_MOST[target.numeric]
-    if not least <= score < max(GIVES_IT_AWAY[target.numeric], _sure_of(target)) or score - second < gap:
-        return None
-    n_others, together = _together(sample, scores.keys() - {name})
-    if not n_others or score - together < gap:
-        return None
-    message = (
-        f"{name} tells most of {target.name!r} alone ({target.measure} {score:.3f}), all {n_others} others together "
-        f"only {together:.3f}{sample.looked_at}; is it known before {target.name!r} is?"
-    )
-    return Found(1, message, {"features": {name: score}, "others_together": together}, DropFeatures((name,)))
 
 
 def _scores(sample: Sample) -> dict[str, float] | NotAsked:

@@ -1,22 +1,19 @@
-"""Rows that are nearly the same on both sides of a split: re-entered, rounded, measured again, reworded."""
+"""Rows that are nearly the same on both sides of a split: re-entered, rounded, measured again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.features import ranks_of
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
-from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.components import joined_by
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
 from .sample import Array, Codes, Column, Sample
-from .text import is_prose, similar_texts
 
 LEAST_SHARE, LEAST_PAIRS = 0.003, 3
 NEIGHBOURS = 6  # the distance to the sixth nearest row is what is usual around a row
@@ -35,58 +32,26 @@ _NO_PAIRS: Pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 def near_duplicates(sample: Sample) -> Outcome:
     """Look for rows that are nearly another row on the other side of a split, target and key aside.
 
-    Two looks. Rows much nearer to their nearest neighbour than is usual around them: numbers as ranks, those between
+    Such rows are much nearer to their nearest neighbour than is usual around them: numbers as ranks, those between
     every sixteenth as their values lie, categories at a distance of one half; the ratio of the distances to the nearest
     and the sixth nearest row falls off exponentially (Facco et al. 2017, Estimating the intrinsic dimension of datasets
     by a minimal neighborhood information), and a pair counts where chance brings forth a twentieth of what is reported
-    at least. And texts that share most of their runs of two words (min-hash).
-    O(n log n): 2,000 rows are asked first, and all only where two of them have a twin; of more than six columns in two
-    projections of six. A share of .003 of the rows is so missed once in fifty tables.
+    at least. O(n log n): 2,000 rows are asked first, and all only where two of them have a twin; of more than six
+    columns in two projections of six. A share of .003 of the rows is so missed once in fifty tables.
     """
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
-    looks = _looks(columns)
-    looks += [
-        Look(f"text of {column.name}", similar_texts(column), f"say nearly the same in {column.name!r}")
-        for column in columns
-        if is_prose(column)
-    ]
-    if not looks:
-        return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare, and no text is prose")
-    sentences, figures, rows = [], {}, np.zeros(sample.joined.n, dtype=np.bool_)
-    kept: list[Pairs] = []
-    for look in looks:
-        apart = crossings(sample.joined, sample.units(_units(look.pairs, sample.rows.size)))
-        if apart.count < max(LEAST_SHARE * sample.rows.size, 2 * LEAST_PAIRS):
-            continue
-        sentences.append(f"{amount(apart.count, 'row')} {look.likeness}, in {apart.where()}")
-        figures[look.name] = {"rows": apart.count, "folds": apart.places}
-        rows |= apart.rows
-        kept.append(look.pairs)
-    if not sentences:
-        return None
-    count = int(np.count_nonzero(rows))
-    message = (
-        f"{count:,} rows ({count / sample.rows.size:.1%}) nearly repeat a row on the other side of a split: "
-        f"{'; '.join(sentences)}{sample.looked_at}; drop the repeats, or keep them together as a group."
-    )
-    together = KeepTogether(sample.units(_units(_joined_pairs(kept), sample.rows.size)))
-    return Found(count, message, figures, together)
-
-
-@dataclass(frozen=True)
-class Look:
-    """Pairs of rows of the sample that are alike, and in what."""
-
-    name: str
-    pairs: Pairs
-    likeness: str
-
-
-def _looks(columns: list[Column]) -> list[Look]:
     if sum(_is_fine(column) for column in columns) < LEAST_COLUMNS:
-        return []
-    look = nearest_pairs(columns)
-    return [look] if look.pairs[0].size else []
+        return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare")
+    units = sample.units(_units(nearest_pairs(columns), sample.rows.size))
+    apart = crossings(sample.joined, units)
+    if apart.count < max(LEAST_SHARE * sample.rows.size, 2 * LEAST_PAIRS):
+        return None
+    message = (
+        f"{apart.count:,} rows ({apart.count / sample.rows.size:.1%}) nearly repeat a row on the other side of a "
+        f"split: they are much nearer to it than is usual around them, in {apart.where()}; drop the repeats, or keep "
+        "them together as a group."
+    )
+    return Found(apart.count, message, {"folds": apart.places}, KeepTogether(units))
 
 
 def _is_fine(column: Column) -> bool:
@@ -134,25 +99,19 @@ def _count_pairs(hashes: NDArray[np.uint64]) -> float:
     return float((sizes * (sizes - 1.0) / 2.0).sum())
 
 
-def _joined_pairs(pairs: list[Pairs]) -> Pairs:
-    return np.concatenate([a for a, _ in pairs]), np.concatenate([b for _, b in pairs])
-
-
-def nearest_pairs(columns: list[Column]) -> Look:
+def nearest_pairs(columns: list[Column]) -> Pairs:
     """Return the pairs of rows that are nearer to each other than chance puts rows of such a density."""
     space = _space(columns)
-    look = "much nearer to another row than is usual around them"
     if space.shape[1] < LEAST_COLUMNS:
-        return Look("distance", _NO_PAIRS, f"are {look}")
-    trees = _trees(space)
+        return _NO_PAIRS
+    trees, every = _trees(space), np.arange(len(space))
     some = np.sort(Stream(0, AUDITING, 5).permutation(len(space))[:MOST_ASKED])
     _, near, limit = _twins(space, trees, some)
     if some.size < len(space) and np.count_nonzero(near > limit) < LEAST_ASKED:
-        return Look("distance", _NO_PAIRS, f"are {look}")
-    every = np.arange(len(space))
+        return _NO_PAIRS
     nearest, near, _ = _twins(space, trees, every)
     rows = every[near > limit]
-    return Look("distance", (rows, nearest[rows]), f"are {look}")
+    return rows, nearest[rows]
 
 
 def _twins(space: Array, trees: list[Any], rows: Codes) -> tuple[Codes, Array, float]:
@@ -172,7 +131,7 @@ def _space(columns: list[Column]) -> Array:
     """Return rows as points: the ranks of numbers (0 to 1), and categories so that two levels lie about 1/2 apart."""
     made: list[Array] = []
     for i, column in enumerate(columns):
-        if is_prose(column) or (column.n_levels > column.values.size / 2 and column.kind == "category"):
+        if column.n_levels > column.values.size / 3 and column.kind == "category":
             continue
         if column.kind != "category" and column.n_levels >= LEAST_DISTINCT:
             made += _ranked(column)

@@ -68,12 +68,12 @@ def test_a_clean_audit_exits_with_0(place: Place) -> None:
     ran = place.run("audit", "trial/1.0", "data.parquet")
     assert ran.exit_code == 0
     assert ran.stdout.splitlines() == [
-        "trial 1.0   24 checks passed   200 rows, features: dose, age",
+        "trial 1.0   23 checks passed   200 rows, features: dose, age",
         "",
         "  11 checks had nothing to check: no column of key or group holds text; nothing says when targets are known; "
-        "no groups are crossed; fewer than 3 numbers are fine enough to compare, and no text is prose; the target is "
-        "not a number; no time column is named; no column is a time; the manifest has not grown; no column to balance "
-        "on is named; only draws of groups can leave some out, and these are none.",
+        "no groups are crossed; fewer than 3 numbers are fine enough to compare; the target is not a number; no time "
+        "column is named; no column is a time; the manifest has not grown; no column to balance on is named; only "
+        "draws of groups can leave some out, and these are none.",
     ]
 
 

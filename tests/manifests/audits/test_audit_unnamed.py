@@ -80,25 +80,6 @@ def test_rows_of_few_values_repeat_by_chance_and_that_is_no_alarm() -> None:
     assert "repeat by chance" in made.passed["duplicate_rows"]
 
 
-def test_reworded_texts_are_near_duplicates() -> None:
-    """Another word, other capitals and a full stop do not hide a text."""
-    frame, random = plain()
-    words = np.array([a + b for a in ("ba", "lo", "mi", "ten") for b in ("rin", "dol", "pas", "ket")])
-    notes = [" ".join(random.choice(words, 15)) for _ in range(N)]
-    notes[:40] = [note.replace(note.split()[3], "again").upper() + "." for note in notes[-40:]]
-    assert "'note'" in told(frame.assign(note=notes), "near_duplicates")
-
-
-def test_texts_without_a_word_are_like_no_other_text() -> None:
-    """Numbers with spaces between their digits are no prose; among prose, dots and dashes repeat nothing."""
-    frame, random = plain()
-    phones = ["06 " + " ".join(f"{pair:02d}" for pair in pairs) for pairs in random.integers(0, 100, (N, 4))]
-    words = np.array([a + b for a in ("ba", "lo", "mi", "ten") for b in ("rin", "dol", "pas", "ket")])
-    notes = [" ".join(random.choice(words, 15)) for _ in range(N)]
-    notes[:60], notes[60:120] = ["- - - - -"] * 60, [f"{dots} . . . ." for dots in range(60)]
-    assert alarms(audited(frame.assign(phone=phones, note=notes))) == {}
-
-
 @pytest.mark.parametrize(
     "leak",
     [
@@ -140,11 +121,27 @@ def test_rates_over_all_rows_are_found_without_the_column_that_they_are_of(rows_
     assert "rate (the mean target of" in told(frame.assign(rate=leaking), "carried_targets")
 
 
-def test_the_next_rows_target_is_found() -> None:
-    """A shift in the wrong direction, in the order of a date."""
-    frame, _ = plain()
-    frame["day"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N), "D")
-    assert "rows next to it" in told(frame.assign(later=np.roll(frame["y"], -1)), "carried_targets")
+def _sales(random: np.random.Generator) -> pd.DataFrame:
+    """Twenty shops of 45 weeks each, whose sales follow their last weeks."""
+    noise = random.normal(size=(20, 48))
+    sales = noise[:, 3:] + 0.6 * noise[:, 2:-1] + 0.3 * noise[:, 1:-2]
+    shop, week = np.divmod(np.arange(N), 45)
+    return pd.DataFrame({"id": random.permutation(N), "shop": shop, "week": week, "y": sales.ravel()})
+
+
+@pytest.mark.parametrize(
+    "make", [lambda shop: shop.shift(-1), lambda shop: shop.rolling(5, center=True, min_periods=1).mean()]
+)
+def test_what_knows_the_next_weeks_of_its_own_shop_is_found_and_what_knows_the_last_ones_is_not(make: Any) -> None:
+    """With the time named, as well: it is no reason not to look."""
+    random = np.random.default_rng(3)
+    frame = _sales(random)
+    of, noise = frame.groupby("shop")["y"], random.normal(size=N) * 0.3
+    manifest = decide({"columns": {"key": "id", "target": "y", "time": "week"}}, frame)
+    for later, past in ((True, of.transform(make)), (False, of.transform(lambda shop: make(shop.shift(3))))):
+        rows = frame.assign(stock=past.fillna(0) + noise)
+        found = alarms(asked(manifest, rows, "carried_targets")).get("carried_targets", "")
+        assert ("shift(1)" in found) == later, found
 
 
 def test_a_target_that_follows_a_date_nobody_named_is_found_in_random_folds() -> None:
@@ -293,16 +290,6 @@ def test_a_target_that_features_make_up_is_found(made: Change, said: str) -> Non
     found = told(frame, "computed_target")
     assert bool(found) == bool(said)
     assert said in found
-
-
-def test_a_feature_that_tells_most_is_worth_a_question_and_no_warning() -> None:
-    """It may be what the study is about."""
-    frame, random = plain()
-    frame["wait"] = random.normal(size=N)
-    frame["y"] = frame["wait"] * 3 + random.normal(size=N)
-    found = the("strong_features", audited(frame, "strong_features"))
-    assert found.severity == "note"
-    assert "is it known before 'y' is?" in found.message
 
 
 def test_rows_without_any_value_repeat_nothing() -> None:
