@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import warnings
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -115,17 +114,18 @@ def main() -> None:
     # Of a home that is not there yet, which a step makes when it writes.
     warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
     from evenfold.tasks.runtime.redaction import CALLED_WITH
-    from evenfold.tasks.runtime.stopping import stoppable
+    from evenfold.tasks.runtime.stopping import end_at_signals
 
     CALLED_WITH[:] = sys.argv[1:]
+    end_at_signals()
     try:
-        code: Any = stoppable(partial(app, prog_name="evenfold", standalone_mode=False))
+        code: Any = app(prog_name="evenfold", standalone_mode=False)
     except Exception as error:
         if hasattr(error, "format_message"):  # what is typed wrongly, as typer says it
             _stop_at(error)
         refusal = _code_of(error)
         if refusal is None:
-            from .unattended import outage_of
+            from evenfold.tasks.steps.outages import outage_of
 
             error, refusal = outage_of(error), EVALUATION_FAILED
         _stop(str(error), refusal)

@@ -11,48 +11,52 @@ import inspect
 import logging
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 import prefect
-import prefect.settings
 from evenfold.estimates import Comparison, EvaluationError, ModelSpec
 from evenfold.manifests import SplitSpec
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks import parameters
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.files import asking, needed, room
-from evenfold.tasks.runtime.home import Home, embedded_settings
+from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.runners import task_runner
-from evenfold.tasks.runtime.server import api_of, cancel_run, kept_server, one_authority
-from evenfold.tasks.runtime.settings import EMBEDDED, LOGGED
+from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.signing import require_team_key
-from evenfold.tasks.runtime.stopping import at_stop, halt_where_stopping
+from evenfold.tasks.runtime.stopping import crash_at_stop
+from evenfold.tasks.steps.outages import through_outages
 from evenfold.tasks.steps.running import running
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, get_settings_context
+from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import (
+    PREFECT_API_TLS_INSECURE_SKIP_VERIFY,
     PREFECT_API_URL,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    PREFECT_HOME,
+    PREFECT_LOCAL_STORAGE_PATH,
     PREFECT_UI_URL,
     get_current_settings,
     temporary_settings,
 )
 from prefect.states import Failed
 from prefect.types.entrypoint import EntrypointType
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 from . import outcomes
 from .requests import Request
-from .unattended import has_tries_left, left_to_another, refuse_unknown, run_under_way, through_outages
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+Q = ParamSpec("Q")
+CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 Check = Callable[[Request], str]
 _NAMES = {
     **vars(parameters),
@@ -61,35 +65,19 @@ _NAMES = {
     "ModelSpec": ModelSpec,
     "Comparison": Comparison,
 }
-_CHECKED: ContextVar[Request | None] = ContextVar("evenfold_checked", default=None)
-BEGIN_SECONDS = 1.0
 
 
-class _Begun:
-    """The flow run that this process has started, which a stop marks as cancelled: known before it is RUNNING.
-
-    ``came_to`` is what it returned, or the mistake it ended with. Where the answer to its last state is lost, Prefect
-    asks again, and its server answers with the state alone.
+@dataclass
+class _Call:
+    """A call of this process's, checked; and what its flow came to: where the answer to its last state is lost, Prefect
+    asks again, and is answered with the state alone.
     """
 
-    def __init__(self) -> None:
-        self.run: Any = None
-        self.came_to: Any = None
-        self.known = threading.Event()
-
-    def is_run(self, run: Any) -> None:
-        """Say which run it is, once: what is called later is a flow inside it."""
-        if not self.known.is_set():
-            self.run = run
-            self.known.set()
-
-    def cancel(self) -> None:
-        """Mark the run as cancelled, where one was begun."""
-        if self.known.wait(BEGIN_SECONDS):
-            cancel_run(self.run)
+    request: Request
+    came_to: Any = None
 
 
-_BEGUN: ContextVar[_Begun | None] = ContextVar("evenfold_begun", default=None)
+_CALL: ContextVar[_Call | None] = ContextVar("evenfold_call", default=None)
 
 
 def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> Flow[P, R]:
@@ -116,10 +104,9 @@ def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> 
     body.__annotations__ = hints
     body.__doc__ = _described(fn, declared)
     body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
+    body.check, body.asked = checked, asked  # type: ignore[attr-defined]
     named = _run_name(fn.__name__, asked, check)
-    flow = Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[refuse_unknown])
-    flow.check, flow.asked = checked, asked
-    return flow
+    return Flow(body, name=fn.__name__, flow_run_name=named)
 
 
 def _described(fn: Callable[..., Any], signature: inspect.Signature) -> str:
@@ -130,12 +117,11 @@ def _described(fn: Callable[..., Any], signature: inspect.Signature) -> str:
 
 def _run_name(name: str, asked: type[Request], check: Check) -> Callable[[], str]:
     def run_name() -> str:
-        context, begun = FlowRunContext.get(), _BEGUN.get()
-        if begun is not None and context is not None and context.flow_run is not None:
-            begun.is_run(context.flow_run.id)
-            halt_where_stopping()
+        context, call = FlowRunContext.get(), _CALL.get()
+        if context is not None and context.flow_run is not None:
+            crash_at_stop(context.flow_run.id)
         try:
-            request = _CHECKED.get() or asked.read((context.parameters if context else None) or {})
+            request = call.request if call else asked.read((context.parameters if context else None) or {})
             return f"{name} {check(request)}"
         except Exception:  # a name is no reason to fail; the flow itself says what is wrong
             return name
@@ -149,75 +135,61 @@ def _guarded(fn: Callable[P, R], asked: type[Request], check: Check, run: Callab
     A mistake makes the flow run Failed with its sentence; where a user asked for retries, after these.
     """
 
+    def performed(request: Request | None, arguments: Mapping[str, object]) -> R:
+        if not isinstance(request, asked):  # _called has not checked this very call
+            request = asked.read(arguments)
+            check(request)
+        home = Home.here()
+        home.make()
+        with room(home), running(request.engine, getattr(request, "refresh", False)):
+            return through_outages(partial(run, request))
+
     @wraps(fn)
     def body(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = _CHECKED.set(None)  # what this flow calls is checked anew
-        request = token.old_value
+        call, context = _CALL.get(), FlowRunContext.get()
+        token = _CALL.set(None)  # what this flow calls is checked anew
+        flow_run: Any = context and context.flow_run
         try:
-            if not isinstance(request, asked):  # _called has not checked this very call
-                request = asked.read(inspect.signature(fn).bind(*args, **kwargs).arguments)
-                check(request)
-            home = Home.here()
-            home.make()
-            left = left_to_another()
-            if left is not None:
-                return cast(R, left)
-            with room(home), _marked(), running(request.engine, getattr(request, "refresh", False)):
-                return _noted(through_outages(partial(run, request)))
-        except EvenfoldError as error:
-            if FlowRunContext.get() is None or has_tries_left():
+            came_to: Any = performed(call and call.request, inspect.signature(fn).bind(*args, **kwargs).arguments)
+        except BaseException as error:
+            came_to = error
+            # Prefect tries again of what is raised, and takes a state for a result.
+            if not isinstance(error, EvenfoldError) or flow_run is None:
                 raise
-            return cast(R, Failed(message=str(error), data=_noted(error)))  # as Prefect takes a state for a result
+            if flow_run.run_count <= (flow_run.empirical_policy.retries or 0):
+                raise
+            return cast(R, Failed(message=str(error), data=error))
         finally:
-            _CHECKED.reset(token)
+            _CALL.reset(token)
+            if call is not None:
+                call.came_to = came_to
+        return cast(R, came_to)
 
     return body
 
 
-def _begun_here() -> _Begun | None:
-    """Return what is known of the run under way, where a call in this process has started it; None in a flow inside."""
-    run, begun = run_under_way(), _BEGUN.get()
-    return begun if run is not None and begun is not None and begun.run == run.id else None
+def _by_module(method: Callable[Q, S]) -> Callable[Q, S]:
+    """Return a method of Prefect's that finds a flow by its module: by path, an import that fails is no error."""
 
+    @wraps(method)
+    def by_module(*args: Q.args, **options: Q.kwargs) -> S:
+        return method(*args, **{"entrypoint_type": EntrypointType.MODULE_PATH, **options})  # type: ignore[arg-type]
 
-def _noted(value: S) -> S:
-    """Return ``value``, noted as what the run under way came to."""
-    begun = _begun_here()
-    if begun is not None:
-        begun.came_to = value
-    return value
-
-
-def _marked() -> contextlib.AbstractContextManager[None]:
-    """Return a block inside which a stopped process marks the flow run under way, if there is one, as cancelled."""
-    run = run_under_way()
-    if run is None or _begun_here() is not None:
-        return contextlib.nullcontext()
-    return at_stop(partial(copy_context().run, cancel_run, run.id))
-
-
-@contextlib.contextmanager
-def _cancelled_at_stop() -> Iterator[_Begun]:
-    """Let a stopped process mark the flow run that is started inside the block as cancelled, from its first moment."""
-    begun = _Begun()
-    token = _BEGUN.set(begun)
-    try:
-        with at_stop(partial(copy_context().run, begun.cancel)):
-            yield begun
-    finally:
-        _BEGUN.reset(token)
+    return by_module
 
 
 class Flow(prefect.Flow[P, R]):
     """A flow of evenfold's: a ``prefect.Flow``, whose task runner is the one that the settings ask for."""
 
-    check: Check
-    asked: type[Request]
+    @property
+    def asked(self) -> type[Request]:
+        """The class of what it is asked."""
+        return cast(type[Request], vars(self.fn)["asked"])
 
     @property
     def task_runner(self) -> Any:
         """The task runner: a user's choice, or by ``EVENFOLD_RUNNER``."""
-        return vars(self).get("_chosen_runner") or task_runner()
+        return vars(self).get("task_runner") or task_runner()
 
     @task_runner.setter
     def task_runner(self, _: Any) -> None:
@@ -225,33 +197,17 @@ class Flow(prefect.Flow[P, R]):
 
     def with_options(self, *args: Any, **options: Any) -> Flow[P, R]:
         """Return the flow with other options; see ``prefect.Flow.with_options``."""
-        made = super().with_options(*args, **options)
-        flow: Flow[P, R] = object.__new__(type(self))
-        vars(flow).update(vars(made) | {"check": self.check, "asked": self.asked})
-        runner = options.get("task_runner") or vars(self).get("_chosen_runner")
-        vars(flow).pop("task_runner", None)
-        vars(flow)["_chosen_runner"] = runner() if isinstance(runner, type) else runner
-        return flow
+        made: Any = super().with_options(*args, **options)
+        made.__class__ = type(self)
+        return cast(Flow[P, R], made)
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return parameters as Prefect keeps them; see ``prefect.Flow.serialize_parameters``, which imports FastAPI."""
-        plain = (str, int, float, list, dict, SplitSpec, ModelSpec, type(None))
-        if all(isinstance(value, plain) for value in parameters.values()):
-            with contextlib.suppress(PydanticSerializationError):
-                return {name: to_jsonable_python(value) for name, value in parameters.items()}
-        return super().serialize_parameters(parameters)
+        """Return parameters as Prefect keeps them; its own way imports FastAPI, a tenth of a short command."""
+        return cast(dict[str, Any], to_jsonable_python(parameters, serialize_unknown=True))
 
-    def to_deployment(self, *args: Any, **options: Any) -> Any:
-        """Return a deployment, found by its module; see ``prefect.Flow.to_deployment``."""
-        return super().to_deployment(*args, **_by_module(options))
-
-    def serve(self, *args: Any, **options: Any) -> Any:
-        """Serve a deployment, found by its module; see ``prefect.Flow.serve``."""
-        return super().serve(*args, **_by_module(options))
-
-    def deploy(self, *args: Any, **options: Any) -> Any:
-        """Deploy, found by its module; see ``prefect.Flow.deploy``."""
-        return super().deploy(*args, **_by_module(options))
+    to_deployment = _by_module(prefect.Flow.to_deployment)
+    serve = _by_module(prefect.Flow.serve)
+    deploy = _by_module(prefect.Flow.deploy)
 
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
         """Run the flow and return what it came to; see its function.
@@ -270,16 +226,17 @@ class Flow(prefect.Flow[P, R]):
                 if not isinstance(answer, State) or answer.is_completed():
                     needed(given.get("data"))
                 return answer
-            self.check(request)
+            vars(self.fn)["check"](request)
             needed(given.get("data"))
-        token = _CHECKED.set(request)
+        call = _Call(request)
+        token = _CALL.set(call)
         try:
             if request.engine == "plain":
                 plainly: Any = self.fn
                 return plainly(**parameters)
-            return self._started(home, parameters)
+            return self._started(home, call)
         finally:
-            _CHECKED.reset(token)
+            _CALL.reset(token)
 
     if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
         __call__ = _called
@@ -299,80 +256,60 @@ class Flow(prefect.Flow[P, R]):
         except TypeError as error:
             raise TypeError(f"{self.fn.__name__}: {error}") from None
 
-    def _started(self, home: Home, parameters: Mapping[str, object]) -> Any:
+    def _started(self, home: Home, call: _Call) -> Any:
         home.make()
-        with room(home), _quiet(), _served(home), _cancelled_at_stop() as begun:
+        with room(home), _served(home):
             under_prefect: Any = super().__call__
-            state = under_prefect(return_state=True, **parameters)
-        told_alone = state.data is None and (state.is_completed() or state.is_failed())
-        # Where an event loop runs, as in a notebook, Prefect would return what is to be awaited.
-        value: Any = begun.came_to if told_alone else state.result(raise_on_failure=False, _sync=True)
-        if isinstance(value, EvenfoldError):
-            raise value.with_traceback(None)
-        if isinstance(value, BaseException):
-            raise value
+            state = under_prefect(return_state=True, **call.request.parameters)
+        if isinstance(call.came_to, EvenfoldError):
+            raise call.came_to.with_traceback(None)
+        if isinstance(call.came_to, BaseException):
+            raise call.came_to
         if not state.is_completed():
             raise EvaluationError(f"Prefect ended the flow as {state.name} ({state.message}); run it again.")
-        return value
+        return call.came_to
 
     def __reduce__(self) -> Any:
         return getattr, (sys.modules[self.__module__], self.fn.__name__)  # a worker has it already
-
-
-def _by_module(options: dict[str, Any]) -> dict[str, Any]:
-    # Prefect's path loader returns a placeholder flow, and no error, where an import fails.
-    return {"entrypoint_type": EntrypointType.MODULE_PATH} | options
 
 
 @contextlib.contextmanager
 def _served(home: Home) -> Iterator[None]:
     """Name a server to the flow: the one that is set, the one that is kept for the home, or this process's own.
 
-    Its settings and its place below the home hold except where the user has set them.
+    The settings of ours hold except where the user has set them.
     """
     if PREFECT_API_URL.value():
         yield
         return
     chosen = {setting.name for setting in get_settings_context().profile.settings} | set(os.environ)
-    ours = {name: value for name, value in embedded_settings(home).items() if name not in chosen}
-    # The heartbeat thread holds every flow's end up for about a second, and only a real server looks at it.
-    quick = {} if "PREFECT_FLOWS_HEARTBEAT_FREQUENCY" in chosen else {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
-    settings: Any = {getattr(prefect.settings, name): value for name, value in ours.items()} | quick
-    kept = kept_server(home)
-    # A server of this process's own starts with these settings; to put them into force takes a twentieth of a second.
-    with contextlib.nullcontext() if kept else temporary_settings(settings):
-        # A link to a page that ends with this process is of no use in a record.
-        named: Any = {PREFECT_API_URL: kept.api if kept else api_of(home), PREFECT_UI_URL: ""}
-        named |= {} if "PREFECT_API_SSL_CERT_FILE" in chosen else one_authority(home)
-        with temporary_settings(settings | named):
-            yield
+    ours: dict[Any, Any] = {
+        PREFECT_API_URL: api_of(home),
+        PREFECT_API_TLS_INSECURE_SKIP_VERIFY: True,  # no TLS on this machine: each client would read all authorities
+        PREFECT_UI_URL: "",  # a link to a page that ends with this process is of no use in a record
+        PREFECT_HOME: home.path / "prefect",
+        PREFECT_LOCAL_STORAGE_PATH: home.path / "prefect" / "storage",
+        # The heartbeat thread holds every flow's end up for about a second, and only a real server looks at it.
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+    }
+    with _quiet(), temporary_settings({setting: v for setting, v in ours.items() if setting.name not in chosen}):
+        yield
 
 
 @overlapping  # flows may run in threads
 def _quiet() -> Iterator[None]:
-    """Keep Prefect's lines off the terminal, unless the user has asked for them: mistakes are told in a sentence."""
-    set_anywhere = get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
-    ours = set_anywhere.get("PREFECT_LOGGING_LEVEL") in (None, EMBEDDED["PREFECT_LOGGING_LEVEL"])
-    levels = {logger: logging.getLogger(logger).level for logger in LOGGED}
-    logged = [name for name in LOGGED.values() if ours and name not in set_anywhere]
-    os.environ.update(dict.fromkeys(logged, "INFO"))  # for processes that import Prefect later
-    for logger, name in LOGGED.items():  # Prefect's setup_logging would read every setting for it, a tenth of a second
-        if name in os.environ:
-            logging.getLogger(logger).setLevel(os.environ[name])
-    handlers = logging.getLogger().handlers if ours else []
-    shown = [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
-    for handler in shown:  # by a filter: what is logged goes to Prefect's page, not to the terminal
-        handler.addFilter(_only_critical)
+    """Keep Prefect's lines off the terminal, unless the user has asked for a level: mistakes are told in a sentence."""
+    known = get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
+    handlers = [] if {"PREFECT_LOGGING_LEVEL", CONSOLE} & known.keys() else logging.getLogger().handlers
+    levels = {handler: handler.level for handler in handlers if isinstance(handler, PrefectConsoleHandler)}
+    for handler in levels:
+        handler.setLevel(logging.CRITICAL)
+    if levels:
+        os.environ[CONSOLE] = "CRITICAL"  # for processes that import Prefect later
     try:
         yield
     finally:
-        for handler in shown:
-            handler.removeFilter(_only_critical)
-        for name in logged:
-            os.environ.pop(name, None)
-        for logger, level in levels.items():
-            logging.getLogger(logger).setLevel(level)
-
-
-def _only_critical(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.CRITICAL or not record.name.startswith("prefect")
+        for handler, level in levels.items():
+            handler.setLevel(level)
+        if levels:
+            os.environ.pop(CONSOLE, None)

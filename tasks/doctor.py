@@ -262,7 +262,7 @@ def _stuck() -> Iterator[Finding]:
             if lost or not waiting
             else Finding("slots", True, f"{', '.join(run.name for run in waiting[:5])}: waiting for the run before")
         )
-        ended = ours(type=["COMPLETED", "FAILED", "CRASHED", "CANCELLED"])
+        ended = ours(type=["COMPLETED", "FAILED", "CANCELLED"])  # a crash leaves what it was at
         running = TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
         left = client.read_task_runs(flow_run_filter=ended, task_run_filter=running, limit=MOST_RUNS)
         fix = "Nothing runs there any more; they go with their flow run: prefect flow-run delete ..."

@@ -24,7 +24,6 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def up(
-    idle: Annotated[str, typer.Option(help="It ends once nobody has used it for so long: 30m, 12h or 2d.")] = "30m",
     stop: Annotated[bool, typer.Option("--stop", help="End it now.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -39,7 +38,6 @@ def up(
     from evenfold.splitters import SplitError
 
     with busy("starting Prefect's server") as home:
-        from evenfold.tasks.results.clean import age_of
         from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
 
         if stop:
@@ -49,9 +47,9 @@ def up(
         if os.environ.get("PREFECT_API_URL"):
             what = "PREFECT_API_URL names a server already, which every command uses"
             raise SplitError(f"{what}; unset it to keep one here.")
-        seconds, known = age_of(idle), kept_server(home)
-        kept = known or keep_server(home, seconds)
-    until = f"until nobody has used it for {idle}, or evenfold up --stop" if known is None else "since before"
+        known = kept_server(home)
+        kept = known or keep_server(home)
+    until = "until evenfold up --stop" if known is None else "since before"
     about = {"address": kept.address, "pid": kept.pid, "started": known is None}
     answer(about, as_json, f"Prefect's server is up at {kept.address}, {until}")
 

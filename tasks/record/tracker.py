@@ -27,7 +27,6 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.shared import overlapping
-from evenfold.tasks.runtime.stopping import halt_where_stopping
 
 from .entries import PARTIAL, UNCODED, Entry, Judged, Point, code_in, news
 from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of

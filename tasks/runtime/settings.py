@@ -79,13 +79,6 @@ EMBEDDED = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    # What goes wrong is said by us in a sentence; Prefect would print the traceback as well.
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",
-}
-# What runs say is shown on Prefect's page; flow.py keeps it off the terminal. Loggers, and what sets their levels.
-LOGGED = {
-    "prefect.flow_runs": "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
-    "prefect.task_runs": "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
 }
 OTHERS = {
     "DO_NOT_TRACK": "true",

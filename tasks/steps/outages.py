@@ -1,6 +1,20 @@
-"""When an error is an outage: what it asks for may answer later, and nobody's request is to blame."""
+"""Outages: errors where what is asked may answer later and nobody's request is to blame; and waiting for the end."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from evenfold.estimates import EvaluationError
+from evenfold.tasks.runtime.progress import log
+from evenfold.tasks.runtime.redaction import redacted
+from prefect.context import FlowRunContext
+
+R = TypeVar("R")
+# Retries of a flow of Prefect's have one delay, and try a user's mistake as often.
+AGAIN_SECONDS = (60.0, 300.0, 900.0)
+SOON_SECONDS = (1.0, 3.0)
 
 
 def unreachable(error: BaseException | None) -> bool:
@@ -20,3 +34,38 @@ def unreachable(error: BaseException | None) -> bool:
 
 _CLIENTS = ("requests", "urllib3", "http")
 _ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aiohttp", "ClientConnectionError")}
+
+
+def through_outages(work: Callable[[], R]) -> R:
+    """Return what ``work`` returns; it must be able to go on where it stopped.
+
+    Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again, and ``plain`` 1 and 3
+    seconds; at a terminal, where Prefect tries tasks again, and in the end, the outage is an EvaluationError.
+    """
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    for seconds in SOON_SECONDS if run is None else AGAIN_SECONDS if run.deployment_id is not None else ():
+        try:
+            return work()
+        except Exception as error:
+            if not unreachable(error):
+                raise
+            log("a server is out of reach", again_in_seconds=seconds, error=_said(error))
+            time.sleep(seconds)
+    try:
+        return work()
+    except Exception as error:
+        raise outage_of(error) from error
+
+
+def outage_of(error: Exception) -> EvaluationError:
+    """Return what is said of an outage; raises an error that is none."""
+    if isinstance(error, EvaluationError) or not unreachable(error):
+        raise error
+    return EvaluationError(
+        f"a server that this needs is out of reach ({_said(error)}); what is finished is kept: run it again."
+    )
+
+
+def _said(error: Exception) -> str:
+    return redacted(str(error).strip().partition("\n")[0][:300]) or type(error).__name__

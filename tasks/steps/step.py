@@ -19,7 +19,6 @@ from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import kept, ready
 from evenfold.tasks.runtime.files import naming_once, needed
 from evenfold.tasks.runtime.settings import travelling
-from evenfold.tasks.runtime.stopping import at_work_on, halt_where_stopping
 from prefect import Task
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
@@ -70,9 +69,7 @@ class Body(Generic[P, R]):
             return value, known
 
     def _performed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
-        halt_where_stopping()
-        run = TaskRunContext.get()
-        with at_work_on(run and run.task_run.id), naming_once():
+        with naming_once():
             value = self.fn(*args, **kwargs)
             needed(*args, *kwargs.values())
         return value

@@ -15,14 +15,15 @@ from typing import Any
 import pandas as pd
 import pytest
 from evenfold.flows import evaluate
-from evenfold.flows.flow import _quiet
+from evenfold.flows.flow import CONSOLE, _quiet
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.files import _alone, asking, data_reference, naming_once
 from evenfold.tasks.runtime.limits import limited
-from evenfold.tasks.runtime.settings import LOGGED
 from evenfold.tasks.splits import stamp
 from mlflow.tracking import MlflowClient
+from prefect.logging.handlers import PrefectConsoleHandler
+from prefect.settings import PREFECT_LOGGING_LEVEL, temporary_settings
 from servers import wait_until
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
@@ -274,39 +275,22 @@ def test_a_refused_flow_that_has_read_its_frame_leaves_nothing(home: Home) -> No
 
 
 def test_logging_is_as_it_was_after_the_last_flow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Levels and filters, also where flows overlap: until the last has ended, Prefect's lines stay off the terminal."""
+    """Until the last of flows that overlap has ended Prefect's console is silent, but where a level is asked."""
     monkeypatch.delenv("PREFECT_LOGGING_LEVEL", raising=False)
-    handler = logging.StreamHandler()
-    logging.getLogger().addHandler(handler)
-    before = {name: logging.getLogger(name).level for name in LOGGED}
-    for name in LOGGED:
-        logging.getLogger(name).setLevel("ERROR")
+    handler, theirs = PrefectConsoleHandler(level="INFO"), logging.StreamHandler()
+    for each in (handler, theirs):
+        logging.getLogger().addHandler(each)
     try:
         first, second = _quiet(), _quiet()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
-        assert len(handler.filters) == 1
-        assert {logging.getLogger(name).level for name in LOGGED} == {logging.INFO}
+        assert (handler.level, theirs.level, os.environ[CONSOLE]) == (logging.CRITICAL, logging.NOTSET, "CRITICAL")
         second.__exit__(None, None, None)
-        assert handler.filters == []
-        assert {logging.getLogger(name).level for name in LOGGED} == {logging.ERROR}
-        assert not set(LOGGED.values()) & set(os.environ)
-    finally:
-        logging.getLogger().removeHandler(handler)
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
-
-
-def test_a_level_in_a_profile_is_the_users_wish(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only one in the environment: then Prefect's lines are shown."""
-    from prefect.settings import PREFECT_LOGGING_LEVEL, temporary_settings
-
-    monkeypatch.delenv("PREFECT_LOGGING_LEVEL", raising=False)
-    handler = logging.StreamHandler()
-    logging.getLogger().addHandler(handler)
-    try:
+        assert handler.level == logging.INFO
+        assert CONSOLE not in os.environ
         with temporary_settings({PREFECT_LOGGING_LEVEL: "DEBUG"}), _quiet():
-            assert handler.filters == []
+            assert handler.level == logging.INFO
     finally:
-        logging.getLogger().removeHandler(handler)
+        for each in (handler, theirs):
+            logging.getLogger().removeHandler(each)

@@ -12,13 +12,12 @@ import prefect
 import pytest
 import yaml
 from evenfold.estimates import EvaluationError
-from evenfold.flows import unattended
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, doctor
+from evenfold.tasks.steps import outages
 from prefect import get_client
 from prefect.events.filters import EventFilter
 from prefect.events.schemas.automations import AutomationCore
-from prefect.exceptions import SignatureMismatchError
 from prefect.flow_engine import run_flow
 from servers import ROOT, wait_until
 
@@ -35,8 +34,7 @@ def outage(times: int = 1) -> Any:
             raise ConnectionRefusedError("nobody is there")
         return "done"
 
-    left = unattended.left_to_another()
-    return left if left is not None else unattended.through_outages(work)
+    return outages.through_outages(work)
 
 
 @pytest.fixture
@@ -61,7 +59,7 @@ def ended(run: Any) -> Any:
 
 def test_a_deployed_run_waits_through_an_outage(deployment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is done again, three times at most, and the run completes; what stays out of reach ends it with a sentence."""
-    monkeypatch.setattr(unattended, "AGAIN_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(outages, "AGAIN_SECONDS", (0.0, 0.0, 0.0))
     assert ended(due(deployment, times=2)).is_completed()
     assert len(TRIED) == 3
     TRIED.clear()
@@ -77,18 +75,16 @@ def test_a_store_that_another_process_holds_is_out_of_reach(tmp_path: Path) -> N
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(sqlite3.OperationalError) as told:
         other.execute("SELECT * FROM sqlite_master")
-    assert str(unattended.outage_of(told.value)).endswith(
-        "(database is locked); what is finished is kept: run it again."
-    )
+    assert str(outages.outage_of(told.value)).endswith("(database is locked); what is finished is kept: run it again.")
     with pytest.raises(KeyError):
-        unattended.outage_of(KeyError("y"))
+        outages.outage_of(KeyError("y"))
 
 
 def test_at_a_terminal_an_outage_is_a_sentence_and_bad_input_is_never_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody waits there but a few seconds; and what is not an outage is raised as it is."""
-    monkeypatch.setattr(unattended, "SOON_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(outages, "SOON_SECONDS", (0.0, 0.0))
     tried = []
 
     def fails(error: Exception) -> Any:
@@ -99,22 +95,10 @@ def test_at_a_terminal_an_outage_is_a_sentence_and_bad_input_is_never_tried_agai
         return work
 
     with pytest.raises(EvaluationError, match="out of reach"):
-        unattended.through_outages(fails(ConnectionResetError("gone")))
+        outages.through_outages(fails(ConnectionResetError("gone")))
     with pytest.raises(SplitError, match="no rows"):
-        unattended.through_outages(fails(SplitError("no rows")))
+        outages.through_outages(fails(SplitError("no rows")))
     assert len(tried) == 4
-
-
-def test_of_runs_that_wait_the_newest_does_the_work(deployment: Any) -> None:
-    """An earlier one of the same request ends at once as cancelled; one of another request has its turn."""
-    other, earlier, newest = due(deployment, times=1), due(deployment, times=0), due(deployment, times=0)
-    state = ended(earlier)
-    assert state.is_cancelled()
-    assert state.message.startswith("A newer run of the same request waits")
-    assert not TRIED
-    assert ended(newest).is_completed()
-    TRIED.append("another")
-    assert ended(other).is_completed()
 
 
 def events(name: str, resource: str) -> Any:
@@ -123,38 +107,23 @@ def events(name: str, resource: str) -> Any:
         return client.read_events(filter=wanted, limit=50).events
 
 
-@pytest.mark.parametrize(("why", "parameters", "sentence"), [
-    ("missing", {"data": "missing.parquet", "name": "missing"}, "there is no file missing.parquet."),
-    ("unknown", {"data": "unknown.parquet", "nosuch": 1}, "there is no field 'nosuch' in the request"),
-])  # fmt: skip
-def test_a_retraining_that_failed_for_good_is_told_once(
-    why: str, parameters: dict[str, Any], sentence: str, deployment: Any, prefect_home: Home
-) -> None:
-    """With its sentence, after every retry, also where there is no split yet; an unknown parameter is no crash.
-
-    Prefect's engine ends before it begins the run of the latter, which its worker calls crashed.
-    """
-    run = due(deployment, **parameters)
+def test_a_retraining_that_failed_for_good_is_told_once(deployment: Any, prefect_home: Home) -> None:
+    """With its sentence, after every retry, also where there is no split yet."""
+    run = due(deployment, data="missing.parquet", name="missing")
     policy = run.empirical_policy.model_copy(update={"retries": 1, "retry_delay": 0})
     with get_client(sync_client=True) as client:
         client.update_flow_run(run.id, empirical_policy=policy)
-        run = client.read_flow_run(run.id)
-        try:
-            run_flow(flows.retrain, flow_run=run, return_type="state")
-        except SignatureMismatchError:
-            client.set_flow_run_state(run.id, prefect.states.Crashed())
-            for hook in flows.retrain.on_crashed_hooks:
-                hook(flow=flows.retrain, flow_run=run, state=prefect.states.Crashed())
-        state, starts = (ended := client.read_flow_run(run.id)).state, ended.run_count
-    assert state is not None
-    assert state.is_failed()
-    assert sentence in str(state.message)
-    assert starts == {"missing": 2, "unknown": 0}[why]
-    resource = f"evenfold.split.{why}"
+        run_flow(flows.retrain, flow_run=client.read_flow_run(run.id), return_type="state")
+        ended = client.read_flow_run(run.id)
+    assert ended.state is not None
+    assert ended.state.is_failed()
+    assert ended.state.message == "there is no file missing.parquet."
+    assert ended.run_count == 2
+    resource = "evenfold.split.missing"
     wait_until(lambda: events("evenfold.retrain.failed", resource), "the event", 60)
     time.sleep(3)  # for a second one
     (told,) = events("evenfold.retrain.failed", resource)
-    assert told.payload["words"] == state.message
+    assert told.payload["words"] == ended.state.message
 
 
 def test_the_doctor_names_what_is_stuck(deployment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
