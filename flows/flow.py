@@ -27,6 +27,7 @@ from evenfold.tasks.runtime.files import asking, needed, room
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of
+from evenfold.tasks.runtime.settings import CONSOLE
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.runtime.stopping import crash_at_stop
@@ -56,7 +57,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 Q = ParamSpec("Q")
-CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 Check = Callable[[Request], str]
 _NAMES = {
     **vars(parameters),

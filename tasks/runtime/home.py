@@ -10,7 +10,7 @@ from pathlib import Path
 from evenfold.splitters import SplitError
 
 from .redaction import redacted, without_login
-from .settings import EMBEDDED, OTHERS, Settings
+from .settings import CONSOLE, EMBEDDED, OTHERS, Settings
 
 MOST_TRIES = 20
 
@@ -130,7 +130,10 @@ def prepare_environment(home: Home) -> None:
 
     For a process of ours, before the import. In anybody else's process a flow of ours sets it while it runs.
     """
-    for name, value in (embedded_settings(home) | OTHERS).items():
+    told = {"PREFECT_API_URL", "PREFECT_LOGGING_LEVEL"} & os.environ.keys()
+    # On a server of ours what goes wrong is said in a sentence; Prefect would print the traceback as well.
+    quiet = {} if told else {CONSOLE: "CRITICAL"}
+    for name, value in (embedded_settings(home) | OTHERS | quiet).items():
         os.environ.setdefault(name, value)
 
 

@@ -80,6 +80,7 @@ EMBEDDED = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }
+CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 OTHERS = {
     "DO_NOT_TRACK": "true",
     # Threads that spin while they wait for one another burn three times the work on a busy machine.

@@ -15,11 +15,12 @@ from typing import Any
 import pandas as pd
 import pytest
 from evenfold.flows import evaluate
-from evenfold.flows.flow import CONSOLE, _quiet
+from evenfold.flows.flow import _quiet
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.files import _alone, asking, data_reference, naming_once
 from evenfold.tasks.runtime.limits import limited
+from evenfold.tasks.runtime.settings import CONSOLE
 from evenfold.tasks.splits import stamp
 from mlflow.tracking import MlflowClient
 from prefect.logging.handlers import PrefectConsoleHandler
@@ -276,7 +277,8 @@ def test_a_refused_flow_that_has_read_its_frame_leaves_nothing(home: Home) -> No
 
 def test_logging_is_as_it_was_after_the_last_flow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the last of flows that overlap has ended Prefect's console is silent, but where a level is asked."""
-    monkeypatch.delenv("PREFECT_LOGGING_LEVEL", raising=False)
+    for name in ("PREFECT_LOGGING_LEVEL", CONSOLE):
+        monkeypatch.delenv(name, raising=False)
     handler, theirs = PrefectConsoleHandler(level="INFO"), logging.StreamHandler()
     for each in (handler, theirs):
         logging.getLogger().addHandler(each)
