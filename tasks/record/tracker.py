@@ -176,7 +176,6 @@ class Tracker:
         """Return the id of the run that an entry names, RUNNING and filled, for whoever holds it alone."""
         from mlflow.entities import Param, RunTag
 
-        halt_where_stopping()
         run = None if parent in self.made else self.find(entry.key)
         known, tags = run is not None, _cut(entry.tags)
         if run is None:

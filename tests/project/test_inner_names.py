@@ -7,9 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 INNER = re.compile(
-    r"prefect\.(?:_(?!_)|results|server)|\b(?:ResultRecord|__var__|_max_workers|_sync|PREFECT__\w+)\b|^class \w+\((?:Task|Flow)\b",
-    re.M,
-)
+    r"prefect\.(?:_(?!_)|results|server)|\b(?:ResultRecord|__var__|_max_workers|PREFECT__\w+)\b"
+    r"|^class \w+\((?:Task|Flow)\b", re.M
+)  # fmt: skip
 LEFT = {"tasks/runtime/server.py": 1}  # how often: the application that a server runs; it may only fall
 
 
