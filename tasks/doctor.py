@@ -30,7 +30,6 @@ MOST_RUNS = 50
 FEWEST_CRASHES = 2
 OURS = "evenfold"  # the tag of every deployment in prefect.yaml
 DEPLOYMENTS = "evenfold.deployments"
-LEFT = "A newer run of the same request waits"
 FEWEST_FREE_BYTES = 1_000_000_000
 
 
@@ -185,10 +184,9 @@ def _since_success() -> Iterator[Finding]:
         for run in _read(deployment.id, ended, "EXPECTED_START_TIME_DESC", MOST_RUNS):
             if run.state.is_completed():
                 break
-            if not str(run.state.message).startswith(LEFT):
-                broken.append(
-                    f"{run.name} ({run.state.name.upper()}: {str(run.state.message).partition(chr(10))[0][:120]})"
-                )
+            broken.append(
+                f"{run.name} ({run.state.name.upper()}: {str(run.state.message).partition(chr(10))[0][:120]})"
+            )
         under_way = _read(
             deployment.id, {"state": {"type": {"any_": ["RUNNING"]}}}, "EXPECTED_START_TIME_DESC", MOST_RUNS
         )

@@ -259,9 +259,9 @@ def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failed, crashed and cancelled runs, and one that is RUNNING without a heartbeat; a success clears what was."""
+    """Failed and crashed runs, and one that is RUNNING without a heartbeat; a success clears what was."""
     from evenfold.tasks import doctor
-    from prefect.states import Cancelled, Completed, Crashed, Failed, Running
+    from prefect.states import Completed, Crashed, Failed, Running
 
     with get_client(sync_client=True) as client:
         flow = client.create_flow_from_name("retrain")
@@ -278,7 +278,6 @@ def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, mo
         assert [each.ok for each in doctor._since_success()] == [True, True]
         ended(Failed(message="MLflow is out of reach\nand more"))
         ended(Crashed(message="the host died"))
-        ended(Cancelled(message=f"{doctor.LEFT}, and does the work."))
         silent = ended(Running())
         broken, beats = doctor._since_success()
         assert not broken.ok
