@@ -150,7 +150,9 @@ def _guarded(fn: Callable[P, R], asked: type[Request], check: Check, run: Callab
         token = _CALL.set(None)  # what this flow calls is checked anew
         flow_run: Any = context and context.flow_run
         try:
-            came_to: Any = performed(call and call.request, inspect.signature(fn).bind(*args, **kwargs).arguments)
+            came_to: Any = performed(
+                call.request if call else None, inspect.signature(fn).bind(*args, **kwargs).arguments
+            )
         except BaseException as error:
             came_to = error
             # Prefect tries again of what is raised, and takes a state for a result.

@@ -36,7 +36,8 @@ main()
 def servers_of(home: str) -> int:
     """Return how many servers of a home there are on this machine."""
     told = subprocess.run(["ps", "-eww", "-o", "args", "e"], capture_output=True, text=True).stdout
-    return sum("create_app" in line and f"EVENFOLD_HOME={home}" in line for line in told.splitlines())
+    ours = [line for line in told.splitlines() if f"EVENFOLD_HOME={home}" in line and "servers_of" not in line]
+    return sum("create_app" in line for line in ours)
 
 
 def environment_of(home: Home) -> dict[str, str]:
