@@ -68,8 +68,8 @@ def compare_runs(
     recorded beside the runs, with its page. Raises SplitError for runs of different splits, or without predictions,
     and where a number of repeats cannot be had; ModelError for a metric that cannot score their target, before any fit.
     """
-    key = (run_a, run_b, repeats)
-    pair, plan = _AHEAD.pop(key) if key in _AHEAD else _read(*key)
+    pair = _Pair.of(run_a, run_b)
+    plan = pair.plan(repeats)
     shared = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
     if not shared:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
@@ -128,18 +128,13 @@ def _classes(predictions: pd.DataFrame) -> tuple[Any, ...]:
 def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool, tuple[str, str]]:
     """Return whether comparing two runs so asks for fits, and what their models are called.
 
-    With a run's first digits, where both have one name. What was read is kept for the comparison that follows. Raises
-    as ``compare_runs`` does.
+    With a run's first digits, where both have one name. Raises as ``compare_runs`` does.
     """
-    pair, plan = _AHEAD[run_a, run_b, repeats] = _read(run_a, run_b, repeats)
+    pair = _Pair.of(run_a, run_b)
+    plan = pair.plan(repeats)
     a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (pair.a, pair.b))
     names = (a, b) if a != b else (f"{a} {pair.a.run_id[:8]}", f"{b} {pair.b.run_id[:8]}")
     return plan.repeats > pair.recorded_repeats, names
-
-
-def _read(run_a: str, run_b: str, repeats: Repeats) -> tuple[_Pair, _Plan]:
-    pair = _Pair.of(run_a, run_b)
-    return pair, pair.plan(repeats)
 
 
 @dataclass(frozen=True)
@@ -166,8 +161,7 @@ class _Pair:
     @classmethod
     def of(cls, run_a: str, run_b: str) -> _Pair:
         """Return the evaluations; raises SplitError where they cannot be compared."""
-        home = prepared_home()
-        home.require_record()
+        prepared_home().require_record()
         a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
         return cls(a, b, _same_split(a.tags, b.tags))
 
@@ -175,11 +169,6 @@ class _Pair:
     def recorded_repeats(self) -> int:
         """The repeats that both runs have."""
         return min(int(side.predictions["repeat"].nunique()) for side in (self.a, self.b))
-
-    @property
-    def recorded_fits(self) -> int:
-        """The fits of both runs."""
-        return sum(_n_fits(side) for side in (self.a, self.b))
 
     def apparent(self, metric: str) -> tuple[float, float] | None:
         """Return both runs' mean scores on their training rows, where both have them."""
@@ -241,10 +230,6 @@ class _Pair:
         return tuple(recipes)
 
 
-# What a command has read of two runs, for the comparison that it begins next.
-_AHEAD: dict[tuple[str, str, Repeats], tuple[_Pair, _Plan]] = {}
-
-
 def _n_fits(run: Recorded) -> int:
     return int(run.predictions.groupby(["repeat", "fold"]).ngroups)
 
@@ -281,11 +266,11 @@ def _repeated(pair: _Pair, plan: _Plan, asked: Repeats) -> tuple[pd.DataFrame, p
         pd.concat([known, *_predictions(fits, pair.recorded_repeats)], ignore_index=True)
         for known, fits in zip(recorded, both, strict=True)
     )
-    made = sum(fits.n_fits - fits.n_cached for fits in both)
-    kept = sum(fits.n_cached for fits in both)
+    n_fits, kept = (sum(getattr(fits, name) for fits in both) for name in ("n_fits", "n_cached"))
+    before = _n_fits(pair.a) + _n_fits(pair.b)
     repeat_notes = (
-        f"{plan.repeats} repeats of the folds: {pair.recorded_fits + made + kept:,} fits, of which "
-        f"{pair.recorded_fits:,} were recorded, {kept:,} kept and {made:,} made now."
+        f"{plan.repeats} repeats of the folds: {before + n_fits:,} fits, of which {before:,} were recorded, "
+        f"{kept:,} kept and {n_fits - kept:,} made now."
     )
     return a, b, f"{repeat_notes} {plan.why}".strip()
 

@@ -10,6 +10,12 @@ from evenfold.tasks.outcomes import Growth, Measured, NestedChoice, Outcome, Spl
 from evenfold.tasks.retrained import Retraining as Retraining
 
 
+def _said(estimates: list[Estimate]) -> str:
+    from evenfold.reports.evaluations.words import headline  # pages are loaded when a result is shown
+
+    return ", ".join(" ".join(filter(None, headline(estimate))) for estimate in estimates)
+
+
 class GateError(EvenfoldError, RuntimeError):
     """A gate of the audit failed: nothing was trained, compared or promoted."""
 
@@ -54,10 +60,9 @@ class Evaluation(Displayed, Measured):
     @property
     def summary(self) -> str:
         """The model, the split and every score, in one line."""
-        from evenfold.reports.evaluations.words import headline  # pages are loaded when a result is shown
-
-        scores = ", ".join(" ".join(filter(None, headline(estimate))) for estimate in self.estimates)
-        return f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}: {scores}"
+        return (
+            f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}: {_said(self.estimates)}"
+        )
 
     def _repr_html_(self) -> str:
         from evenfold.reports import evaluation_band
@@ -88,10 +93,7 @@ class LaterScore(Displayed, Outcome):
     @property
     def summary(self) -> str:
         """The model, the rows and every score, in one line."""
-        from evenfold.reports.evaluations.words import headline  # pages are loaded when a result is shown
-
-        scores = ", ".join(" ".join(filter(None, headline(estimate))) for estimate in self.estimates)
-        return f"{self.model.estimator} on the {self.rows:,} rows of {self.name}: {scores}"
+        return f"{self.model.estimator} on the {self.rows:,} rows of {self.name}: {_said(self.estimates)}"
 
     def _repr_html_(self) -> str:
         from evenfold.reports import evaluation_band
@@ -132,9 +134,7 @@ class Tuning(Displayed, Outcome):
         from evenfold.estimates.selection import Choice
         from evenfold.reports import tuning_page
 
-        choice = Choice(
-            self.best, self.chosen, self.naive, self.value, self.low, self.high, tuple(self.notes), self.level
-        )
+        choice = Choice(**{name: getattr(self, name) for name in Choice.__dataclass_fields__})
         estimates = self.nested.estimates if self.nested else []
         inside = next((estimate for estimate in estimates if estimate.metric == self.metric), None)
         what = f"{self.model.title} on {self.split.name} {self.split.version}"

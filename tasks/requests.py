@@ -10,37 +10,8 @@ from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_ar
 
 from pydantic import Field
 
-from .parameters import (
-    AllowPartial,
-    Apparent,
-    DataEngine,
-    Engine,
-    Exclude,
-    Features,
-    Flag,
-    Folder,
-    Grid,
-    Group,
-    Intervals,
-    Key,
-    Level,
-    LogModels,
-    Margin,
-    Memory,
-    Merged,
-    Metric,
-    Metrics,
-    NSplits,
-    OnRefused,
-    OnUnclear,
-    RegisteredName,
-    Repeats,
-    Seed,
-    SomeNames,
-    Strategy,
-    Target,
-    TimeLimit,
-)
+from . import parameters as of
+from .parameters import Flag, Folder, SomeNames
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,8 +49,8 @@ def _parameter(name: str, kind: Any) -> inspect.Parameter:
 class SpecFields(TypedDict, total=False):
     """What is put over a specification."""
 
-    target: Target
-    group: Group
+    target: of.Target
+    group: of.Group
     group_mode: Annotated[
         Literal["merge", "cross"] | None,
         Flag(
@@ -87,7 +58,7 @@ class SpecFields(TypedDict, total=False):
             panel="Data",
         ),
     ]
-    key: Key
+    key: of.Key
     stratify: Annotated[
         SomeNames, Flag("Column to share out evenly, instead of the target; repeat for several.", "COLUMN", "Data")
     ]
@@ -107,8 +78,8 @@ class SpecFields(TypedDict, total=False):
     fold: Annotated[
         str | None, Flag("Column that gives the fold in which a row is tested, from 0 on.", "COLUMN", "Data")
     ]
-    strategy: Strategy
-    n_splits: NSplits
+    strategy: of.Strategy
+    n_splits: of.NSplits
     params: Annotated[
         Mapping[str, Any] | None,
         Flag(
@@ -119,7 +90,7 @@ class SpecFields(TypedDict, total=False):
             example='leftovers="end"',
         ),
     ]
-    seed: Seed
+    seed: of.Seed
     name: Annotated[str | None, Flag("What the split is called.  [default: the file's name]", "NAME", "Split")]
     holdout: Annotated[float | None, Flag("Share of the rows to lock away as a test part.", "SHARE", "Split")]
     missing_target: Annotated[
@@ -135,8 +106,8 @@ class SpecFields(TypedDict, total=False):
 class SplitFields(SpecFields, total=False):
     """A split, and where its rows are sorted."""
 
-    data_engine: DataEngine
-    memory: Memory
+    data_engine: of.DataEngine
+    memory: of.Memory
 
 
 class RecipeFields(TypedDict, total=False):
@@ -152,9 +123,9 @@ class RecipeFields(TypedDict, total=False):
             example="alpha=1",
         ),
     ]
-    metrics: Metrics
-    features: Features
-    exclude: Exclude
+    metrics: of.Metrics
+    features: of.Features
+    exclude: of.Exclude
     task: Annotated[
         Literal["classification", "regression"] | None,
         Flag("What is predicted: classification (classes) or regression (numbers).", "TASK", "Model"),
@@ -194,29 +165,29 @@ class LookFields(TypedDict, total=False):
 class ScoreFields(TypedDict, total=False):
     """How scores are made."""
 
-    interval: Intervals
-    level: Level
-    time_limit: TimeLimit
+    interval: of.Intervals
+    level: of.Level
+    time_limit: of.TimeLimit
 
 
 class RecordFields(TypedDict, total=False):
     """How the evaluation of folds is recorded."""
 
     run_label: Annotated[str, Flag("Another label makes another MLflow run of the same.", "TEXT", "Output", default="")]
-    log_models: LogModels
-    allow_partial: AllowPartial
+    log_models: of.LogModels
+    allow_partial: of.AllowPartial
 
 
 class FoldFields(RecordFields, total=False):
     """What the evaluation of folds takes, and a look at the locked part does not."""
 
-    apparent: Apparent
+    apparent: of.Apparent
 
 
 class RunFields(TypedDict, total=False):
     """How steps are run, and whether what is kept is made anew."""
 
-    engine: Engine
+    engine: of.Engine
     refresh: Annotated[bool, Flag("Compute again what the cache holds.", default=False)]
 
 
@@ -238,9 +209,9 @@ class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, FoldFiel
 class TuneFields(SpecFields, RecipeFields, LookFields, ScoreFields, RunFields, total=False):
     """What ``tune`` takes."""
 
-    grid: Required[Grid]
+    grid: Required[of.Grid]
     n_random: Annotated[int | None, Field(ge=1), Flag("Try so many of the combinations, at random.", "N", "Model")]
-    metric: Metric
+    metric: of.Metric
     one_standard_error: Annotated[
         bool, Flag("Take the first that is as good as the best.", panel="Model", default=False)
     ]
@@ -258,31 +229,44 @@ class ExtendFields(TypedDict, total=False):
     """What ``extend`` takes."""
 
     batch: Annotated[bool, Flag("The data hold new rows only, not the whole table.", panel="Data", default=False)]
-    merged: Merged
+    merged: of.Merged
     max_missing: Annotated[
         float,
         Field(ge=0, le=1),
         Flag("Share of the known rows that may be missing; more is refused.", "SHARE", "Data", default=0.1),
     ]
-    memory: Memory
-    engine: Engine
+    memory: of.Memory
+    engine: of.Engine
 
 
 class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFields, total=False):
     """What ``retrain`` takes."""
 
-    registered_name: RegisteredName
-    metric: Metric
+    registered_name: of.RegisteredName
+    metric: of.Metric
     gates: Annotated[bool, Flag("Stop where a gate of the audit fails.", default=True)]
-    merged: Merged
-    on_refused: OnRefused
-    on_unclear: OnUnclear
+    merged: of.Merged
+    on_refused: of.OnRefused
+    on_unclear: of.OnUnclear
 
 
 class CompareFields(TypedDict, total=False):
     """What ``compare`` takes."""
 
-    level: Level
-    margin: Margin
-    repeats: Repeats
-    engine: Engine
+    level: of.Level
+    margin: of.Margin
+    repeats: of.Repeats
+    engine: of.Engine
+
+
+class StudyFields(TypedDict, total=False):
+    """What a study of folds or strategies takes."""
+
+    target: of.Target
+    group: of.Group
+    key: of.Key
+    model: of.Model
+    metrics: of.Metrics
+    features: of.Features
+    exclude: of.Exclude
+    seed: of.Seed

@@ -111,35 +111,28 @@ class Opened(Outcome):
 
 def retrain_report(outcome: Retraining) -> str:
     """Return the report as Markdown."""
-    decision, split, judged = outcome.decision, outcome.split, outcome.judged.sentences
-    parts = [
-        f"# Retraining on {split.name} {split.version}",
-        f"**{plain(_headline(outcome))}** {plain(decision.why.capitalize())}.",
-        plain(outcome.compared),
-        f"## The split\n\n{_growth(outcome.growth)} `split_id {split.split_id}`",
-        f"## The new rows, judged\n\n{' '.join([*judged, outcome.before])}" if judged else "",
-        f"## The audit\n\n{_audit(outcome.audit)}",
-        f"## What serves\n\n{_serves(outcome)}{estimate_table(outcome.estimates)}",
-        f"## The new model\n\n{_told(outcome.checked)}" if outcome.checked else "",
-        f"## The rule\n\n{decision.rule}" if decision.rule else "",
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _headline(outcome: Retraining) -> str:
-    made = outcome.registered
-    if made is None:
-        return "Nothing was registered."
-    return (
-        f"{made.name} version {made.version} is champion."
-        if made.champion
-        else f"{made.name} version {made.version} is kept; the champion stays."
+    decision, split, rows, version = outcome.decision, outcome.split, outcome.growth, outcome.registered
+    state = "Nothing was registered."
+    if version is not None:
+        what = "is champion" if version.champion else "is kept; the champion stays"
+        state = f"{version.name} version {version.version} {what}."
+    serves = f"Version {outcome.served.version if outcome.served else 'none'}, {outcome._titles[0]}:\n\n"
+    within = (
+        [f"- {plain(sentence)}" for sentence in outcome.checked.passed.values() if sentence] if outcome.checked else []
     )
-
-
-def _serves(outcome: Retraining) -> str:
-    version = outcome.served.version if outcome.served else "none"
-    return f"Version {version}, {outcome.model.title}:\n\n" if outcome.model else ""
+    checked = [*_findings(outcome.checked), *(f"- {plain(each)}" for each in within)] if outcome.checked else []
+    found = _findings(outcome.audit) or [f"{len(outcome.audit.passed)} checks passed, nothing was found."]
+    sections = {
+        "The split": f"{_growth(rows)} `split_id {split.split_id}`",
+        "The new rows, judged": " ".join(filter(None, [*outcome.judged.sentences, outcome.before])),
+        "The audit": "\n".join(found),
+        "What serves": f"{serves if outcome.model else ''}{estimate_table(outcome.estimates)}",
+        "The new model": "\n".join(checked) or ("Nothing was found." if outcome.checked else ""),
+        "The rule": decision.rule,
+    }
+    head = [f"# Retraining on {split.name} {split.version}", f"**{plain(state)}** {plain(decision.why.capitalize())}."]
+    parts = [*head, plain(outcome.compared), *(f"## {title}\n\n{text}" for title, text in sections.items() if text)]
+    return "\n\n".join(filter(None, parts))
 
 
 def _growth(growth: Growth) -> str:
@@ -147,15 +140,8 @@ def _growth(growth: Growth) -> str:
     return " ".join([f"Rows: {numbers}.", *map(plain, growth.notes)])
 
 
-def _audit(audit: Audit) -> str:
-    lines = [
+def _findings(audit: Audit) -> list[str]:
+    return [
         f"- {'gate failed' if finding.gate == 'failed' else finding.severity}: {plain(finding.message)}"
         for finding in audit.findings
     ]
-    return "\n".join(lines) or f"{len(audit.passed)} checks passed, nothing was found."
-
-
-def _told(found: Audit) -> str:
-    """Return what checks found, beyond their limits or within them."""
-    within = [f"- {plain(sentence)}" for sentence in found.passed.values() if sentence]
-    return "\n".join([*([_audit(found)] if found.findings else []), *within]) or "Nothing was found."

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenfold.tasks import Home
     from rich.console import Console
 
     from .console import Words
@@ -17,8 +16,8 @@ AFTER = 2.0  # seconds; what is done sooner needs no sign
 
 
 @contextmanager
-def busy(what: str, console: Console | None = None) -> Iterator[Home]:
-    """Yield the home, for which Prefect and MLflow are set before they are imported.
+def busy(what: str, console: Console | None = None, at_home: bool = True) -> Iterator[Any]:
+    """Yield the home, for which Prefect and MLflow are set before they are imported; None where none is needed.
 
     On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing.
     """
@@ -27,7 +26,7 @@ def busy(what: str, console: Console | None = None) -> Iterator[Home]:
 
     from .console import consoles
 
-    home = prepared_home()
+    home = prepared_home() if at_home else None
     console = console or consoles()[1]
     if not console.is_terminal:
         yield home

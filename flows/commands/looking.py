@@ -39,7 +39,7 @@ def show(
 
     if data is not None and report is None:
         raise SplitError("--data is for the page that --report writes; give --report FILE.html too, or leave it out.")
-    with busy(f"reading {manifest}"), _folder(manifest) as folder:
+    with busy(f"reading {manifest}", at_home=False), _folder(manifest) as folder:
         header = read_header(folder)
         prove_files(header, folder)
         sizes = [] if as_json or header["counts"] else _sizes(folder)
@@ -70,10 +70,10 @@ def _folder(manifest: str) -> Iterator[Path]:
         yield manifest_folder(manifest)
         return
     from evenfold.splitters import SplitError
-    from evenfold.tasks.runtime.home import Home
+    from evenfold.tasks.runtime.home import prepared_home
 
     run_id, _, name = manifest.removeprefix("runs:/").partition("/")
-    home = Home.here()
+    home = prepared_home()
     home.require_record()
     from evenfold.tasks.record.tracker import Tracker
     from evenfold.tasks.runtime.redaction import redacted
