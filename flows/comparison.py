@@ -68,8 +68,7 @@ def compare_runs(
     recorded beside the runs, with its page. Raises SplitError for runs of different splits, or without predictions,
     and where a number of repeats cannot be had; ModelError for a metric that cannot score their target, before any fit.
     """
-    pair = _Pair.of(run_a, run_b)
-    plan = pair.plan(repeats)
+    pair, plan = _AHEAD.pop((run_a, run_b, repeats), None) or _read(run_a, run_b, repeats)
     shared = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
     if not shared:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
@@ -128,13 +127,18 @@ def _classes(predictions: pd.DataFrame) -> tuple[Any, ...]:
 def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool, tuple[str, str]]:
     """Return whether comparing two runs so asks for fits, and what their models are called.
 
-    With a run's first digits, where both have one name. Raises as ``compare_runs`` does.
+    With a run's first digits, where both have one name. What was read is kept for the comparison that follows. Raises
+    as ``compare_runs`` does.
     """
-    pair = _Pair.of(run_a, run_b)
-    plan = pair.plan(repeats)
+    pair, plan = _AHEAD[run_a, run_b, repeats] = _read(run_a, run_b, repeats)
     a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (pair.a, pair.b))
     names = (a, b) if a != b else (f"{a} {pair.a.run_id[:8]}", f"{b} {pair.b.run_id[:8]}")
     return plan.repeats > pair.recorded_repeats, names
+
+
+def _read(run_a: str, run_b: str, repeats: Repeats) -> tuple[_Pair, _Plan]:
+    pair = _Pair.of(run_a, run_b)
+    return pair, pair.plan(repeats)
 
 
 @dataclass(frozen=True)
@@ -228,6 +232,10 @@ class _Pair:
         if not all(np.array_equal(*tests) for tests in zip(*folds, strict=True)):
             raise SplitError("the tables of the runs differ in the columns that decide folds; evaluate both on one.")
         return tuple(recipes)
+
+
+# What a command has read of two runs, for the comparison that it begins next.
+_AHEAD: dict[tuple[str, str, Repeats], tuple[_Pair, _Plan]] = {}
 
 
 def _n_fits(run: Recorded) -> int:

@@ -237,8 +237,7 @@ def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
         unless = " (on_unclear='commit', --on-unclear commit, lets them in)" if unclear else ""
         words = f"what joins {split.name} {split.version} {'cannot be judged' if unclear else 'is refused'}{unless}: "
         words += f"{' '.join(judged.sentences)} If it is right, say gates=False (--no-gates)."
-        happened("audit.failed", split.name, words)
-        raise GateError(words)
+        raise _refused(split, words)
     if unclear:
         tell([f"Warning: {sentence}" for sentence in judged.sentences])
     return judged
@@ -257,10 +256,13 @@ def _audited(course: Course) -> Audit:
         audit = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
     if audit.failed and course.request.gates:
         sentences = " ".join(finding.message for finding in audit.findings if finding.gate == "failed")
-        words = f"the audit of {split.name} {split.version} failed: {sentences}"
-        happened("audit.failed", split.name, words)
-        raise GateError(words)
+        raise _refused(split, f"the audit of {split.name} {split.version} failed: {sentences}")
     return audit
+
+
+def _refused(split: SplitRef, words: str) -> GateError:
+    happened("audit.failed", split.name, words)
+    return GateError(words)
 
 
 def _evaluated(course: Course, model: ModelSpec) -> Evaluation:

@@ -35,9 +35,10 @@ def manifest_folder(given: Any) -> Path:
                 "folder of its manifest."
             )
         return Path(given)
-    path, home = Path(given), Home.here()
+    path = Path(given)
     if path.is_absolute() or (path / "manifest.json").exists():
         return path
+    home = Home.here()
     name, _, version = str(given).replace("/", "@").partition("@")
     if versions := dict(splits_of(home, name)):
         newest = max(versions, key=version_in)

@@ -16,19 +16,8 @@ from evenfold.tasks.runtime.redaction import redacted
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput
 
-# What MLflow calls the types of our columns.
+# What MLflow calls the types of our columns; all others are times.
 COLUMN_TYPES = {"int": "long", "float": "double", "text": "string", "bool": "boolean"}
-TIMES = "datetime"
-
-
-def split_name(split: SplitRef) -> str:
-    """Return what a split is called among MLflow's datasets."""
-    return f"{split.name}@{split.version}"
-
-
-def split_digest(split: SplitRef) -> str:
-    """Return the digest of a split among MLflow's datasets: half of its split_id, as long as MLflow keeps one."""
-    return split.split_id[:32]
 
 
 def split_input(
@@ -49,8 +38,8 @@ def split_input(
         profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
     return _input(
         "split",
-        name=split_name(split),
-        digest=split_digest(split),
+        name=f"{split.name}@{split.version}",
+        digest=split.split_id[:32],  # as long as MLflow keeps one
         source_type="evenfold_split",
         source=json.dumps(source | {"artifact": f"runs:/{run_id}/split"}),
         schema=_schema({name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}),
@@ -88,7 +77,9 @@ def _columns(split: SplitRef) -> dict[str, str]:
 
 
 def _schema(types: dict[str, str]) -> str:
-    columns = [{"name": name, "type": COLUMN_TYPES.get(kind, TIMES), "required": False} for name, kind in types.items()]
+    columns = [
+        {"name": name, "type": COLUMN_TYPES.get(kind, "datetime"), "required": False} for name, kind in types.items()
+    ]
     return json.dumps({"mlflow_colspec": columns})
 
 

@@ -80,13 +80,10 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
 
 
 def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> list[Any]:
-    experiments = tracker.experiments()
     on = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
-    by: dict[str, object] = {"field_name": order, "ascending": False}
-    if order.startswith("metrics."):
-        by |= on
-    kind = "model_type = 'evenfold-recipe'"
-    return list(tracker.client.search_logged_models(experiments, kind, [on], max_results=most, order_by=[by]))
+    by = {"field_name": order, "ascending": False} | (on if order.startswith("metrics.") else {})
+    places, kind = tracker.experiments(), "model_type = 'evenfold-recipe'"
+    return list(tracker.client.search_logged_models(places, kind, [on], max_results=most, order_by=[by]))
 
 
 def _value(model: Any, name: str) -> float | None:
@@ -96,15 +93,14 @@ def _value(model: Any, name: str) -> float | None:
 
 
 def _judgement(model: Any, metric: str, home: Home) -> Judgement:
-    server = server_of(home)
-    ends = {side: _value(model, f"{side}/{metric}") for side in ("low", "high")}
+    server, run_id = server_of(home), model.source_run_id or ""
     return Judgement(
         model=model.name,
         params=dict(model.params or {}),
         value=_value(model, HEADLINE + metric) or 0.0,
-        run_id=model.source_run_id or "",
-        url=run_page(model.experiment_id, model.source_run_id or "", server=server) if server else "",
-        **ends,
+        run_id=run_id,
+        url=run_page(model.experiment_id, run_id, server=server) if server else "",
+        **{side: _value(model, f"{side}/{metric}") for side in ("low", "high")},
     )
 
 

@@ -169,24 +169,6 @@ def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:
     tracker.tell(run_id, {NOTE: page_note(page, links)})
 
 
-def _keep_configurations(
-    tracker: Tracker, split: SplitRef, model: str, tried: Sequence[Tried], key: str, parent: str
-) -> None:
-    """Record each configuration as a child of the tuning's run, which ``key`` names."""
-    for number, trial in enumerate(tried):
-        name = f"{model} configuration {number}"
-        child = Entry(
-            key=run_key(kind="configuration", parent=key, number=number),
-            name=name,
-            tags=short_tags(split) | {"evenfold.split_id": split.split_id},
-            params=trial.params,
-            metrics=estimate_metrics(trial.estimates),
-            judged=judged(split, name, "evenfold-recipe", trial.params),
-        )
-        with tracker.run(child, parent=parent):
-            pass
-
-
 @step(run_name=lambda split, **_: f"record the tuning on {split.name}")
 def record_tuning(
     split: SplitRef,
@@ -212,6 +194,7 @@ def record_tuning(
     asked |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     how = unless_usual(interval, level) | ({"nested": True} if nested else {})
     key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
+    figures = ("best", "chosen", "naive", "value", "low", "high")
     whole = Entry(
         key=with_code(key, model.code),
         name=f"{model.title} @ {split.name} {split.version} tuning",
@@ -220,16 +203,29 @@ def record_tuning(
         | origin_tags()
         | code_tags(key, model.code),
         params={f"chosen.{name}": value for name, value in chosen.params.items()},
-        metrics=_tuning_metrics(choice, anew),
+        metrics={f"choice/{name}": getattr(choice, name) for name in figures}
+        | {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()},
         series={f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}},
     )
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
-        if len(tried) <= MOST_FOLDS:
-            _keep_configurations(tracker, split, model.title, tried, whole.key, run_id)
+        for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
+            name = f"{model.title} configuration {number}"
+            child = Entry(
+                key=run_key(kind="configuration", parent=whole.key, number=number),
+                name=name,
+                tags=short_tags(split) | {"evenfold.split_id": split.split_id},
+                params=trial.params,
+                metrics=estimate_metrics(trial.estimates),
+                judged=judged(split, name, "evenfold-recipe", trial.params),
+            )
+            with tracker.run(child, parent=run_id):
+                pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         keep_recipe(tracker, run_id, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
-        tracker.keep(run_id, "tuning.json", _tuning_json(tried, choice, nested))
+        trials = [{"params": each.params, "estimates": [one.to_json() for one in each.estimates]} for each in tried]
+        inside = {} if nested is None else {"nested": nested.model_dump(mode="json")}
+        tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": choice.to_json(), **inside})
         means, spreads = [score.value for score in scores], [score.sd for score in scores]
         origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
@@ -244,22 +240,8 @@ def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:
 
 def _promised(estimates: Sequence[Estimate], choice: Choice, metric: str) -> list[Estimate]:
     """Return what later rows are held against: by the metric that chose, what is expected without its luck."""
-    found = (choice.low, choice.high)
-    interval = Interval(*found, choice.level, "corrected for the choice") if np.all(np.isfinite(found)) else None
+    whole = np.isfinite([choice.low, choice.high]).all()
+    interval = Interval(choice.low, choice.high, choice.level, "corrected for the choice") if whole else None
     return [
         replace(each, value=choice.value, interval=interval) if each.metric == metric else each for each in estimates
     ]
-
-
-def _tuning_metrics(choice: Choice, nested: Estimate | None) -> dict[str, float]:
-    figures = {f"choice/{name}": getattr(choice, name) for name in ("best", "chosen", "naive", "value", "low", "high")}
-    anew = estimate_metrics([] if nested is None else [nested])
-    return figures | {f"nested/{name}": value for name, value in anew.items()}
-
-
-def _tuning_json(tried: Sequence[Tried], choice: Choice, nested: NestedChoice | None) -> dict[str, object]:
-    trials = [
-        {"params": trial.params, "estimates": [estimate.to_json() for estimate in trial.estimates]} for trial in tried
-    ]
-    anew = {} if nested is None else {"nested": nested.model_dump(mode="json")}
-    return {"tried": trials, "choice": choice.to_json(), **anew}

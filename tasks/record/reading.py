@@ -150,14 +150,14 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
 
 def fit_seconds(folds: Sequence[Mapping[str, float]]) -> float | None:
     """Return what all fits of an evaluation took, as its folds' runs say; None where the folds have none."""
-    recorded = [figures for figures in folds if "seconds_fit" in figures]
-    return sum(figures["seconds_fit"] + figures.get("seconds_score", 0.0) for figures in recorded) if recorded else None
+    seconds = [each["seconds_fit"] + each.get("seconds_score", 0.0) for each in folds if "seconds_fit" in each]
+    return sum(seconds) if seconds else None
 
 
 def mean_of_folds(folds: Sequence[Mapping[str, float]], figure: str) -> float | None:
     """Return a figure of an evaluation's folds, on average; None where they have no runs, or not that figure."""
-    found = [figures[figure] for figures in folds if figure in figures]
-    return sum(found) / len(found) if found else None
+    values = [figures[figure] for figures in folds if figure in figures]
+    return sum(values) / len(values) if values else None
 
 
 def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, object]:
@@ -207,13 +207,22 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
     tracker = Tracker(home, "") if home.is_recorded else None
     runs = _recorded_runs(tracker, reference) if tracker else []
     if newest:  # what is newer than it counts, or was changed
-        runs = [run for run in runs if not _names_a_split(run.data.tags) or _version_of(run) > version_in(newest)]
+        runs = [
+            run
+            for run in runs
+            if not _names_a_split(run.data.tags) or version_in(run.data.tags["evenfold.spec"]) > version_in(newest)
+        ]
         if not runs:
             return read_manifest(held[newest])
     if tracker is None or not runs:
         others = [run.data.tags for run in _recorded_runs(tracker, name)] if tracker and at else []
         versions = {tags["evenfold.spec"].rpartition("@")[2] for tags in others if _names_a_split(tags)}
-        raise _absent(home, reference, set(held) | versions)
+        instead = ""
+        if versions := versions | set(held):
+            instead = f"; {name} has {listed(sorted(versions, key=version_in))}"
+        elif SHORT_ID.fullmatch(reference) and not HEX.fullmatch(reference):
+            instead = f"; a split_id has 64 digits, and this has {len(reference)}"
+        raise SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
     run = _newest_of(runs, reference, home)
     spec, split_id = run.data.tags["evenfold.spec"], run.data.tags["evenfold.split_id"]
     own = home.splits / spec.replace("@", "/")
@@ -259,8 +268,8 @@ def _newest_of(runs: list[Any], reference: str, home: Home) -> Any:
             f"{reference[:16]} names {len(specs)} splits ({listed(sorted(specs.values()))}), decided with parts in "
             "other orders or by other code; name one of them so, or by its split_id."
         )
-    newest = [run for run in ours if _version_of(run) == max(map(_version_of, ours))]
-    last = newest[0].data.tags["evenfold.spec"]
+    last = max((run.data.tags["evenfold.spec"] for run in ours), key=version_in)
+    newest = [run for run in ours if version_in(run.data.tags["evenfold.spec"]) == version_in(last)]
     ids = sorted({run.data.tags["evenfold.split_id"] for run in newest})
     if len(ids) > 1:
         raise SplitError(
@@ -278,20 +287,6 @@ def _names_a_split(tags: Mapping[str, str]) -> bool:
         and name == name_like(name)
         and bool(VERSION.fullmatch(version) and HEX.fullmatch(tags.get("evenfold.split_id", "")))
     )
-
-
-def _absent(home: Home, reference: str, versions: set[str]) -> SplitError:
-    """Return the error of a split that is not there, with the versions of its name, or what its digits lack."""
-    instead, name = "", reference.partition("@")[0]
-    if versions:
-        instead = f"; {name} has {listed(sorted(versions, key=version_in))}"
-    elif SHORT_ID.fullmatch(reference) and not HEX.fullmatch(reference):
-        instead = f"; a split_id has 64 digits, and this has {len(reference)}"
-    return SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
-
-
-def _version_of(run: Any) -> tuple[int, ...]:
-    return version_in(run.data.tags["evenfold.spec"])
 
 
 def _is(folder: Path, split_id: str) -> bool:

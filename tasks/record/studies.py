@@ -18,6 +18,8 @@ from .links import origin_tags, run_page
 from .reading import Recorded
 from .tracker import NOTE, Tracker
 
+SPLIT_TAGS = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
+
 
 def _record_finding(
     experiment: str,
@@ -71,7 +73,7 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
         page.html(),
         page_note(page, {}),
         {},
-        _split_tags(a.tags) | origin_tags(),
+        {name: a.tags[name] for name in SPLIT_TAGS if name in a.tags} | origin_tags(),
         figures | {"repeats": float(repeats), "fits": float(comparisons[0].n_fits)},
     )
 
@@ -82,11 +84,6 @@ def _with_ends(kind: str, measured: Sequence[tuple[str, float, Interval | None]]
     ends = [(metric, interval) for metric, _, interval in measured if interval is not None]
     figures |= {f"{kind}_low/{metric}": interval.low for metric, interval in ends}
     return figures | {f"{kind}_high/{metric}": interval.high for metric, interval in ends}
-
-
-def _split_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    names = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
-    return {name: tags[name] for name in names if name in tags}
 
 
 def record_study(experiment: str, name: str, about: dict[str, str], page: str, table: pd.DataFrame) -> str:

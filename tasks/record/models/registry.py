@@ -188,12 +188,12 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
         key=lambda run: (run.info.start_time, run.info.run_id),
     )
     decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]
-    return [_look(run, decision) for run, decision in decided if decision is not None]
-
-
-def _look(run: Any, decision: Decision) -> EarlierLook:
-    day = datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()
-    return EarlierLook.of(decision, day) if is_signed_decision(run) else EarlierLook(day, decision.spent)
+    return [
+        EarlierLook.of(decision, day) if is_signed_decision(run) else EarlierLook(day, decision.spent)
+        for run, decision in decided
+        for day in [datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()]
+        if decision is not None
+    ]
 
 
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")
