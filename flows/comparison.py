@@ -68,7 +68,8 @@ def compare_runs(
     recorded beside the runs, with its page. Raises SplitError for runs of different splits, or without predictions,
     and where a number of repeats cannot be had; ModelError for a metric that cannot score their target, before any fit.
     """
-    pair, plan = _AHEAD.pop((run_a, run_b, repeats), None) or _read(run_a, run_b, repeats)
+    key = (run_a, run_b, repeats)
+    pair, plan = _AHEAD.pop(key) if key in _AHEAD else _read(*key)
     shared = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
     if not shared:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 from evenfold.tasks import parameters as of
@@ -163,7 +163,7 @@ def strategies(
 
     check_output(output)
     problem, seed = problem_of(data, **fields), fields.get("seed") or 0
-    how = {"n_splits": 5 if n_splits is None else n_splits, "n_seeds": n_seeds, "seed": seed}
+    how: dict[str, Any] = {"n_splits": 5 if n_splits is None else n_splits, "n_seeds": n_seeds, "seed": seed}
     table = studied(partial(stratification_study, problem.model, problem, **how), problem)
     page, pictures = partial(strategies_html, problem, table), strategy_pictures(table)
     about = {name: str(value) for name, value in how.items()}
