@@ -166,7 +166,8 @@ class _Pair:
     @classmethod
     def of(cls, run_a: str, run_b: str) -> _Pair:
         """Return the evaluations; raises SplitError where they cannot be compared."""
-        prepared_home().require_record()
+        home = prepared_home()
+        home.require_record()
         a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
         return cls(a, b, _same_split(a.tags, b.tags))
 
@@ -174,6 +175,11 @@ class _Pair:
     def recorded_repeats(self) -> int:
         """The repeats that both runs have."""
         return min(int(side.predictions["repeat"].nunique()) for side in (self.a, self.b))
+
+    @property
+    def recorded_fits(self) -> int:
+        """The fits of both runs."""
+        return sum(_n_fits(side) for side in (self.a, self.b))
 
     def apparent(self, metric: str) -> tuple[float, float] | None:
         """Return both runs' mean scores on their training rows, where both have them."""
@@ -275,11 +281,11 @@ def _repeated(pair: _Pair, plan: _Plan, asked: Repeats) -> tuple[pd.DataFrame, p
         pd.concat([known, *_predictions(fits, pair.recorded_repeats)], ignore_index=True)
         for known, fits in zip(recorded, both, strict=True)
     )
-    n_fits, kept = (sum(getattr(fits, name) for fits in both) for name in ("n_fits", "n_cached"))
-    before = _n_fits(pair.a) + _n_fits(pair.b)
+    made = sum(fits.n_fits - fits.n_cached for fits in both)
+    kept = sum(fits.n_cached for fits in both)
     repeat_notes = (
-        f"{plan.repeats} repeats of the folds: {before + n_fits:,} fits, of which {before:,} were recorded, "
-        f"{kept:,} kept and {n_fits - kept:,} made now."
+        f"{plan.repeats} repeats of the folds: {pair.recorded_fits + made + kept:,} fits, of which "
+        f"{pair.recorded_fits:,} were recorded, {kept:,} kept and {made:,} made now."
     )
     return a, b, f"{repeat_notes} {plan.why}".strip()
 

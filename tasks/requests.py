@@ -257,16 +257,3 @@ class CompareFields(TypedDict, total=False):
     margin: of.Margin
     repeats: of.Repeats
     engine: of.Engine
-
-
-class StudyFields(TypedDict, total=False):
-    """What a study of folds or strategies takes."""
-
-    target: of.Target
-    group: of.Group
-    key: of.Key
-    model: of.Model
-    metrics: of.Metrics
-    features: of.Features
-    exclude: of.Exclude
-    seed: of.Seed

@@ -4,47 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Problem, metric_of
-from evenfold.flows.requests import recipe_of
+from evenfold.estimates import ModelSpec, Problem, metric_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.manifests.tables.read import require_place
 from evenfold.reports import Picture, study_svg
 from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
-from evenfold.tasks.requests import StudyFields
-from evenfold.tasks.runtime.home import prepared_home
-from evenfold.tasks.runtime.limits import limited
-from evenfold.tasks.runtime.progress import say
-from evenfold.tasks.splits import name_of
-from evenfold.tasks.studies import study_key
 
-from .busy import answer
-from .console import Words, consoles, lined_up
-from .show import progress
+from .console import consoles, lined_up
 
 
-def problem_of(data: str, **fields: Unpack[StudyFields]) -> Problem:
-    """Return the problem of predicting the target column of a file by the model of a request."""
-    recipe = {name: fields.get(name) for name in ("metrics", "features", "exclude")}
-    model, columns = recipe_of(fields.get("model"), **recipe), {"target", "group", "key"}
-    named = Columns.model_validate({name: value for name, value in fields.items() if value and name in columns})
+def problem_of(data: str, model: ModelSpec, **columns: Any) -> Problem:
+    """Return the problem of predicting the target column of a file; ``columns``: those with a role."""
+    named = Columns.model_validate({name: value for name, value in columns.items() if value})
     if named.target is None:
         raise SplitError("no target column is named, and a model predicts one; pass --target.")
     table = read_table(data)
     require_columns(named.roles(), table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
     return Problem.of(frame, model, named.target, named.roles(), groups=next(iter(named.grouped), None))
-
-
-def studied(study: Callable[..., pd.DataFrame], problem: Problem) -> pd.DataFrame:
-    """Return what a study of a problem found, told while it fits."""
-    with limited(problem.X.size), progress(consoles()[1]):
-        return study(say=partial(say, "fitting models"))
 
 
 def counts_of(given: str) -> list[int]:
@@ -86,34 +68,27 @@ def tell_study(
     pictures: dict[str, Picture], output: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Write a study's page or pictures, record it in MLflow, and print what it found."""
-    html = page()
-    write_whole(output, html if output.suffix == ".html" else study_svg(pictures))
-    title = f"{problem.model.title} @ {Path(data).stem}: {what}"
-    prepared_home()
-    from evenfold.tasks.record.studies import record_study
-
-    record_study(name_of(data), title, {"data": Path(data).name, **about, "problem": study_key(problem)}, html, table)
+    _write(page, pictures, output)
+    _keep(data, what, problem, {"data": Path(data).name} | about, page(), table)
     _show(table, [picture.title for picture in pictures.values()], output, as_json)
 
 
 def _show(table: pd.DataFrame, sentences: list[str], picture: Path, as_json: bool) -> None:
     """Print what a study says, a sentence a metric, then its figures as people read them, and where its page lies."""
-    rows = json.loads(table.to_json(orient="records"))
-
-    def show(out: Words, _: object) -> None:
-        for sentence in sentences:
-            out.say(f"  {sentence}.", hang=2)
-        out.print()
-        scores = {"mean", "pooled"} if "mean" in table else set()  # else they are ratios of variances
-        cells = [
-            [_cell(str(name), value, row["metric"], name in scores) for name, value in row.items()]
-            for row in table.to_dict("records")
-        ]
-        head = [str(name).replace("_", " ") for name in table.columns]
-        out.print("\n".join(lined_up([head, *cells])), soft_wrap=True)
-        out.say(f"  page {picture}")
-
-    answer({"rows": rows, "sentences": sentences, "picture": str(picture)}, as_json, show)
+    out, _ = consoles()
+    if as_json:
+        rows = json.loads(table.to_json(orient="records"))
+        out.print_json(data={"rows": rows, "sentences": sentences, "picture": str(picture)})
+        return
+    for sentence in sentences:
+        out.say(f"  {sentence}.", hang=2)
+    out.print()
+    records = table.to_dict("records")
+    scores = {"mean", "pooled"} if "mean" in table else set()  # else they are ratios of variances
+    cells = [[_cell(str(name), value, row["metric"], name in scores) for name, value in row.items()] for row in records]
+    head = [str(name).replace("_", " ") for name in table.columns]
+    out.print("\n".join(lined_up([head, *cells])), soft_wrap=True)
+    out.say(f"  page {picture}")
 
 
 def _cell(name: str, value: Any, metric: str, is_score: bool) -> str:
@@ -123,3 +98,21 @@ def _cell(name: str, value: Any, metric: str, is_score: bool) -> str:
     if not isinstance(value, float):
         return str(value)
     return written(metric_of(metric).shown(value) if is_score else value)
+
+
+def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: str, table: pd.DataFrame) -> None:
+    """Record a study in MLflow with its page and table, in the experiment that is called as the data's file."""
+    from evenfold.tasks.runtime.home import prepared_home
+
+    prepared_home()
+    from evenfold.tasks.record.studies import record_study
+    from evenfold.tasks.splits import name_of
+    from evenfold.tasks.studies import study_key
+
+    name = f"{problem.model.title} @ {Path(data).stem}: {what}"
+    record_study(name_of(data), name, about | {"problem": study_key(problem)}, page, table)
+
+
+def _write(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:
+    """Write what a study found: a page (``.html``), or its pictures alone (``.svg``)."""
+    write_whole(output, page() if output.suffix == ".html" else study_svg(pictures))

@@ -5,12 +5,28 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from evenfold.tasks import parameters as of
-from evenfold.tasks.parameters import Data, Flag
-from evenfold.tasks.requests import CompareFields, StudyFields
+from evenfold.tasks.parameters import (
+    Data,
+    Engine,
+    Exclude,
+    Features,
+    Flag,
+    Group,
+    Key,
+    Level,
+    Margin,
+    Metrics,
+    Model,
+    NSplits,
+    Repeats,
+    RunA,
+    RunB,
+    Seed,
+    Target,
+)
 
 from .busy import answer, busy
 from .flags import Grouped, command_of
@@ -37,9 +53,16 @@ def register_studies(app: typer.Typer) -> None:
 
 
 def compare(
-    run_a: of.RunA, run_b: of.RunB, metrics: of.Metrics = None, output: ComparisonPage = None, as_json: bool = False,
-    **fields: Unpack[CompareFields],
-) -> None:  # fmt: skip
+    run_a: RunA,
+    run_b: RunB,
+    metrics: Metrics = None,
+    level: Level = 0.95,
+    margin: Margin = 0.0,
+    repeats: Repeats = "auto",
+    engine: Engine = "prefect",
+    output: ComparisonPage = None,
+    as_json: bool = False,
+) -> None:
     """Compare two evaluations row by row, over repeats of the folds where fits are short; with -o also on a page.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested.
@@ -58,13 +81,12 @@ def compare(
     with busy(f"reading run {run_a} and run {run_b}"):
         from evenfold.flows.comparison import look_ahead
 
-        fits, names = look_ahead(run_a, run_b, repeats_of(fields.get("repeats", "auto")))
+        fits, names = look_ahead(run_a, run_b, repeats_of(repeats))
     from evenfold import flows
 
-    if not fits:
-        fields["engine"] = "plain"
+    chosen = engine if fits else "plain"
     with progress(consoles()[1]):
-        comparisons = flows.compare(run_a, run_b, metrics, **fields)
+        comparisons = flows.compare(run_a, run_b, metrics, level=level, margin=margin, repeats=repeats, engine=chosen)
     if output is not None:
         write_whole(output, comparison_page(comparisons, names).html())
 
@@ -104,8 +126,8 @@ def predict(
 
 
 def score(
-    run: RecordedRun, data: Data, metrics: of.Metrics = None, level: of.Level = 0.95,
-    training_data: TrainingData = None, as_json: bool = False,
+    run: RecordedRun, data: Data, metrics: Metrics = None, level: Level = 0.95, training_data: TrainingData = None,
+    as_json: bool = False,
 ) -> None:  # fmt: skip
     """Score the model of a recorded evaluation, or what a tuning chose, on later rows, beside what was promised.
 
@@ -123,9 +145,19 @@ def score(
 
 
 def folds(
-    data: Data, counts: Counts = "5..50", output: PictureOrPage = Path("folds.html"), as_json: bool = False,
-    **fields: Unpack[StudyFields],
-) -> None:  # fmt: skip
+    data: Data,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    counts: Counts = "5..50",
+    model: Model = None,
+    metrics: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    seed: Seed = None,
+    output: PictureOrPage = Path("folds.html"),
+    as_json: bool = False,
+) -> None:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
 
     Later evaluations of the same rows and model have the curve in their report.
@@ -133,38 +165,64 @@ def folds(
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     from evenfold.estimates import fold_count_study
+    from evenfold.flows.requests import recipe_of
     from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
+    from evenfold.tasks.runtime.limits import limited
+    from evenfold.tasks.runtime.progress import say
     from evenfold.tasks.studies import keep_study
 
-    from .fold_counts import check_output, counts_of, problem_of, studied, tell_study
+    from .fold_counts import check_output, counts_of, problem_of, tell_study
+    from .show import consoles, progress
 
+    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
     check_output(output)
-    tried, problem, seed = counts_of(counts), problem_of(data, **fields), fields.get("seed") or 0
-    table = studied(partial(fold_count_study, problem.model, problem, tried, seed=seed), problem)
+    tried, problem = counts_of(counts), problem_of(data, recipe, target=target, group=group, key=key)
+    with limited(problem.X.size), progress(consoles()[1]):
+        table = fold_count_study(problem.model, problem, tried, seed=seed or 0, say=partial(say, "fitting models"))
     keep_study(Home.here(), problem, table)
     page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
-    about = {"counts": counts, "seed": str(seed)}
+    about = {"counts": counts, "seed": str(seed or 0)}
     tell_study(data, "number of folds", problem, about, table, page, pictures, output, as_json)
 
 
 def strategies(
-    data: Data, n_splits: of.NSplits = None, n_seeds: NSeeds = 20, output: PictureOrPage = Path("strategies.html"),
-    as_json: bool = False, **fields: Unpack[StudyFields],
-) -> None:  # fmt: skip
+    data: Data,
+    target: Target = None,
+    group: Group = None,
+    key: Key = None,
+    n_splits: NSplits = None,
+    n_seeds: NSeeds = 20,
+    model: Model = None,
+    metrics: Metrics = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    seed: Seed = None,
+    output: PictureOrPage = Path("strategies.html"),
+    as_json: bool = False,
+) -> None:
     """Show what stratifying does to the variance of estimates, as ratios to random folds'; groups stay whole.
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
+    from evenfold.flows.requests import recipe_of
     from evenfold.reports import strategies_html, strategy_pictures
+    from evenfold.tasks.runtime.limits import limited
+    from evenfold.tasks.runtime.progress import say
 
-    from .fold_counts import check_output, problem_of, studied, tell_study
+    from .fold_counts import check_output, problem_of, tell_study
+    from .show import consoles, progress
 
+    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
     check_output(output)
-    problem, seed = problem_of(data, **fields), fields.get("seed") or 0
-    how: dict[str, Any] = {"n_splits": 5 if n_splits is None else n_splits, "n_seeds": n_seeds, "seed": seed}
-    table = studied(partial(stratification_study, problem.model, problem, **how), problem)
+    problem = problem_of(data, recipe, target=target, group=group, key=key)
+    n_splits = 5 if n_splits is None else n_splits
+    with limited(problem.X.size), progress(consoles()[1]):
+        table = stratification_study(
+            problem.model, problem, n_splits=n_splits, n_seeds=n_seeds, seed=seed or 0,
+            say=partial(say, "fitting models"),
+        )  # fmt: skip
     page, pictures = partial(strategies_html, problem, table), strategy_pictures(table)
-    about = {name: str(value) for name, value in how.items()}
+    about = {"n_splits": str(n_splits), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
     tell_study(data, "ways of stratifying", problem, about, table, page, pictures, output, as_json)
