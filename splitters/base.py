@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from evenfold.splitters.kernels.random import DRAWS, LABELS, IntArray, Stream
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from .errors import SplitError
 from .numbers import check_count, is_real, is_whole, label_type, plain_numbers
@@ -165,6 +165,11 @@ class LabelSplitter(Splitter):
         The cheap way to a split: one small integer a row instead of n_splits lists of positions.
         """
         return self.decide(self.rows(X, y, groups, **roles))
+
+    def another(self, seed: int) -> LabelSplitter:
+        """Return the strategy by another seed, for a repeat: free to decide otherwise where one way is the best."""
+        other: LabelSplitter = clone(self).set_params(random_state=seed)
+        return other
 
     def part_codes(self) -> dict[str, int]:
         """Return the code of each named part; none where labels are folds, which have no names."""

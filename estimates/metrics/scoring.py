@@ -10,7 +10,7 @@ import pandas as pd
 from evenfold.estimates.results import EvaluationError, ModelError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer, make_scorer
+from sklearn.metrics import get_scorer, make_scorer, r2_score
 
 from .responses import Replay, all_classes
 
@@ -141,8 +141,9 @@ def _in_codes(
     """
     method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
     by_label = metric.partition(OF)[0] in OF_ONE_CLASS and "pos_label" not in scorer._kwargs
+    of_numbers = scorer._score_func.__module__ == r2_score.__module__  # refuses text, and would take codes for numbers
     levels = pd.Index(classes or np.asarray(getattr(answers, "classes_", ())).tolist())
-    if y.dtype.kind not in "OU" or not levels.size or method is None or by_label:
+    if y.dtype.kind not in "OU" or not levels.size or method is None or by_label or of_numbers:
         return None
     response = np.asarray(getattr(answers, method)(np.empty((y.size, 0))))
     response = levels.get_indexer(response) if method == "predict" else response

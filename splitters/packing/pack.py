@@ -10,7 +10,7 @@ from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray, Stream
 
 from .cost import Aim, FloatArray, SizeWeight, cost_of_chance
-from .exact import MOST_ENTRIES, best_packing
+from .exact import BUDGET, MOST_ENTRIES, NODE, best_packing
 from .exchange import Packing
 from .population import Population, fits
 from .start import deal_identical, kinds, place
@@ -23,6 +23,7 @@ MOST_EFFORT = 400
 MOST_PATIENCE = 30
 MOST_STARTS = 3
 MOST_STARTS_OF_FEW = 50
+NODES = 3_000  # of branch and bound by default: a tenth of a second, about
 FEW, FEW_A_BIN = 20, 6  # with no more entries an optimiser ends at the same packing whatever the seed
 MOVABLE = 256  # entries a bin, the smallest, that exchanges choose from where there are very many
 ALIKE = 4  # and of entries that are alike, at most so many a bin
@@ -62,11 +63,16 @@ def pack(
     return pack_to(aim, stream, effort)
 
 
-def pack_to(aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False) -> IntArray:
+def pack_to(
+    aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False, best: bool = False
+) -> IntArray:
     """Return a bin for each entry of ``aim``, as ``pack`` does; with ``close`` 15 entries or more come to ``CLOSE``.
 
     Where that cannot be reached, the seed chooses among packings near the best that half of ``effort`` starts found.
+    With ``best`` and the default effort it is the best one of up to 20 entries, proved within ``NODES`` of a search.
     """
+    if best and effort != "max" and effort >= DEFAULT_EFFORT and aim.sizes.size <= FEW:
+        return best_of_few(aim, stream, effort, NODES * NODE)
     if aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins):
         return pack_few(aim, stream, effort, close=close and aim.sizes.size >= LEAST_CLOSE)
     kind = kinds(np.column_stack([aim.sizes, aim.table]))
@@ -90,15 +96,20 @@ def searches_on(effort: Effort) -> bool:
 def pack_few(aim: Aim, stream: Stream, effort: Effort, *, close: bool = False) -> IntArray:
     """Return a bin for each of few entries: one of the many packings that are good enough, or the best."""
     if effort == "max":
-        best = best_of_starts(aim, stream, MOST_STARTS_OF_FEW)
-        proven = best_packing(aim, best.cost).bins
-        return best.bins if proven is None else proven
+        return best_of_few(aim, stream, MOST_STARTS_OF_FEW, BUDGET)
     enough = (CLOSE if close else GOOD_ENOUGH) * cost_of_chance(aim)
     best = best_of_starts(aim, stream, max(effort // 2, 1) if close else effort, enough)
     slack = SLACK * enough if close and best.cost > enough else 0.0
     # A best packing above the limit sets the limit itself: it is varied, and never for a worse one.
     best.wander(effort // 2, max(enough, best.cost + slack))
     return best.bins
+
+
+def best_of_few(aim: Aim, stream: Stream, starts: int, budget: int) -> IntArray:
+    """Return the best of some starts, or a better one where a search of all packings finds it within ``budget``."""
+    best = best_of_starts(aim, stream, starts)
+    proven = best_packing(aim, best.cost, budget).bins
+    return best.bins if proven is None else proven
 
 
 def best_of_starts(aim: Aim, stream: Stream, starts: int, enough: float = 0.0) -> Packing:

@@ -19,7 +19,6 @@ from evenfold.splitters.kernels.sampling import deal
 from evenfold.splitters.numbers import check_count, label_type
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 
 class KFold(LabelSplitter):
@@ -271,7 +270,7 @@ class Repeated(LabelSplitter):
     def _another(self, strategy: LabelSplitter, rows: Rows, repeat: int, seen: set[bytes]) -> NDArray[Any]:
         for attempt in range(TRIES):
             seed = int(Stream(self.random_state, REPEATS, repeat, attempt).raw(1)[0])
-            labels = clone(strategy).set_params(random_state=seed).decide(rows)
+            labels = strategy.another(seed).decide(rows)
             partition = _partition(labels)
             if partition not in seen:
                 seen.add(partition)

@@ -386,3 +386,5 @@ def test_classes_of_text_score_to_the_bit_as_scikit_learn_scores_them(classes: t
     for metric, sample_weight in itertools.product(metrics, (None, weights)):
         wanted = scorer_of(metric, classes)(answers, np.empty((90, 0)), y, sample_weight=sample_weight)
         assert score(metric, answers, y, sample_weight, classes) == wanted
+    with pytest.raises(ValueError, match="could not convert string to float"):  # words are no numbers
+        score("r2", answers, y, None, classes)

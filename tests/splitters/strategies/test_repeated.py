@@ -46,6 +46,15 @@ def test_groups_are_repeated_with_other_partitions() -> None:
     check_conformance(Repeated(BalancedGroupKFold(3), 3), n=72)
 
 
+def test_of_few_groups_the_first_repeat_is_the_best_and_the_others_are_other_partitions() -> None:
+    """Every seed gives one that costs as little; ten repeats of the only best one would be one."""
+    groups = np.repeat(np.arange(12), [3, 5, 8, 9, 13, 14, 20, 21, 22, 35, 40, 41])
+    labels = Repeated(BalancedGroupKFold(3), 10).assign(groups, groups=groups)
+    assert np.array_equal(labels[:, 0], BalancedGroupKFold(3).assign(groups, groups=groups))
+    assert len({BalancedGroupKFold(3, random_state=seed).report(groups, groups=groups).cost for seed in range(5)}) == 1
+    assert len({(one[:, None] == one).tobytes() for one in labels.T}) == 10
+
+
 def test_a_named_strategy_takes_the_seed_unless_it_has_its_own() -> None:
     """What JSON can hold is enough to say what is repeated."""
     named = {"strategy": "KFold", "params": {"n_splits": 4}}
