@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ _SPELLINGS = (
     (r"^(\d+)\.0+$", r"\1"), (r"(^|[^\d.])0+(\d)", r"\1\2"), (r"[^\pL\pN]+", "-"), (r"-*([^\d-]+)-*", r"\1"),
     (r"-+$|^-+", ""),
 )  # fmt: skip
-_FORMS = (lambda column: column, spelled_alike)
+_FORMS: tuple[Callable[[Any], Any], ...] = (lambda column: column, spelled_alike)
 
 
 def _folded(text: str) -> str:

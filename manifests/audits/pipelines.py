@@ -75,7 +75,7 @@ def audit_pipeline(
     keys, groups = ([names] if isinstance(names, str) else [*(names or [])] for names in (key, group))
     pipeline = _as_pipeline(build, [*keys, target], target)
     train, test = _sides(data, groups, time)
-    inputs = [name for name in data if name not in {*keys, target, *groups, time}]
+    inputs = [str(name) for name in data if name not in {*keys, target, *groups, time}]
     look = _Look(pipeline, data, train, test, inputs, target, time is not None)
     with warnings.catch_warnings(), in_one_thread():
         warnings.simplefilter("ignore")
@@ -240,7 +240,7 @@ class _Look:
             again = self.again(changed)[0]
             if len(again) == len(first):
                 steps.append(((_number(changed[self.target]) - y)[self.train[some]], here[some], again))
-        follows = {}
+        follows: dict[str, float] = {}
         for name in first:
             pairs = [
                 (dy, (_number(again[name]) - _number(first[name]))[at]) for dy, at, again in steps if name in again
@@ -250,7 +250,7 @@ class _Look:
                 dy, dx = dy[np.isfinite(dx)], dx[np.isfinite(dx)]
                 varies = dx.size > 20 and dx.std() > 1e-9 < dy.std()
                 if varies and float(pearsonr(dy, dx).pvalue) * first.shape[1] < BY_CHANCE:
-                    follows[name] = float(np.abs(dx).mean() / max(np.nanstd(_number(first[name])), 1e-12))
+                    follows[str(name)] = float(np.abs(dx).mean() / max(np.nanstd(_number(first[name])), 1e-12))
         return follows
 
 
@@ -295,7 +295,7 @@ def _moved(
     assert other is not None
     if len(one) != len(other):
         return {"number of rows": float("inf")}
-    moved = dict.fromkeys(set(one) ^ set(other), float("inf"))
+    moved: dict[str, float] = dict.fromkeys(map(str, set(one) ^ set(other)), float("inf"))
     for name in one.columns.intersection(other.columns):
         a, b = (frame[name] if rows is None else frame[name].iloc[rows] for frame in (one, other))
         if pd.api.types.is_numeric_dtype(a) and pd.api.types.is_numeric_dtype(b):
@@ -306,5 +306,5 @@ def _moved(
         else:
             size = float((a.astype(str).to_numpy() != b.astype(str).to_numpy()).mean())
         if size > 1e-7 + 5.0 * (noise or {}).get(name, 0.0):
-            moved[name] = float(size)
+            moved[str(name)] = float(size)
     return moved

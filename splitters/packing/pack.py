@@ -64,14 +64,14 @@ def pack(
 
 
 def pack_to(
-    aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False, best: bool = False
+    aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False, exact: bool = False
 ) -> IntArray:
     """Return a bin for each entry of ``aim``, as ``pack`` does; with ``close`` 15 entries or more come to ``CLOSE``.
 
     Where that cannot be reached, the seed chooses among packings near the best that half of ``effort`` starts found.
-    With ``best`` and the default effort it is the best one of up to 20 entries, proved within ``NODES`` of a search.
+    With ``exact`` and the default effort it is the best one of up to 20 entries, proved within ``NODES`` of a search.
     """
-    if best and effort != "max" and effort >= DEFAULT_EFFORT and aim.sizes.size <= FEW:
+    if exact and effort != "max" and effort >= DEFAULT_EFFORT and aim.sizes.size <= FEW:
         return best_of_few(aim, stream, effort, NODES * NODE)
     if aim.sizes.size <= max(FEW if effort != "max" else MOST_ENTRIES, FEW_A_BIN * aim.n_bins):
         return pack_few(aim, stream, effort, close=close and aim.sizes.size >= LEAST_CLOSE)

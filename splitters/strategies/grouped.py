@@ -40,7 +40,7 @@ class GroupPacker(LabelSplitter):
     def another(self, seed: int) -> LabelSplitter:
         """Return the strategy by another seed, which gives few groups one of many assignments that are good enough."""
         other = super().another(seed)
-        other.best = False  # type: ignore[attr-defined]
+        other.best = False
         return other
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
@@ -68,7 +68,7 @@ class GroupPacker(LabelSplitter):
     def _bins(self, aim: Aim, stream: Stream) -> IntArray:
         """Return the bin of each group."""
         if self.optimiser == "evenfold":
-            return pack_to(aim, stream, self.effort, close=True, best=self.best)
+            return pack_to(aim, stream, self.effort, close=True, exact=self.best)
         given = {} if isinstance(self.optimiser, str) else {**self.optimiser}
         given.pop("name", None)
         return Published(**given).pack(aim, stream)

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 def _cores() -> int:
     import joblib  # knows of affinity and a container's quota; a command that fits nothing does without
 
-    return min(4, joblib.cpu_count())
+    return min(4, int(joblib.cpu_count()))
 
 
 class Settings(BaseSettings):

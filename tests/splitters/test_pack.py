@@ -144,7 +144,7 @@ def test_most_effort_and_the_default_find_the_optimum_of_all_packings(seed: int,
     aim = Aim.of(groups(seed, 9, 3), np.array(SHARES[name]), size_weight=size_weight)
     least = least_cost(aim, every_packing(9, 3))
     bins = pack_to(aim, Stream(seed), "max")
-    by_default = pack_to(aim, Stream(seed), close=True, best=True)  # as folds and parts of whole groups are packed
+    by_default = pack_to(aim, Stream(seed), close=True, exact=True)  # as folds and parts of whole groups are packed
     assert max(total(aim, bins), total(aim, by_default)) <= least * (1 + 1e-9)
     report = report_on(aim, bins, Stream(0))
     assert report.optimal

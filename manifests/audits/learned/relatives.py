@@ -98,7 +98,8 @@ def _sets(sample: Sample) -> list[list[str]]:
             bound.append((i, j))
     if not bound:
         return []
-    labels = joined_by(*(np.array(side) for side in zip(*bound, strict=True)), len(names))
+    ends = np.array(bound)
+    labels = joined_by(ends[:, 0], ends[:, 1], len(names))
     sets = [[names[i] for i in np.flatnonzero(labels == label)] for label in np.unique(labels)]
     return [each for each in sets if len(each) > 1]
 
