@@ -114,12 +114,12 @@ def main() -> None:
     # Of a home that is not there yet, which a step makes when it writes.
     warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
     from evenfold.tasks.runtime.redaction import CALLED_WITH
-    from evenfold.tasks.runtime.stopping import end_at_signals
+    from evenfold.tasks.runtime.stopping import ending_at_signals
 
     CALLED_WITH[:] = sys.argv[1:]
-    end_at_signals()
     try:
-        code: Any = app(prog_name="evenfold", standalone_mode=False)
+        with ending_at_signals():
+            code: Any = app(prog_name="evenfold", standalone_mode=False)
     except Exception as error:
         if hasattr(error, "format_message"):  # what is typed wrongly, as typer says it
             _stop_at(error)

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -33,24 +33,35 @@ def crash_at_stop(flow_run: Any) -> None:
     ENDINGS.append(partial(copy_context().run, ending))
 
 
-def end_at_signals() -> None:
-    """Let a signal end this process within seconds, with one line; the exit code is 128 and its number: 130 or 143.
+@contextlib.contextmanager
+def ending_at_signals() -> Iterator[None]:
+    """Let a signal inside the block end this process within seconds, with one line, and exit code 128 and its number.
 
     A signal that the process was told to ignore stays ignored. Prefect's own end, by an exception in the main thread,
     would wait for the fits under way, which no thread can be made to leave.
     """
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    signal.set_wakeup_fd(theirs.fileno())  # is written to also while the main thread computes
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: None)
-    threading.Thread(target=_end, args=(ours, theirs), daemon=True).start()
+    wakened = signal.set_wakeup_fd(theirs.fileno())  # is written to also while the main thread computes
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda *_: None) for number in heard}
+    threading.Thread(target=_end, args=(ours,), daemon=True).start()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(wakened)
+        theirs.close()
 
 
-def _end(ours: socket.socket, _: socket.socket) -> None:
-    while (number := ours.recv(1)[0]) not in SIGNALS:  # others' signals are heard here too
-        continue
+def _end(ours: socket.socket) -> None:
+    with ours:
+        while (told := ours.recv(1)) and told[0] not in SIGNALS:  # others' signals are heard here too
+            continue
+    if not told:
+        return
+    number = told[0]
     cursor = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""  # a live bar hides it
     message = f"{cursor}evenfold: stopped by {SIGNALS[signal.Signals(number)]}; what is finished is kept, and the same "
     with contextlib.suppress(OSError):
