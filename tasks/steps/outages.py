@@ -9,7 +9,6 @@ from typing import TypeVar
 from evenfold.estimates import EvaluationError
 from evenfold.tasks.runtime.progress import log
 from evenfold.tasks.runtime.redaction import redacted
-from prefect.context import FlowRunContext
 
 R = TypeVar("R")
 # Retries of a flow of Prefect's have one delay, and try a user's mistake as often.
@@ -42,6 +41,8 @@ def through_outages(work: Callable[[], R]) -> R:
     Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again, and ``plain`` 1 and 3
     seconds; at a terminal, where Prefect tries tasks again, and in the end, the outage is an EvaluationError.
     """
+    from prefect.context import FlowRunContext  # whoever only asks what an error is does without it
+
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     for seconds in SOON_SECONDS if run is None else AGAIN_SECONDS if run.deployment_id is not None else ():

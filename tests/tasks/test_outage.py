@@ -46,7 +46,7 @@ def test_a_server_that_is_down_loses_nothing(
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.delenv("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", raising=False)
-    monkeypatch.setattr("evenfold.flows.unattended.SOON_SECONDS", (0.1,))
+    monkeypatch.setattr("evenfold.tasks.steps.outages.SOON_SECONDS", (0.1,))
     shutil.copy(empty_store, tmp_path)
     away = f"http://127.0.0.1:{free_port()}"
     with mlflow_server(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}") as url:
