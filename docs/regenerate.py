@@ -106,8 +106,8 @@ def benchmark_summary() -> str:
 
 
 def _judged(row: dict[str, Any]) -> str:
-    """Return the figure that the target is about: a time, where it is one, or else the ratio."""
-    return str(row["ours" if str(row["target"]).endswith(" s") else "ratio"])
+    """Return the figure that the target is about: a time, where it is one, or else the ratio, where there is one."""
+    return str(row["ours" if str(row["target"]).endswith(" s") or row["ratio"] == "" else "ratio"])
 
 
 LEAK = ROOT / "docs" / "leak.json"

@@ -17,7 +17,7 @@ from .sample import BY_CHANCE, Array, Codes, Column, Sample
 from .text import parts_of, words_of
 
 LEAST_ROWS, LEAST_SHARE = 10, 0.01
-PURE, USUAL, OF_ITS_CLASS = 0.99, 0.7, 0.1
+PURE, USUAL, OF_ITS_CLASS = 0.99, 0.55, 0.1
 ELSEWHERE = 0.2  # of the variance between the other levels: beyond it the column is a strong feature
 LEAST_EFFECT, NAMES_ROWS = 0.1, 0.8
 MORE_DIGITS, USUAL_DIGITS = 2, 4
@@ -38,8 +38,8 @@ def pure_levels(sample: Sample) -> Outcome:
     """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
 
     Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
-    One counts if at least 1 % of the rows have it, .99 of them are of one class, which is not the rule (.7), it holds a
-    tenth of that class, and chance brings that forth with .03 / 14 over all levels; of a number its neighbours on the
+    One counts if at least 1 % of the rows have it, .99 of them are of one class, which is not the rule (.55), it holds
+    a tenth of that class, and chance brings that forth with .03 / 14 over all levels; of a number its neighbours on the
     scale are the measure. Where the column's other levels tell as much it is a feature and no mark. A part of a key, or
     of a text that names rows, may explain .1 of the target. O(columns x n log n) for at most 8,000 rows.
     """
