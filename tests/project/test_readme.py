@@ -50,10 +50,12 @@ def test_the_python_of_the_readme_runs(
     assert re.fullmatch(r"-?\d\.\d+ [0-9a-f]{64}\n", capsys.readouterr().out)
 
 
-def test_the_files_that_the_readme_names_exist() -> None:
-    """No link leads nowhere."""
-    for name in re.findall(r"\]\(([^):#]+)\)", README):
-        assert (ROOT / name).exists(), name
+def test_the_files_that_readme_and_contributing_name_exist() -> None:
+    """No link leads nowhere, nor does the map of where to look."""
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"\]\(([^):#]+)\)", README) + re.findall(r"`([a-z_]+/[\w/.]+)`", contributing)
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_the_changelog_names_every_strategy() -> None:
