@@ -185,12 +185,9 @@ Apparent = Annotated[
     Flag("Bootstraps: one fit on all rows, or also each resample on itself.", panel="Model", default="full"),
 ]
 Intervals = Annotated[
-    Literal[
-        "auto", "wald", "corrected_wald", "stretches", "wilson", "conservative_z", "corrected_t", "bootstrap", "bca",
-        "nested", "none",
-    ],
-    Flag("How intervals are made; nested and conservative_z ask for further fits.", "METHOD", "Model", default="auto"),
-]  # fmt: skip
+    Literal["auto", "bootstrap", "corrected_t", "nested", "none"],
+    Flag("How intervals are made; nested asks for further fits.", "METHOD", "Model", default="auto"),
+]
 Level = Annotated[
     float,
     Field(gt=0, lt=1),

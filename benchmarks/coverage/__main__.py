@@ -75,9 +75,9 @@ def page(found: list[dict[str, Any]]) -> str:
         "all rows of the data set, and after the stroke that of the recipe, the mean over data sets. In brackets the "
         "median width, of `auto` as a multiple of the ideal one, 2 x 1.645 x the RMSE of the value. Five folds; "
         "stratified for classes, whole clusters, forward in time for the series.\n\n"
-        "`auto` is the default: `corrected_wald`, or `stretches` of time where rows are in order, and asks for no fit "
-        "beyond the five. `wald` takes the fitted models as given. `nested` asks for 10 more fits, `conservative_z` "
-        "for 100. A dash: the method declines, and says why (the corrected t on stratified folds, nested "
+        "`auto` is the default: rows' influence corrected for training, or stretches of time where rows are in order; "
+        "it asks for no fit beyond the five. `wald`, for comparison, takes the fitted models as given. `nested` asks "
+        "for 10 more fits. A dash: the method declines, and says why (the corrected t on stratified folds, nested "
         "cross-validation of a metric that is not a mean over rows).\n"
     )
     head = f"| process | metric | {' | '.join(METHODS)} |\n|{'---|' * (2 + len(METHODS))}"

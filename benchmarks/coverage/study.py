@@ -27,7 +27,7 @@ from evenfold.estimates.metrics.scoring import score
 
 from .processes import POPULATION, Array, Process, Sample
 
-METHODS = ("auto", "wald", "corrected_t", "nested", "conservative_z")
+METHODS = ("auto", "wald", "corrected_t", "nested")
 LEVEL = 0.90
 
 

@@ -100,23 +100,22 @@ def resampled_interval(
     )
 
 
-def _by(method: str) -> Callable[[Evidence, float], Made]:
-    def make(evidence: Evidence, level: float) -> Made:
-        if any(np.unique(lines).size != evidence.rows.size for lines in evidence.lines):
-            return Declined("the repeats do not test the same rows, so that they cannot be drawn together.")
-        try:
-            made = resampled_interval(evidence, level, method=method)
-        except (EvaluationError, ModelError) as error:
-            return Declined(str(error))
-        if made.low == made.high:
-            return Declined("every resample has the same score; choose interval: auto.")
-        return made
-
-    return make
+def by_resampling(evidence: Evidence, level: float) -> Made:
+    """Return the percentile interval of the pooled score."""
+    if any(np.unique(lines).size != evidence.rows.size for lines in evidence.lines):
+        return Declined("the repeats do not test the same rows, so that they cannot be drawn together.")
+    try:
+        made = resampled_interval(evidence, level, method="percentile")
+    except (EvaluationError, ModelError) as error:
+        return Declined(str(error))
+    return Declined("every resample has the same score; choose interval: auto.") if made.low == made.high else made
 
 
-_OF = "these fitted models on new rows like these"
 METHODS = (
-    IntervalMethod(name="bootstrap", needs=frozenset({"predictions"}), of=_OF, make=_by("percentile")),
-    IntervalMethod(name="bca", needs=frozenset({"predictions"}), of=_OF, make=_by("BCa")),
+    IntervalMethod(
+        name="bootstrap",
+        needs=frozenset({"predictions"}),
+        of="these fitted models on new rows like these",
+        make=by_resampling,
+    ),
 )

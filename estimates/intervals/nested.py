@@ -96,27 +96,25 @@ def not_nestable(evidence: Evidence) -> str:
     if evidence.metric.loss is None:
         return (
             f"nested cross-validation needs a mean over rows, and {evidence.metric.title} is none; "
-            "choose corrected_wald or bootstrap."
+            "choose auto or bootstrap."
         )
     n, units = evidence.rows.size, evidence.units
     if units is not None and np.unique(units).size < n:
         return (
             f"nested cross-validation takes rows for independent, and the rows of each of {np.unique(units).size:,} "
-            "groups err together; choose corrected_wald."
+            "groups err together; choose auto."
         )
     trained = any(score.n_train + score.n_test != n for score in evidence.scores)
     if trained or any(part.shape[0] != n for part in evidence.parts):
-        return (
-            "nested cross-validation needs folds that test every row, and train on all others; choose corrected_wald."
-        )
+        return "nested cross-validation needs folds that test every row, and train on all others; choose auto."
     k = evidence.parts[0]["fold"].nunique()
     if k < 3:
-        return f"nested cross-validation needs 3 folds, and has {k}; choose corrected_wald."
+        return f"nested cross-validation needs 3 folds, and has {k}; choose auto."
     fits = len(evidence.parts) * k * (k - 1) // 2
     if fits > MOST_FITS:
         return (
             f"nested cross-validation of {k:,} folds asks for {fits:,} further fits, and {MOST_FITS:,} is the most; "
-            "use fewer folds, or choose corrected_wald."
+            "use fewer folds, or choose auto."
         )
     return ""
 

@@ -13,7 +13,7 @@ from .evidence import Declined, Evidence, IntervalMethod, Made, Need, Pair
 METHODS: dict[str, IntervalMethod] = {
     method.name: method for module in (rows, splits, bootstrap, nested) for method in module.METHODS
 }
-INTERVALS = ("auto", *METHODS, "none")
+INTERVALS = ("auto", "bootstrap", "corrected_t", "nested", "none")  # the others are chosen by auto alone
 DEPENDENT = (
     "Rows that follow one another in time depend on one another, and this interval takes them for independent: of a "
     "series such intervals held the truth in .38 to .60 of the cases where they said .90; choose auto."
@@ -27,7 +27,7 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
     metric that does not hang on single rows, weights, groups and stratified folds. Raises ModelError for an unknown
     name or a level outside of (0, 1).
     """
-    if method not in INTERVALS:
+    if method not in INTERVALS and method not in METHODS:
         raise ModelError(f"interval {method!r} is unknown; choose {', '.join(INTERVALS)}.")
     require_level(level)
     if method == "none":

@@ -247,20 +247,6 @@ def wald(evidence: Evidence, level: float) -> Made:
     return _from_rows(evidence, level, "pooled rows")
 
 
-def of_share(evidence: Evidence, level: float) -> Made:
-    """Return Wilson's interval (1927) of a share of rows, of as many as they are worth where groups err together."""
-    return _from_rows(evidence, level, "Wilson")
-
-
-def no_share(evidence: Evidence) -> str:
-    """Return why Wilson's interval is not for a metric that is no share of rows."""
-    if evidence.metric.loss is not None and evidence.metric.loss.share:
-        return ""
-    return (
-        f"Wilson's interval is of a share of rows, and {evidence.metric.title} is none; choose wald or corrected_wald."
-    )
-
-
 def corrected_wald(evidence: Evidence, level: float) -> Made:
     """Return the interval of the pooled score with the variance of training added.
 
@@ -319,14 +305,6 @@ METHODS = (
         needs=frozenset({"predictions", "fold scores"}),
         of="a model trained on these rows, on new rows like them",
         make=corrected_wald,
-    ),
-    IntervalMethod(
-        name="wilson",
-        needs=frozenset({"predictions"}),
-        of="these fitted models on new rows like these",
-        make=of_share,
-        unfit=no_share,
-        only="shares of rows",
     ),
     IntervalMethod(
         name="stretches",

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-import pandas as pd
-from evenfold.estimates.metrics.record import Codes
 from evenfold.estimates.results import Interval, ModelError
-from evenfold.splitters import Stream
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from .evidence import Declined, Evidence, IntervalMethod, Made, Pair
-from .rows import within_range
+from .evidence import Declined, Evidence, IntervalMethod, Made
 
 STRATIFIED = (
     "The splits are stratified on the target and so alike by design: their spread understates the uncertainty, and an "
@@ -82,88 +78,18 @@ def corrected_resampled_t(
 def of_splits(evidence: Evidence, level: float) -> Made:
     """Return the corrected t interval of the mean over splits."""
     if evidence.stratified:
-        return Declined(f"{STRATIFIED} Choose corrected_wald, or random folds.")
+        return Declined(f"{STRATIFIED} Choose auto, or random folds.")
     values = [score.test[evidence.metric.name] for score in evidence.scores if evidence.metric.name in score.test]
     if len(values) < 2:
         return Declined("the corrected t needs the scores of 2 splits, and there is 1; use more splits.")
     if min(values) == max(values):
-        return Declined(f"{ALIKE} Choose corrected_wald.")
+        return Declined(f"{ALIKE} Choose auto.")
     sizes = ([score.n_train for score in evidence.scores], [score.n_test for score in evidence.scores])
     interval = corrected_resampled_t(values, *sizes, level=level).interval
     return interval.within(evidence.metric.low, evidence.metric.high)
 
 
-HALVINGS = 10
-FOLDS_OF_A_HALF = 5
-# The purpose of the stream, so that these halves share no numbers with any split.
-HALVING = 2003
-
-
-def halves(evidence: Evidence) -> list[Pair]:
-    """Return the fits of the conservative z: 5 folds in each half of the rows (whole groups), halved 10 times."""
-    pairs = []
-    units, n_units = _units(evidence)
-    for number in range(HALVINGS):
-        place = np.argsort(Stream(evidence.seed, HALVING, number).permutation(n_units))[units]
-        # Dealt in turn, so that halves, and the folds in each, differ by at most one unit.
-        half, fold = place % 2, place // 2 % FOLDS_OF_A_HALF
-        pairs += [
-            (evidence.rows[(half == side) & (fold != j)], evidence.rows[(half == side) & (fold == j)])
-            for side in (0, 1)
-            for j in range(FOLDS_OF_A_HALF)
-        ]
-    return pairs
-
-
-def _units(evidence: Evidence) -> tuple[Codes, int]:
-    """Return the row or group of each of the rows, and how many there are."""
-    units = np.arange(evidence.rows.size) if evidence.units is None else evidence.units
-    return units, int(units.max()) + 1
-
-
-def not_halvable(evidence: Evidence) -> str:
-    """Return why halves drawn at random are not for such evidence: rows in time order, and few rows or groups."""
-    if evidence.ordered:
-        return "random halves would mix the past with the future; choose stretches or corrected_t."
-    n_units, least = _units(evidence)[1], 2 * FOLDS_OF_A_HALF
-    return "" if n_units >= least else (
-        f"each of {FOLDS_OF_A_HALF} folds of both halves needs a row or group, and there are {n_units}, fewer than "
-        f"{least}; choose corrected_wald."
-    )  # fmt: skip
-
-
-def conservative_z(evidence: Evidence, level: float) -> Made:
-    """Return the interval whose variance is that of cross-validation on half of the rows, which is larger.
-
-    Two halves share no row, so their scores are independent: half the mean squared difference, over 10 halvings, is a
-    variance without bias, of a procedure that is worse. Source: Nadeau and Bengio (2003), the conservative Z, with
-    the folds of each half in place of random subsamples.
-    """
-    frames, size = evidence.refits, FOLDS_OF_A_HALF
-    # The fits come as halves() asks for them: the folds of one half, then those of the other.
-    scores = [evidence.score(pd.concat(frames[i : i + size])) for i in range(0, len(frames), size)]
-    apart = np.array(scores[::2]) - np.array(scores[1::2])
-    value = float(np.mean([evidence.score(part) for part in evidence.parts]))
-    se = sqrt(float(np.mean(np.square(apart))) / 2)
-    if not np.isfinite(se) or not np.isfinite(value):
-        return Declined(f"{evidence.metric.title} is undefined on some half of the rows; choose corrected_wald.")
-    inside = evidence.metric.low < value < evidence.metric.high
-    if se == 0 or not inside:
-        return Declined("every half has the same score, or the best there is; choose corrected_wald.")
-    low, high = within_range(evidence.metric, value, se, float("inf"), level)
-    return Interval(low, high, level, "conservative z, from halves")
-
-
 METHODS = (
-    IntervalMethod(
-        name="conservative_z",
-        needs=frozenset({"predictions", "refits"}),
-        of="the recipe, trained on other rows like these, on new rows",
-        make=conservative_z,
-        splits=halves,
-        unfit=not_halvable,
-        fits="100",
-    ),
     IntervalMethod(
         name="corrected_t",
         needs=frozenset({"fold scores"}),

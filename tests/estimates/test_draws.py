@@ -182,7 +182,7 @@ def test_random_splits_have_the_corrected_t_unless_all_score_alike() -> None:
     assert (made.interval.low, made.interval.high) == (by_hand.interval.low, by_hand.interval.high)
     assert (made.value, made.gap, made.n_splits) == (pytest.approx(0.6), pytest.approx(0.3), 3)
     assert "r2 is undefined in 1 of 4 draws." in made.notes
-    without = {"auto": "every split has the same score", "none": "", "bca": "There is no interval: bca"}
+    without = {"auto": "every split has the same score", "none": "", "bootstrap": "There is no interval: bootstrap"}
     for interval, said in without.items():
         made = told([0.5, 0.5], interval)
         assert made.interval is None
@@ -325,8 +325,8 @@ def test_a_metric_that_is_no_mean_of_rows_says_why_a_bootstrap_has_no_interval_o
     for each in estimates:
         assert (each.interval is None) == (each.metric == "r2")
         assert any("R2 is none; choose folds" in note for note in each.notes) == (each.metric == "r2")
-    bca = bootstrap_aggregate(scored, apparent, on_all, problem, drawn=drawn, interval="bca")
-    assert all(each.interval is None and any("bca needs" in note for note in each.notes) for each in bca)
+    asked = bootstrap_aggregate(scored, apparent, on_all, problem, drawn=drawn, interval="bootstrap")
+    assert all(each.interval is None and any("bootstrap needs" in note for note in each.notes) for each in asked)
 
 
 def test_half_of_the_draws_are_enough_and_fewer_are_not() -> None:

@@ -23,7 +23,6 @@ from evenfold.estimates import (
     Problem,
     aggregate,
     fit_and_score,
-    further_splits,
     influence_of,
     interval_for,
     level_scores_of_draws,
@@ -350,27 +349,6 @@ def test_influences_are_of_the_score_whatever_the_two_classes_are_called(metric:
     made = influence_of(metric, Answered(answers, labels, classes))
     assert made is not None
     assert made[0] == pytest.approx(score(metric, answers, labels), abs=1e-12)
-
-
-@pytest.mark.parametrize(("groups", "enough"), [(6, False), (9, False), (10, True)])
-def test_halves_of_so_few_groups_that_a_fold_would_be_empty_are_declined_before_any_fit(
-    groups: int, enough: bool
-) -> None:
-    table = pd.DataFrame({"x": normals(120), "y": normals(120, 1), "site": np.arange(120) % groups})
-    problem = Problem.of(table, ModelSpec(estimator="sklearn.linear_model:Ridge"), "y", groups="site")
-    frame = pd.DataFrame({"row": np.arange(120), "repeat": 0, "fold": 0, "y": problem.y, "prediction": 0.0})
-    evidence = Evidence(METRICS["r2"], problem, predictions=frame)
-    pairs, made = further_splits(evidence, "conservative_z"), interval_for(evidence, "conservative_z")
-    assert isinstance(made, Declined)
-    if enough:
-        assert all(side.size for pair in pairs for side in pair)
-        assert made.reason == "conservative_z needs refits, which this evaluation does not have."
-    else:
-        assert not pairs
-        assert made.reason == (
-            f"each of 5 folds of both halves needs a row or group, and there are {groups}, fewer than 10; "
-            "choose corrected_wald."
-        )
 
 
 @pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "é")])

@@ -67,7 +67,7 @@ def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(home: Home, dat
     assert mse.interval is not None
     assert (mse.interval.low, mse.interval.high) == pytest.approx((known.low, known.high), rel=1e-12)
     assert r2.interval is None
-    assert any("R2 is none; choose corrected_wald" in note for note in r2.notes)
+    assert any("R2 is none; choose auto" in note for note in r2.notes)
 
 
 def test_a_tuning_on_other_values_is_another_run(home: Home, data: Path) -> None:
@@ -100,11 +100,9 @@ def test_the_page_and_the_record_say_the_level_that_was_asked_for(home: Home, da
 def test_intervals_for_independent_rows_say_that_a_series_is_none(home: Home, data: Path) -> None:
     series = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
     series["params"] = {"n_splits": 3}
-    (wald, _), (z, _) = (asked(data, spec=series, interval=each).estimates for each in ("wald", "conservative_z"))
-    assert wald.interval is not None
-    assert any(".38 to .60" in note for note in wald.interval.notes)
-    assert z.interval is None
-    assert any("mix the past with the future" in note for note in z.notes)
+    drawn, _ = asked(data, spec=series, interval="bootstrap").estimates
+    assert drawn.interval is not None
+    assert any(".38 to .60" in note for note in drawn.interval.notes)
 
 
 @pytest.mark.parametrize("strategy", ["KFold", "ShuffleSplit"])
@@ -153,7 +151,7 @@ def test_a_tuning_keeps_the_level(home: Home, data: Path) -> None:
     assert wide.run_id != narrow.run_id, "another level is another conclusion, which overwrites none"
 
 
-@pytest.mark.parametrize("interval", ["none", "corrected_wald", "nested"])
+@pytest.mark.parametrize("interval", ["none", "bootstrap", "nested"])
 def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(home: Home, data: Path, interval: str) -> None:
     """As an evaluation of each would, further fits and all; they were made by auto whatever was asked."""
     tuned = tune(data, spec=SPEC, model=RIDGE, grid={"alpha": [0.1, 100.0]}, interval=interval, engine="plain")
