@@ -52,8 +52,17 @@ def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
+DAILY = ("miniature",)  # which holds its folds to those of the house
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=() if page.stem in DAILY else pytest.mark.soak)
+        for page in PAGES
+        if blocks(page, "python")
+    ],
+)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     """A reader can paste one block after the other."""
     script = tmp_path / "page.py"
