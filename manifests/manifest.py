@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -15,7 +14,7 @@ from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import Lookup, key_table, positions_in
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter
-from evenfold.splitters.display import Displayed
+from evenfold.splitters.display import Displayed, used
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_json, digest_keys, split_id
@@ -49,6 +48,7 @@ class ManifestCV:
                     "call as_cv with the frame that X comes from."
                 )
             self._require_order(name, getattr(given, "index", None))
+        used(self.manifest)
         pairs = (self.manifest.pair(i) for i in range(self.manifest.n_splits))
         return ((self.positions[train], self.positions[test]) for train, test in pairs)
 
@@ -83,12 +83,6 @@ def _length(values: Any) -> int:
 
 
 ACTIVE, DELETED, QUARANTINED = 0, 1, 2
-_JOINED: list[weakref.ref[Manifest]] = []
-
-
-def last_joined() -> Manifest | None:
-    """Return the manifest that this process joined to data last; None where none is in memory any more."""
-    return _JOINED[0]() if _JOINED else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,14 +261,7 @@ class Manifest(Displayed):
         Rows that wait stand nowhere. Raises SplitError where the frame has rows that the manifest does not know, or
         lacks rows that it holds.
         """
-        return self._joined(frame)[1]
-
-    def _joined(self, frame: Any) -> tuple[Lookup, NDArray[np.int64]]:
-        positions = self.lookup(frame)
-        rows = positions.exact_rows()
-        # Weak: to know what was joined last must not keep it in memory.
-        _JOINED[:] = [weakref.ref(self)]
-        return positions, rows
+        return self.lookup(frame).exact_rows()
 
     def lookup(self, frame: Any) -> Lookup:
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
@@ -292,8 +279,9 @@ class Manifest(Displayed):
         """
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
-        found, rows = self._joined(frame)
-        return ManifestCV(self, rows, found.rank.size, known)
+        found = self.lookup(frame)
+        used(self)
+        return ManifestCV(self, found.exact_rows(), found.rank.size, known)
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.
@@ -328,7 +316,9 @@ class Manifest(Displayed):
                 "take train_test(frame, fold), or as_cv(frame)."
             )
         self.split_number(0, repeat)
-        found, positions = self._joined(frame)
+        found = self.lookup(frame)
+        positions = found.exact_rows()
+        used(self)
         folds = np.full(found.rank.size, EXCLUDED, dtype=np.int64)  # rows that wait are in no split
         folds[positions[positions >= 0]] = self.in_use.column(repeat)[positions >= 0]
         return folds
@@ -343,5 +333,6 @@ class Manifest(Displayed):
         """
         split = self.split_number(fold, repeat)
         positions, rows = self.positions(frame), nw.from_native(frame, eager_only=True)
+        used(self)
         train, test = (rows[positions[side]].to_native() for side in self.pair(split))
         return train, test

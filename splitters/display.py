@@ -1,10 +1,12 @@
-"""How a result shows itself: in one line, and in a notebook as a room above draws it."""
+"""What rooms above do for a result: draw it in a notebook, and hear that it is used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 _draw: list[Callable[[object], str | None]] = []
+_hear: list[Callable[[Any], object]] = []
 
 
 class Displayed:
@@ -31,3 +33,14 @@ class Displayed:
 def draw_with(draw: Callable[[object], str | None]) -> None:
     """Let ``draw`` turn every result into the HTML that notebooks show (None: the line will do)."""
     _draw[:] = [draw]
+
+
+def used(result: object) -> None:
+    """Tell whoever listens that a result is used."""
+    for hear in _hear:
+        hear(result)
+
+
+def hear_with(hear: Callable[[Any], object]) -> None:
+    """Let ``hear`` be called with every result that is used."""
+    _hear[:] = [hear]

@@ -37,7 +37,7 @@ KINDS = (PROCESS, DOCKER, KUBERNETES)
 # A run outlasts minutes without Prefect's server, which answers 500 while its database is away.
 PATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "8", "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504"}
 # Where results and records lie is for every run of a home the same; a password is for the worker or its pool (secrets).
-TAKEN_ALONG = ("EVENFOLD_RESULTS", "EVENFOLD_ALLOWED_MODULES", "MLFLOW_TRACKING_URI")
+TAKEN_ALONG = ("EVENFOLD_RESULTS", "EVENFOLD_ALLOWED_MODULES", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME")
 
 
 def deploy(

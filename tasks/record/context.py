@@ -1,35 +1,52 @@
-"""Which split a project's own MLflow runs use: any run that ``mlflow.start_run`` begins is tagged with it.
+"""Which split a project's own MLflow runs use: the run that is active when folds are taken is tagged with it.
 
-MLflow imports this file in every process that begins a run, so it imports nothing of ours: what was joined is asked of
-the modules that are loaded already.
+MLflow imports this file in every process that begins a run, so it imports nothing of ours but what is as light.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
 
+from evenfold.splitters.display import hear_with
 from mlflow.tracking.context.abstract_context import RunContextProvider
 
 
 class SplitContext(RunContextProvider):  # type: ignore[misc]
-    """The split that this process joined to data last (``as_cv``, ``fold_of``, ``train_test``), or ``EVENFOLD_SPLIT``.
+    """The split that ``EVENFOLD_SPLIT`` names: ``flights@1.0``, or a split_id.
 
-    ``EVENFOLD_SPLIT`` is what a person writes for code that reads folds from a column: ``flights@1.0``, or a split_id.
+    A person writes it for code that reads folds from a column. Of what ``as_cv``, ``fold_of`` and ``train_test`` give,
+    the run that is active then is told.
     """
 
     def in_context(self) -> bool:
-        """Return whether a split is in use."""
+        """Return whether a split is named."""
         return bool(self.tags())
 
     def tags(self) -> dict[str, str]:
         """Return the tags by which every run on a split is found."""
-        manifests = sys.modules.get("evenfold.manifests.manifest")
-        used = manifests.last_joined() if manifests is not None else None
-        if used is not None:
-            named = f"{used.name}@{used.version}"
-            return {"split": used.split_id[:12], "spec": named, "evenfold.split_id": used.split_id}
         given = os.environ.get("EVENFOLD_SPLIT", "")
         if len(given) == 64 and not set(given) - set("0123456789abcdef"):
             return {"split": given[:12], "evenfold.split_id": given}
         return {"spec": given} if given else {}
+
+
+def _tag(used: Any) -> None:
+    import mlflow
+
+    run = mlflow.active_run()
+    if run is not None and hasattr(used, "split_id"):
+        with suppress(Exception):  # a store that is out of reach for a tag does not keep folds from the user
+            _told(run.info.run_id, used.split_id, f"{used.name}@{used.version}")
+
+
+@lru_cache(maxsize=64)
+def _told(run_id: str, split_id: str, spec: str) -> None:
+    import mlflow
+
+    mlflow.set_tags({"split": split_id[:12], "spec": spec, "evenfold.split_id": split_id})
+
+
+hear_with(_tag)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from evenfold.tasks.runtime.home import Home
@@ -40,10 +42,27 @@ def server_of(home: Home) -> str:
     return f"{uri}/" if uri.startswith("http") else ""
 
 
+def active_run(home: Home) -> Any:
+    """Return the user's run that is active in this thread, where their store is the one that is recorded in."""
+    mlflow = sys.modules.get("mlflow")
+    return None if mlflow is None or home.tracks_here else mlflow.active_run()
+
+
+def users_experiment() -> str:
+    """Return the name of the experiment of ``mlflow.set_experiment``, or MLFLOW_EXPERIMENT_NAME; empty: of none."""
+    chosen = os.environ.get("MLFLOW_EXPERIMENT_ID")  # which set_experiment writes
+    if not chosen:
+        return os.environ.get("MLFLOW_EXPERIMENT_NAME", "")
+    import mlflow
+
+    return str(mlflow.get_experiment(chosen).name)
+
+
 def origin_tags() -> dict[str, str]:
-    """Return who made a record and by which command, as MLflow's pages show it, and the flow run that did."""
+    """Return who made a record and by which command, the flow run that did, and the user's run it was made in."""
     source = {"mlflow.user": Settings.here().user or getpass.getuser(), "mlflow.source.name": command()}
-    return source | {"mlflow.source.type": "LOCAL"} | flow_run_tags()
+    inside = {"mlflow.parentRunId": run.info.run_id} if (run := active_run(Home.here())) else {}
+    return source | {"mlflow.source.type": "LOCAL"} | flow_run_tags() | inside
 
 
 def command() -> str:

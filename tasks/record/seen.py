@@ -11,6 +11,7 @@ from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.steps.step import is_refreshing
 
+from .links import users_experiment
 from .tracker import tracker_of
 
 SEEN = "recorded.json"
@@ -24,7 +25,8 @@ def seen_complete(home: Home, content: str) -> str | None:
     """
     store, records = _seen(home)
     run_id, *files = records.get(content, [""])
-    fresh = home.tracks_here and not is_refreshing() and store and store == _state_of_store(home)
+    usual = home.tracks_here and not is_refreshing() and not users_experiment()
+    fresh = usual and store and store == _state_of_store(home)
     return run_id if fresh and run_id and all((home.path / file).is_file() for file in files) else None
 
 

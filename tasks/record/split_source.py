@@ -49,15 +49,16 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
         from evenfold.splitters import SplitError
         from mlflow.tracking import MlflowClient
 
+        from .tracker import Tracker
+
         place = URI.fullmatch(self.uri)
         if place is None:
             raise SplitError(f"{self.uri!r} names no split; write evenfold://<name>/<version>.")
         client = MlflowClient()
-        experiment = client.get_experiment_by_name(place["name"])
         spec = f"{place['name']}@{place['version']}"
         wanted = f"tags.`evenfold.spec` = '{spec}' AND tags.`evenfold.split_run_id` != ''"
-        ids = [experiment.experiment_id] if experiment else []
-        runs = client.search_runs(ids, wanted, max_results=1) if ids else []
+        ids = [each.experiment_id for each in Tracker.every(client.search_experiments)]
+        runs = client.search_runs(ids, wanted, max_results=1)
         if not runs:
             raise SplitError(f"the MLflow store {client.tracking_uri} records no split {spec}; set the tracking URI.")
         return str(runs[0].data.tags["evenfold.split_run_id"])

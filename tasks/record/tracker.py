@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pandas as pd
 from evenfold.manifests.store.header import sha256
@@ -29,6 +30,7 @@ from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.shared import overlapping
 
 from .entries import PARTIAL, UNCODED, Entry, Judged, Point, code_in, news
+from .links import active_run, users_experiment
 from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of
 
 if TYPE_CHECKING:
@@ -84,14 +86,18 @@ class Tracker:
 
     @cached_property
     def experiment_id(self) -> str:
-        """The experiment, made if need be, once."""
+        """The experiment that the user's MLflow records in, else the one called as the split; made if need be, once."""
+        if run := active_run(self.home):
+            return str(run.info.experiment_id)
+        name = users_experiment() or self.experiment
         with self._alone():
-            experiment = self.client.get_experiment_by_name(self.experiment)
+            experiment = self.client.get_experiment_by_name(name)
             if experiment is None:
-                place = (self.home.path / "mlartifacts" / self.experiment).as_uri() if self.home.tracks_here else None
-                words = f"Splits of {self.experiment}, and what was evaluated, tuned and retrained on them."
+                folder = self.home.path / "mlartifacts" / quote(name, safe="")
+                place = folder.as_uri() if self.home.tracks_here else None
+                words = f"Splits of {name}, and what was evaluated, tuned and retrained on them."
                 tags = {"mlflow.note.content": words}
-                return str(self.client.create_experiment(self.experiment, artifact_location=place, tags=tags))
+                return str(self.client.create_experiment(name, artifact_location=place, tags=tags))
             if experiment.lifecycle_stage == "deleted":
                 self.client.restore_experiment(experiment.experiment_id)
             return str(experiment.experiment_id)

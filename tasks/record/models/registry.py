@@ -184,7 +184,7 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
     Raises SplitError where one cannot be read: left out, it would count as having spent nothing.
     """
     runs = sorted(
-        tracker_of(split).runs(f"tags.`mlflow.runName` = 'retrain/{name or split.name}'", here=True),
+        tracker_of(split).runs(f"tags.`mlflow.runName` = 'retrain/{name or split.name}'"),
         key=lambda run: (run.info.start_time, run.info.run_id),
     )
     decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]

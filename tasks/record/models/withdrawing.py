@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import shutil
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from evenfold.splitters.deployed import shown
 from evenfold.tasks.arrivals import snapshot_of
 from evenfold.tasks.outcomes import RolledBack, SplitRef, Withdrawn
 from evenfold.tasks.record.entries import split_key
-from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home
@@ -81,7 +80,7 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
     """Let no version that was trained on one of these splits be champion, and mark the splits' own records."""
     if not home.is_recorded:
         return []
-    tracker = Tracker(home, splits[0].name)
+    tracker = Tracker(home, "")
     found: dict[str, list[str]] = {}
     client: Any = tracker.client
     for split in splits:
@@ -89,8 +88,8 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
         for each in client.search_model_versions(f"tags.`evenfold.spec` = '{spec}'"):
             if each.tags.get("evenfold.split_id") == split_id:
                 found.setdefault(each.name, []).append(str(each.version))
-        with suppress(Exception):  # of a record that was never made: load finds none then either
-            client.set_tag(tracker.find(split_key(split)).info.run_id, RECORD, "withdrawn split")
+        for run in tracker.runs(f"tags.`{RUN_KEY}` = '{split_key(split)}'"):  # in whatever experiment
+            client.set_tag(run.info.run_id, RECORD, "withdrawn split")
     done = []
     for name, versions in found.items():
         with aliases_held(home, name):

@@ -56,7 +56,6 @@ def test_a_kill_in_any_phase_loses_and_doubles_nothing(
     for kill in range(KILLS):
         folder = tmp_path / str(kill)
         env = environment(folder, {**more, "EVENFOLD_HOME": str(folder / "home"), "EVENFOLD_WORKERS": "2"})
-        env |= {"MLFLOW_EXPERIMENT_NAME": "unused"}
         if servers == "embedded":
             del env["PREFECT_HOME"]
         command = retrain(table, f"rows{kill}{phase}")

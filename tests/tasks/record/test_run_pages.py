@@ -167,23 +167,6 @@ def test_a_comparison_by_another_level_or_margin_is_another_run(home: Home) -> N
     assert widths[1] < widths[0] == widths[2]
 
 
-def test_any_run_of_a_project_has_the_split_that_it_uses(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that calls MLflow alone: what was joined last, or what EVENFOLD_SPLIT names; else nothing."""
-    from evenfold.manifests import decide
-    from evenfold.manifests.manifest import _JOINED
-    from mlflow.tracking.context.registry import resolve_tags
-
-    frame = rows()
-    manifest = decide({"name": "rows", "columns": {"key": "id"}, "strategy": "KFold"}, frame)
-    _JOINED.clear()
-    assert "split" not in resolve_tags()
-    monkeypatch.setenv("EVENFOLD_SPLIT", "flights@1.0")
-    assert resolve_tags()["spec"] == "flights@1.0"
-    list(manifest.as_cv(frame).split(frame))
-    tags = resolve_tags()
-    assert (tags["split"], tags["spec"]) == (manifest.split_id[:12], "rows@1.0")
-
-
 def test_the_command_stands_where_mlflow_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole, though MLflow's page shows what follows the last slash; and without a password."""
     from evenfold.tasks.record.links import CALLED_WITH, command
