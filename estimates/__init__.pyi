@@ -12,6 +12,7 @@ from .comparison import (
     compare_all as compare_all,
 )
 from .draws import DrawScores as DrawScores, score_draws as score_draws
+from .errors import EvaluationError as EvaluationError, ModelError as ModelError
 from .folds import aggregate as aggregate, pooled_score as pooled_score
 from .intervals.bootstrap import bootstrap_interval as bootstrap_interval, resampled_interval as resampled_interval
 from .intervals.draws import Multiplicities as Multiplicities
@@ -67,14 +68,7 @@ from .models.spec import (
 )
 from .pairing import mcnemar as mcnemar
 from .promotion import Decision as Decision, to_spend as to_spend
-from .results import (
-    Baseline as Baseline,
-    Estimate as Estimate,
-    EvaluationError as EvaluationError,
-    FoldScore as FoldScore,
-    Interval as Interval,
-    ModelError as ModelError,
-)
+from .results import Baseline as Baseline, Estimate as Estimate, FoldScore as FoldScore, Interval as Interval
 from .selection import (
     BestOfMany as BestOfMany,
     Choice as Choice,

@@ -21,8 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .baselines import with_baseline
 from .draws import DrawScores, RowTotals
+from .errors import ModelError
 from .folds import sample_sd, spread_note
-from .results import Estimate, FoldScore, ModelError
+from .results import Estimate, FoldScore
 
 IN, OUT = 0.368, 0.632
 SAME = 0.05  # of err1: .632 and .632+ that are nearer than this say the same

@@ -17,8 +17,9 @@ from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 from scipy import stats
 
+from .errors import ModelError
 from .pairing import answered, classes_of, exact_test, paired, require_in_both, same_answers, score_of
-from .results import Interval, ModelError, in_percent, require_level, rounded
+from .results import Interval, in_percent, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
 

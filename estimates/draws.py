@@ -20,7 +20,8 @@ from evenfold.estimates.models.warned import hearing
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
 
-from .results import EvaluationError, ModelError, warned_in
+from .errors import EvaluationError, ModelError
+from .results import warned_in
 
 MOST_FAILED = 0.5
 COUNT = "count_"  # of losses of a metric: the column's name begins so

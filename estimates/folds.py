@@ -16,7 +16,8 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import ModelSpec
 
 from .baselines import best_baseline, never_predicted, no_better, shifted
-from .results import Estimate, EvaluationError, FoldScore
+from .errors import EvaluationError
+from .results import Estimate, FoldScore
 
 FEW_ROWS = 20
 

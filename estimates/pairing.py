@@ -17,7 +17,7 @@ from evenfold.splitters.deployed import cause_of
 from numpy.typing import NDArray
 from scipy import stats
 
-from .results import ModelError
+from .errors import ModelError
 
 # What two rows of one table may differ in, and two tests of a row never do.
 TOLD_APART = {"y": "target", "row": "row number", "weight": "weight", "group": "group"}

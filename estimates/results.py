@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from evenfold.splitters.display import Displayed
-from evenfold.splitters.errors import EvenfoldError
+
+from .errors import ModelError
+from .metrics.registry import metric_of
 
 
 def in_percent(level: float) -> str:
@@ -108,8 +110,6 @@ class Estimate(Displayed):
     @property
     def summary(self) -> str:
         """Metric, value, interval and how it was got, in one line."""
-        from .metrics.registry import metric_of  # which raises the errors of this module
-
         reading, interval = metric_of(self.metric), ""
         if self.interval is not None:
             low, high = sorted((reading.shown(self.interval.low), reading.shown(self.interval.high)))
@@ -154,11 +154,3 @@ def warned_in(fits: Sequence[Sequence[str]]) -> list[str]:
     """Return each warning once, with how many of the fits gave it; ``fits``: the warnings of each."""
     times = Counter(sentence for warnings in fits for sentence in warnings)
     return [f"{n:,} of {len(fits):,} fits warned: {sentence}." for sentence, n in times.items()]
-
-
-class ModelError(EvenfoldError, ValueError):
-    """Bad input, found before any model is fitted: what is wrong, in numbers, then what would work."""
-
-
-class EvaluationError(EvenfoldError, RuntimeError):
-    """A model or a metric that failed on one split: which split, why, then what would work."""

@@ -18,7 +18,8 @@ from evenfold.splitters import Stream
 from numpy.typing import ArrayLike, NDArray
 
 from .draws import MOST_FAILED, DrawScores
-from .results import FoldScore, Interval, ModelError
+from .errors import ModelError
+from .results import FoldScore, Interval
 
 # The purpose of the stream, so that these resamples share no numbers with any split.
 SELECTION = 2018

@@ -14,8 +14,8 @@ from evenfold.splitters import BalancedGroupKFold, KFold, LabelSplitter, SortedS
 from numpy.typing import NDArray
 from scipy import stats
 
+from .errors import ModelError
 from .folds import pooled_score, sample_sd
-from .results import ModelError
 
 BINS = 10
 Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of folds and a seed

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Floats
-from evenfold.estimates.results import EvaluationError, Interval, ModelError
+from evenfold.estimates.results import Interval
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Codes, Floats, Metric
 from evenfold.estimates.models.problem import IntArray
-from evenfold.estimates.results import Interval, ModelError
+from evenfold.estimates.results import Interval
 
 from .evidence import Declined, Made
 from .rows import within_range

@@ -10,12 +10,13 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric, RowLoss
 from evenfold.estimates.metrics.registry import influence_of
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.results import FoldScore, Interval, ModelError
+from evenfold.estimates.results import FoldScore, Interval
 
 Pair = tuple[IntArray, IntArray]  # rows to train on and rows to test, as positions in the problem
 Need = Literal["predictions", "fold scores", "draws", "refits"]

@@ -8,12 +8,13 @@ from math import sqrt
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Floats
 from evenfold.estimates.metrics.registry import row_loss
 from evenfold.estimates.models.fit import fit_predictions
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import ModelSpec
-from evenfold.estimates.results import FoldScore, Interval, ModelError
+from evenfold.estimates.results import FoldScore, Interval
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 

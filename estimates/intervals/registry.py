@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from evenfold.estimates.results import ModelError, require_level
+from evenfold.estimates.errors import ModelError
+from evenfold.estimates.results import require_level
 
 from . import bootstrap, nested, rows, splits
 from .evidence import Declined, Evidence, IntervalMethod, Made, Need, Pair

@@ -6,9 +6,10 @@ from dataclasses import replace
 from math import sqrt
 
 import numpy as np
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.losses import wrong
 from evenfold.estimates.metrics.record import Codes, Floats, Metric, RowLoss
-from evenfold.estimates.results import Interval, ModelError
+from evenfold.estimates.results import Interval
 from numpy.typing import ArrayLike
 from scipy import stats
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from evenfold.estimates.results import Interval, ModelError
+from evenfold.estimates.errors import ModelError
+from evenfold.estimates.results import Interval
 from numpy.typing import ArrayLike
 from scipy import stats
 

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.estimates.results import ModelError
+from evenfold.estimates.errors import ModelError
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.results import ModelError
+from evenfold.estimates.errors import ModelError
 from evenfold.splitters import Stream
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.results import EvaluationError, ModelError
+from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, make_scorer, r2_score

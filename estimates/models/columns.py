@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.results import ModelError
+from evenfold.estimates.errors import ModelError
 from numpy.typing import NDArray
 
 from .estimators import nearest

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Floats
-from evenfold.estimates.results import ModelError
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.compose import TransformedTargetRegressor

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from evenfold.estimates.results import ModelError
+from evenfold.estimates.errors import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import ESTIMATOR, PART, Role, check_params, refusal, resolve

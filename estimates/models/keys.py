@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sklearn
-from evenfold.estimates.results import ModelError
+from evenfold.estimates.errors import ModelError
 from evenfold.splitters.importing import PART, distribution_of, resolve
 from evenfold.splitters.kernels.canonical import digest_json
 

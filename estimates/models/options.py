@@ -7,10 +7,10 @@ from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
 from evenfold.estimates.metrics.responses import Replay
 from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, OF, first_line, method_of, score
-from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.importing import TRANSFORMER, distribution_of
 from numpy.typing import NDArray

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import of_positive, positive_class
-from evenfold.estimates.results import ModelError
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.encoding import first_rows
 from numpy.typing import NDArray

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import pandas as pd
 import yaml
+from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
-from evenfold.estimates.results import ModelError
 from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import reason_of, require_readable

@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.results import EvaluationError
+from evenfold.estimates.errors import EvaluationError
 from evenfold.splitters import BalancedGroupSplit, FractionalStratifiedSplit, StratifiedSplit
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline

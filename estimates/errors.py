@@ -1,0 +1,13 @@
+"""What is wrong with a model or a score."""
+
+from __future__ import annotations
+
+from evenfold.splitters.errors import EvenfoldError
+
+
+class ModelError(EvenfoldError, ValueError):
+    """Bad input, found before any model is fitted: what is wrong, in numbers, then what would work."""
+
+
+class EvaluationError(EvenfoldError, RuntimeError):
+    """A model or a metric that failed on one split: which split, why, then what would work."""
