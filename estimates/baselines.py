@@ -215,7 +215,7 @@ def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     target; a difference of three standard errors of it counts.
     """
     model, n = problem.model, predictions["row"].nunique()
-    if model.balance is not None and not model.recalibrate and problem.classes:
+    if model.balance is not None and problem.classes:
         names = [f"proba_{label}" for label in problem.classes]
         if not set(names) <= set(predictions):
             return None
@@ -226,15 +226,16 @@ def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
             return None
         return (
             f"Balancing shifted the probabilities: that of {shown(str(problem.classes[worst]))} is {means[worst]:.3g} "
-            f"on average, and its share of the rows is {there[worst]:.3g}; recalibrate: true sets them back."
+            f"on average, and its share of the rows is {there[worst]:.3g}; where probabilities count, leave "
+            "balance out and set a threshold."
         )
-    transform = model.target_transform
-    if transform is None or transform.smearing or problem.classes:
+    if model.target_transform is None or problem.classes:
         return None
     said_mean, mean = float(predictions["prediction"].mean()), float(predictions["y"].mean())
     if abs(said_mean - mean) < LEAST_SHIFT * float(predictions["y"].std(ddof=1)) / sqrt(n):
         return None
     return (
         f"The transform of the target makes predictions medians: they are {said_mean:.3g} on average, and "
-        f"{problem.target} is {mean:.3g}; target_transform: {{..., smearing: true}} predicts means."
+        f"{problem.target} is {mean:.3g}; where sums count, choose a model of "
+        "means, such as loss: gamma, without a transform."
     )

@@ -28,11 +28,11 @@ def kept_study(home: Home, problem: Problem) -> pd.DataFrame | None:
 def study_key(problem: Problem) -> str:
     """Return what names a problem: its model but for the metrics, and its rows in any order. O(rows x columns).
 
-    Of rows it reads the features, the target, the weights and the columns that are passed to fit. Groups count by
-    the rows that they hold, whatever they are called.
+    Of rows it reads the features, the target and the weights. Groups count by the rows that they hold,
+    whatever they are called.
     """
     weights = {} if problem.weights is None else {"weight": problem.weights}
-    beside = pd.DataFrame({"target": problem.y, **weights} | {f"fit {n}": c for n, c in problem.columns.items()})
+    beside = pd.DataFrame({"target": problem.y, **weights})
     # Names are not hashed, the order of the columns is: a feature may be called as one of these is here.
     table = pd.concat([problem.X.reset_index(drop=True), beside], axis=1)
     rows = pd.util.hash_pandas_object(table, index=False).to_numpy()

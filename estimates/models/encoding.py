@@ -104,7 +104,7 @@ def _named(columns: Any) -> list[str]:
 
 
 def _in_parameters(model: ModelSpec, estimator: Any) -> set[str]:
-    given = {**estimator.get_params(deep=True), **model.fit_params}
+    given = estimator.get_params(deep=True)
     return {name for key, value in given.items() if key.rpartition("__")[2] in NAMING for name in _named(value)}
 
 

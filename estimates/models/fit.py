@@ -24,10 +24,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 
-from .corrections import Recalibrated, Smeared, evened, saying_labels
+from .corrections import evened, saying_labels
 from .encoding import encoding_step, encodings
 from .importance import permutation_importance
-from .options import by_column, class_weight_names, fit_with, reads_names, target_transformer
+from .options import class_weight_names, fit_with, reads_names, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
 from .stopping import fit_stopped, stopping_rows
@@ -69,11 +69,8 @@ def assemble(
     ]
     if len(steps) > 1:
         estimator = _pipeline(model.balance)(steps)
-    if model.recalibrate:
-        estimator = Recalibrated(estimator, _sizes(model.balance))
     if model.target_transform is not None:
-        around = Smeared if model.target_transform.smearing else TransformedTargetRegressor
-        estimator = around(estimator, transformer=target_transformer(model, seed))
+        estimator = TransformedTargetRegressor(estimator, transformer=target_transformer(model, seed))
     return estimator if model.threshold is None else _deciding(estimator, model, problem, seed, train, inner)
 
 
@@ -298,7 +295,7 @@ def _learnt(
 ) -> Any:
     held, train = (train[stops], train[~stops]) if stops.size else (None, train)
     estimator = assemble(model, problem, seed, train, inner)
-    X, given = features_for(problem, estimator, arrays), _fit_params(model, problem, train)
+    X, given = features_for(problem, estimator, arrays), _weights(model, problem, train)
     if held is None:
         return fit_with(estimator, take(X, train), problem.y[train], given)
     weights = None if problem.weights is None else problem.weights[held]
@@ -332,18 +329,13 @@ def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
     return problem.array if use_array else problem.X
 
 
-def _fit_params(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, object]:
-    given = dict(model.fit_params)
-    for name, column in by_column(model.fit_params).items():
-        if column not in problem.columns:
-            raise ModelError(f"fit parameter {name!r} reads column {column!r}; make the problem with this model.")
-        given[name] = problem.columns[column][train]
-    if problem.weights is not None:
-        weights, balance = problem.weights[train], model.balance
-        # The classes' shares, which recalibration sets back, are those of the weights as they are.
-        even = balance is not None and balance.method == "class_weight" and not model.recalibrate
-        given["sample_weight"] = evened(problem.y[train], weights) if even else weights
-    return given
+def _weights(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, object]:
+    """Return what ``fit`` gets beside the rows: their weights, where there are some."""
+    if problem.weights is None:
+        return {}
+    even = model.balance is not None and model.balance.method == "class_weight"
+    weights = problem.weights[train]
+    return {"sample_weight": evened(problem.y[train], weights) if even else weights}
 
 
 def take(X: Any, rows: IntArray) -> Any:

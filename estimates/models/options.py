@@ -85,14 +85,13 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
     estimator = model.build(0)
     _check_task(model, task)
     _check_balance(model, estimator)
-    _check_recalibration(model, estimator)
     _check_threshold(model, classes, estimator)
     if model.target_transform is not None:
         _check_transform(target_transformer(model), model.target_transform.transformer, y, target)
     _check_methods(model, estimator)
     _check_eval_set(model, estimator)
-    for name in [*model.fit_params, *(["sample_weight"] if model.weights else [])]:
-        _check_taken(name, model, estimator)
+    if model.weights and not any(takes(part, "sample_weight") for part in parts_of(estimator)):
+        _require_passed_on(estimator)
 
 
 def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
@@ -175,15 +174,6 @@ def validation_weights(estimator: Any) -> str | None:
     return next((name for name in names if takes(estimator, name)), None)
 
 
-def by_column(fit_params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fit parameters that are columns of the data, as ``{"column": name}`` says."""
-    return {
-        name: str(value["column"])
-        for name, value in fit_params.items()
-        if isinstance(value, Mapping) and set(value) == {"column"}
-    }
-
-
 def _check_task(model: ModelSpec, task: Task) -> None:
     for name, value, suited in (
         ("balance", model.balance, "classification"),
@@ -204,23 +194,10 @@ def _check_balance(model: ModelSpec, estimator: Any) -> None:
         )
     if method == "class_weight" and model.balance.ratio != 1:
         raise ModelError(f"balance: class_weight makes classes equal, and ratio={model.balance.ratio:g}; leave it out.")
-    of_rows = [*by_column(model.fit_params), *(["weights"] if model.weights else [])]
-    if method != "class_weight" and of_rows:
+    if method != "class_weight" and model.weights:
         raise ModelError(
-            f"balance: {method} changes the rows, and {of_rows[0]} has one value per row; "
+            f"balance: {method} changes the rows, and weights has one value per row; "
             "use balance: {method: class_weight}, or leave one of the two out."
-        )
-
-
-def _check_recalibration(model: ModelSpec, estimator: Any) -> None:
-    if not model.recalibrate:
-        return
-    if model.balance is None:
-        raise ModelError("recalibrate sets right what balancing shifts, and there is no balance; leave it out.")
-    if not hasattr(estimator, "predict_proba"):
-        raise ModelError(
-            f"recalibrate corrects probabilities, and {model.estimator!r} gives none; leave it out, or use an "
-            "estimator with predict_proba."
         )
 
 
@@ -278,7 +255,7 @@ def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
             f"eval_set: {model.estimator!r} takes no weights of validation rows, and weights are asked for; "
             "leave one of the two out."
         )
-    params = {**last.get_params(), **model.fit_params}
+    params = last.get_params()
     of_sklearn = takes(last, "X_val")
     if not (params["early_stopping"] is True if of_sklearn else any(_is_when(params.get(name)) for name in WHEN)):
         such = "early_stopping: true" if of_sklearn else "early_stopping_rounds: 50"
@@ -296,22 +273,12 @@ def _is_when(value: object) -> bool:
     return isinstance(value, (int, float)) and value > 0
 
 
-def _check_taken(name: str, model: ModelSpec, estimator: Any) -> None:
-    parts = parts_of(estimator)
-    if any(takes(part, name) for part in parts) or _takes_anything(estimator):
-        return
-    accepted = sorted(
-        {parameter for part in parts for parameter in signature(part.fit).parameters} - {"X", "y", "self"}
-    )
-    source = "weights" if name == "sample_weight" and model.weights else f"fit parameter {name!r}"
-    raise ModelError(f"{source} is taken by no part of {model.estimator!r}{nearest(name, accepted)}")
-
-
-def _takes_anything(estimator: Any) -> bool:
-    # A meta-estimator that passes parameters on; scikit-learn's routing tells it where, or raises.
+def _require_passed_on(estimator: Any) -> None:
+    """Raise ModelError where no part takes weights, nor a meta-estimator passes on what it gets."""
+    # scikit-learn's routing tells it where, or raises.
     inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
-    kinds = [parameter.kind for parameter in signature(estimator.fit).parameters.values()]
-    return Parameter.VAR_KEYWORD in kinds and inside
+    if not inside or all(each.kind != Parameter.VAR_KEYWORD for each in signature(estimator.fit).parameters.values()):
+        raise ModelError(f"weights is taken by no part of {estimator!r}; leave it out, or choose another estimator.")
 
 
 def reads_names(estimator: Any, features: Collection[str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from .columns import (
 )
 from .encoding import encodings, read_by_itself, text_for
 from .estimators import named_estimator
-from .options import by_column, can_weigh, check_metrics, check_options
+from .options import can_weigh, check_metrics, check_options
 from .spec import ModelSpec, Task, infer_task
 
 
@@ -185,7 +185,6 @@ class Problem:
     groups: IntArray | None = None
     weights: NDArray[np.float64] | None = None
     times: IntArray | None = None
-    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     own: frozenset[str] = frozenset()
 
     @property
@@ -255,7 +254,7 @@ class Problem:
         check_metrics(completed.metrics, task, classes)
         check_kind(completed, task, column)
         check_options(completed, task, classes, y, target)
-        read = {*kinds, target, *by_column(model.fit_params).values(), *_named(model.weights), *_named(groups)}
+        read = {*kinds, target, *_named(model.weights), *_named(groups)}
         read |= set(_named(times)) if model.eval_set else set()
         return cls(
             X=feature_table(table, kinds),
@@ -271,7 +270,6 @@ class Problem:
             groups=_group_codes(table, groups),
             weights=_weights(table, completed, task, classes),
             times=None if times is None else pd.factorize(table[times], sort=True)[0].astype(np.int64),
-            columns={name: plain_or_objects(table[name]) for name in by_column(model.fit_params).values()},
             own=read_by_itself(model, table, kinds),
         )
 
@@ -306,7 +304,6 @@ def _named(column: Any) -> list[str]:
 def _taken(model: ModelSpec, target: str, roles: Collection[str], groups: Any) -> dict[str, str]:
     taken = dict.fromkeys(roles, "a key, group, time or stratify column")
     taken |= dict.fromkeys(_named(groups), "the group column")
-    taken |= dict.fromkeys(by_column(model.fit_params).values(), "passed to fit")
     taken |= dict.fromkeys(_named(model.weights), "the column of weights")
     taken[target] = "the target"
     return taken

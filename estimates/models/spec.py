@@ -92,15 +92,13 @@ class Balance(BaseModel):
 class Transform(BaseModel):
     """A scikit-learn transformer by import path, applied to the target and inverted in predictions.
 
-    ``box-cox`` and ``yeo-johnson`` stand for PowerTransformer's methods. What is predicted is then a median; with
-    ``smearing`` it is the mean (Duan 1983), from the residuals of the training rows.
+    ``box-cox`` and ``yeo-johnson`` stand for PowerTransformer's methods. What is predicted is then a median.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     transformer: str = POWER
     params: dict[str, Any] = Field(default_factory=dict)
-    smearing: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -124,15 +122,13 @@ class ModelSpec(BaseModel):
     text and categories become numbers, where the model cannot split by them. ``impute``: what stands for a missing
     number, of the training rows' values; None leaves it missing, as gradient boosting takes it. ``metrics``:
     scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the default ones.
-    ``balance``: see Balance, or its method alone. ``recalibrate``: set the probabilities back to the shares of the
-    classes among the training rows, which balancing shifts. ``threshold``: from which probability of the second class
-    (in sorted order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share of the training rows, by
-    weight) or ``tuned`` (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows).
+    ``balance``: see Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted
+    order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share of the training rows, by weight) or
+    ``tuned`` (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows).
     ``target_transform``: see Transform.
     ``positive``: the class of two that recall, precision, F1, sensitivity, specificity and thresholds are about; by
     default 1, else the second in sorted order.
     ``weights``: the column of row weights, for fits and scores.
-    ``fit_params``: what ``fit`` gets besides X and y; ``{"column": name}`` stands for that column's training rows.
     ``importance``: what the model uses is measured on the test rows of each fold (``auto``), or not (``none``).
     ``eval_set``: the fraction of the training rows of each fit that stop it early, and which it does not learn from:
     see ``stopping_rows``.
@@ -149,12 +145,10 @@ class ModelSpec(BaseModel):
     impute: Literal["mean", "median", "most_frequent"] | None = None
     metrics: tuple[str, ...] = ()
     balance: Balance | None = Field(default=None, json_schema_extra=_or_a_name)
-    recalibrate: bool = False
     threshold: Literal["tuned", "prevalence"] | float | None = None
     target_transform: Transform | None = Field(default=None, json_schema_extra=_or_a_name)
     positive: bool | int | str | None = None
     weights: str | None = None
-    fit_params: dict[str, Any] = Field(default_factory=dict)
     eval_set: float | None = Field(default=None, gt=0, lt=1)
     importance: Literal["auto", "none"] = "auto"
 

@@ -11,7 +11,6 @@ from evaluations import (
     DIABETES_ROWS,
     LOGISTIC,
     RARE,
-    REMEMBERING,
     RIDGE,
     THIRDS,
     UNSCALED,
@@ -28,7 +27,6 @@ from evenfold.estimates import (
 from evenfold.estimates.models.stopping import stopping_rows
 from evenfold.splitters import Bootstrap
 from sklearn.datasets import load_diabetes
-from sklearn.linear_model import LogisticRegression
 
 
 @pytest.mark.parametrize("estimator", [UNSCALED, LOGISTIC])
@@ -111,38 +109,18 @@ def test_weights_reach_an_estimator_that_inherits_nothing() -> None:
     np.testing.assert_array_equal(made.weights_, table["w"][:300])
 
 
-def test_fit_parameters_are_constants_and_columns_of_training_rows() -> None:
-    """Routed to the part that takes them."""
-    table = RARE.assign(colour=np.arange(len(RARE)))
-    fit_params = {"colours": {"column": "colour"}, "loud": True}
-    seen = Problem.of(table, ModelSpec(estimator=REMEMBERING, fit_params=fit_params), "y")
-    assert "colour" not in seen.features
-    assert "colour" in seen.columns_read
-    train = THIRDS[1][0]
-    model = fitted(seen.model, seen, train, seed=0, name="")
-    np.testing.assert_array_equal(model.colours_, train)
-    assert model.loud_ is True
+class StopsUnweighed(Foreign):
+    """A regressor that stops early, whose validation rows have no weights."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {"early_stopping_rounds": 9}
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Any:
+        return super().fit(X, y, sample_weight)
 
 
-def test_groups_are_routed_to_an_estimator_that_splits_for_itself() -> None:
-    """A grid search with grouped folds gets its groups by scikit-learn's routing."""
-    table = RARE.assign(group=np.arange(len(RARE)) // 3)
-    model = ModelSpec(
-        estimator=f"{__name__}:grouped_search", features=["a", "b"], fit_params={"groups": {"column": "group"}}
-    )
-    seen = Problem.of(table, model, "y")
-    assert fitted(seen.model, seen, THIRDS[0][0], seed=0, name="").best_params_["C"] in (0.1, 1.0)
-
-
-def grouped_search() -> Any:
-    """Return a grid search that needs groups."""
-    from sklearn.model_selection import GridSearchCV, GroupKFold
-
-    return GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
-
-
-class StopsBy(Foreign):
-    """A regressor whose validation rows have weights by the name that LightGBM gives them."""
+class StopsBy(StopsUnweighed):
+    """One whose validation rows have weights by the name that LightGBM gives them."""
 
     def fit(
         self,
@@ -151,24 +129,14 @@ class StopsBy(Foreign):
         sample_weight: Any = None,
         eval_set: Any = None,
         eval_sample_weight: Any = None,
-        early_stopping_rounds: int = 0,
     ) -> Any:
         self.eval_sample_weight_ = eval_sample_weight
         return super().fit(X, y, sample_weight)
 
 
-class StopsUnweighed(Foreign):
-    """A regressor whose validation rows have no weights."""
-
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, early_stopping_rounds: int = 0
-    ) -> Any:
-        return super().fit(X, y, sample_weight)
-
-
 def test_weights_of_validation_rows_go_by_the_estimators_own_name_or_are_refused() -> None:
     table = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2)
-    options = {"eval_set": 0.25, "weights": "w", "fit_params": {"early_stopping_rounds": 9}}
+    options = {"eval_set": 0.25, "weights": "w"}
     seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsBy", **options), "target")
     made = fitted(seen.model, seen, np.arange(300), seed=0, name="")
     (given,) = made.eval_sample_weight_
