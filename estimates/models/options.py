@@ -91,7 +91,7 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
     _check_methods(model, estimator)
     _check_eval_set(model, estimator)
     if model.weights and not any(takes(part, "sample_weight") for part in parts_of(estimator)):
-        _require_passed_on(estimator)
+        _require_passed_on(model, estimator)
 
 
 def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
@@ -273,12 +273,12 @@ def _is_when(value: object) -> bool:
     return isinstance(value, (int, float)) and value > 0
 
 
-def _require_passed_on(estimator: Any) -> None:
+def _require_passed_on(model: ModelSpec, estimator: Any) -> None:
     """Raise ModelError where no part takes weights, nor a meta-estimator passes on what it gets."""
     # scikit-learn's routing tells it where, or raises.
     inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
     if not inside or all(each.kind != Parameter.VAR_KEYWORD for each in signature(estimator.fit).parameters.values()):
-        raise ModelError(f"weights is taken by no part of {estimator!r}; leave it out, or choose another estimator.")
+        raise ModelError(f"weights is taken by no part of {model.estimator!r}; leave it out.")
 
 
 def reads_names(estimator: Any, features: Collection[str]) -> bool:

@@ -295,7 +295,7 @@ MESSAGES: list[tuple[str, Any, str]] = [
     (
         "weights nobody takes",
         lambda: problem(estimator="sklearn.neighbors:KNeighborsClassifier", weights="w"),
-        "weights is taken by no part of 'sklearn.neighbors:KNeighborsClassifier'; leave it out, or choose another estimator.",
+        "weights is taken by no part of 'sklearn.neighbors:KNeighborsClassifier'; leave it out.",
     ),
     (
         "two parameters nobody takes",
