@@ -140,8 +140,10 @@ def _beside_draws(
 
     No interval where each draw shows the same difference, which says nothing of others.
     """
-    name, known = baseline
-    both = scores[["draw", metric]].merge(known[["draw", metric]], on="draw", suffixes=("", "_without")).dropna()
+    name, baseline_scores = baseline
+    both = (
+        scores[["draw", metric]].merge(baseline_scores[["draw", metric]], on="draw", suffixes=("", "_without")).dropna()
+    )
     if not len(both):
         return None
     without = float(both[f"{metric}_without"].mean())
@@ -170,16 +172,16 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
     # Of one class alone a constant finds all or nothing, which says nothing of a model.
     if baseline is None or metric_of(metric).one_sided:
         return None
-    reading, made = metric_of(metric), baseline.interval
+    reading, interval = metric_of(metric), baseline.interval
     scores = f"{reading.title} {_alike(reading.shown(value), reading.shown(baseline.value))}"
     if baseline.difference <= 0:
         return f"The model does no better than predicting {baseline.name} for every row: {scores}."
-    if made is None or made.low > 0:
+    if interval is None or interval.low > 0:
         return None
     return (
         f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
-        f"better by {rounded(baseline.difference, 2)}, {in_percent(made.level)} "
-        f"[{rounded(made.low, 2)}, {rounded(made.high, 2)}]."
+        f"better by {rounded(baseline.difference, 2)}, {in_percent(interval.level)} "
+        f"[{rounded(interval.low, 2)}, {rounded(interval.high, 2)}]."
     )
 
 
@@ -200,8 +202,10 @@ def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
     if not missed:
         return None
     share = float(np.mean(np.isin(predictions["y"].to_numpy(), np.asarray(missed))))
-    named = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED]) + (" and more" if missed[MOST_NAMED:] else "")
-    of = f"{len(missed)} of the {len(problem.classes)} classes ({named})"
+    listing = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED]) + (
+        " and more" if missed[MOST_NAMED:] else ""
+    )
+    of = f"{len(missed)} of the {len(problem.classes)} classes ({listing})"
     return f"The model never predicts {of}, which {'is' if len(missed) == 1 else 'are'} {share:.2g} of the rows."
 
 

@@ -143,7 +143,7 @@ def bootstrap_score_estimate(
     # As losses: 1 - s for scores whose best is 1, else -s. R' is the same for any such map.
     sign, offset = (-1.0, 1.0 if apparent > 0 else 0.0) if greater_is_better else (1.0, 0.0)
     loss = offset + sign * float(np.mean(defined))
-    made = _combined(
+    estimate = _combined(
         err=offset + sign * float(apparent),
         err1=loss,
         oob=loss,
@@ -152,7 +152,7 @@ def bootstrap_score_estimate(
         rows_never_out=0,
         notes=notes,
     )
-    return in_units(made, -sign * offset, sign)
+    return in_units(estimate, -sign * offset, sign)
 
 
 def in_units(estimate: BootstrapEstimate, offset: float, sign: float) -> BootstrapEstimate:
@@ -213,14 +213,14 @@ def bootstrap_aggregate(
     rows by heart, so its out-of-bag score stands beside all of them.
     Raises EvaluationError where more than half of the draws have no score.
     """
-    given = scores if isinstance(scores, DrawScores) else _of_fold_scores(scores)
+    draws = scores if isinstance(scores, DrawScores) else _of_fold_scores(scores)
     estimates: list[Estimate] = []
     for metric in apparent.test:
-        made = _of_metric(metric, given, apparent, predictions, problem, seed)
+        of_metric = _of_metric(metric, draws, apparent, predictions, problem, seed)
         if drawn is not None and predictions is not None and problem is not None and interval != "none":
-            made = _with_intervals(made, given, predictions, problem, drawn, interval, level)
-        estimates += made
-    return [with_baseline(estimate, given.table, baseline) for estimate in estimates]
+            of_metric = _with_intervals(of_metric, draws, predictions, problem, drawn, interval, level)
+        estimates += of_metric
+    return [with_baseline(estimate, draws.table, baseline) for estimate in estimates]
 
 
 def _of_fold_scores(scores: Sequence[FoldScore]) -> DrawScores:
@@ -240,19 +240,19 @@ def _of_metric(
     seed: int,
 ) -> list[Estimate]:
     defined = draws.defined(metric)
-    made = _ingredients(metric, draws, defined, apparent, predictions, problem, seed)
+    estimate = _ingredients(metric, draws, defined, apparent, predictions, problem, seed)
     spread = spread_note(defined.size, "draws")
     lacking = [f"{fact}." for fact in draws.lacking(metric)]
-    notes = (spread, *lacking, *draws.warned, *(note for note in made.notes if "read .632+" not in note))
+    notes = (spread, *lacking, *draws.warned, *(note for note in estimate.notes if "read .632+" not in note))
     estimated = partial(Estimate, metric, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size))
     # err1, of which .632 is made, and not the mean over draws: what is printed adds up.
-    values = {"out-of-bag": (made.err1, notes), ".632": (made.e632, (spread, *lacking, *made.notes))}
-    if not np.isnan(made.gamma):
-        values[".632+"] = (made.e632plus, notes)
+    values = {"out-of-bag": (estimate.err1, notes), ".632": (estimate.e632, (spread, *lacking, *estimate.notes))}
+    if not np.isnan(estimate.gamma):
+        values[".632+"] = (estimate.e632plus, notes)
     names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
-    numbers = {name: value for name in names if not np.isnan(value := getattr(made, name))}
+    numbers = {name: value for name in names if not np.isnan(value := getattr(estimate, name))}
     estimates = [
-        estimated(method, value, apparent=made.err, gap=made.err - value, notes=notes, ingredients=numbers)
+        estimated(method, value, apparent=estimate.err, gap=estimate.err - value, notes=notes, ingredients=numbers)
         for method, (value, notes) in values.items()
     ]
     return estimates + _per_resample(metric, draws.table)
@@ -283,10 +283,10 @@ def _with_intervals(
     ]
 
 
-def _with_interval(estimate: Estimate, made: Made) -> Estimate:
-    if isinstance(made, Declined):
-        return replace(estimate, notes=(*estimate.notes, f"There is no interval: {made.reason}"))
-    return replace(estimate, interval=made)
+def _with_interval(estimate: Estimate, interval: Made) -> Estimate:
+    if isinstance(interval, Declined):
+        return replace(estimate, notes=(*estimate.notes, f"There is no interval: {interval.reason}"))
+    return replace(estimate, interval=interval)
 
 
 def _spread(
@@ -324,8 +324,8 @@ def _ingredients(
     totals = RowTotals(draws.totals[metric].sums[rows], draws.totals[metric].counts[rows])
     means = loss.best - out
     losses = losses_of(metric, answers, y, problem.classes)
-    made = from_totals(losses, totals, means.tolist(), loss.score(gamma), weights=weights)
-    return in_units(made, loss.best, -1.0)
+    estimate = from_totals(losses, totals, means.tolist(), loss.score(gamma), weights=weights)
+    return in_units(estimate, loss.best, -1.0)
 
 
 def _per_resample(metric: str, table: pd.DataFrame) -> list[Estimate]:
@@ -333,7 +333,7 @@ def _per_resample(metric: str, table: pd.DataFrame) -> list[Estimate]:
         return []
     both = table[[metric, f"apparent_{metric}"]].dropna()
     mixed = 0.632 * both[metric] + 0.368 * both[f"apparent_{metric}"]
-    value, known = float(mixed.mean()), float(both[f"apparent_{metric}"].mean())
+    value, apparent = float(mixed.mean()), float(both[f"apparent_{metric}"].mean())
     notes = (
         spread_note(len(mixed), "draws"),
         "Each draw's apparent score is on its own training rows, some of which are repeated, so this variant is more "
@@ -341,8 +341,8 @@ def _per_resample(metric: str, table: pd.DataFrame) -> list[Estimate]:
     )
     return [
         Estimate(
-            metric, ".632 per resample", value, sample_sd(mixed.tolist()), None, len(mixed), None, known, known - value,
-            notes=notes,
+            metric, ".632 per resample", value, sample_sd(mixed.tolist()), None, len(mixed), None, apparent,
+            apparent - value, notes=notes,
         )
     ]  # fmt: skip
 

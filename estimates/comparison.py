@@ -141,30 +141,30 @@ def compare(
         notes = (*notes, exact.words(names))
         if training.alone:  # one model each, on rows that nobody else was tested on: the exact test decides
             p, verdict = exact.p, _by_exact_test(verdict, exact.p, level)
-    made = Comparison(
+    comparison = Comparison(
         metric, score_a, score_b, difference, interval, test, n_rows, "", notes, of_models, p, verdict, margin,
         se, training.repeats, 2 * training.splits,
     )  # fmt: skip
-    made = replace(made, words=_words(made, names, same_answers(a, b)))
+    comparison = replace(comparison, words=_words(comparison, names, same_answers(a, b)))
     again = not ordered and len(a) <= n_rows * training.repeats  # a series has no other folds, nor have combinations
-    further = (reason,) if reason else _of_repeats(made, training) if again else ()
-    return replace(made, notes=(*made.notes, *further))
+    further = (reason,) if reason else _of_repeats(comparison, training) if again else ()
+    return replace(comparison, notes=(*comparison.notes, *further))
 
 
 REPEATS = 10
 
 
-def _of_repeats(made: Comparison, training: _Training) -> tuple[str, ...]:
+def _of_repeats(comparison: Comparison, training: _Training) -> tuple[str, ...]:
     """Return what repeats of the folds could show, where one round of them cannot tell."""
-    if made.verdict != "unknown" or training.alone or training.repeats > 1 or not made.resolution:
+    if comparison.verdict != "unknown" or training.alone or training.repeats > 1 or not comparison.resolution:
         return ()
     # The variance of rows is divided by the repeats, that of training counts in full.
-    repeated = made.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
-    if repeated >= made.resolution:
+    repeated = comparison.resolution * sqrt((1 / REPEATS + training.ratio) / training.inflation)
+    if repeated >= comparison.resolution:
         return ()
     return (
         f"{REPEATS} repeats of the folds (Repeated), with {REPEATS} times as many fits, could show differences of "
-        f"about this size: {rounded(repeated, 2)} {metric_of(made.metric).title}.",
+        f"about this size: {rounded(repeated, 2)} {metric_of(comparison.metric).title}.",
     )
 
 
@@ -300,30 +300,31 @@ def _by_folds(
     return corrected_resampled_t(differences, trained, tested, level=level, stratified=stratified)
 
 
-def _words(made: Comparison, names: tuple[str, str], alike: bool) -> str:
-    record, interval = metric_of(made.metric), made.interval
+def _words(comparison: Comparison, names: tuple[str, str], alike: bool) -> str:
+    record, interval = metric_of(comparison.metric), comparison.interval
     first, second = names
-    if made.difference == 0 and (alike if interval is None else interval.high == interval.low):
+    if comparison.difference == 0 and (alike if interval is None else interval.high == interval.low):
         return f"{first} and {second} score alike on every row."
-    if made.difference == 0 and interval is None:
+    if comparison.difference == 0 and interval is None:
         return f"{first} and {second} have the same {record.title}; whether by chance cannot be told."
-    better, apart = second if made.difference > 0 else first, rounded(abs(made.difference), 3)
+    better, apart = second if comparison.difference > 0 else first, rounded(abs(comparison.difference), 3)
     if interval is None:
         return f"{better} has the better {record.title} by {apart}; whether by chance cannot be told."
     level = in_percent(interval.level)
     low, high = (record.shown(end) for end in (interval.low, interval.high))
     between = f"{level} [{rounded(min(low, high), 3)}, {rounded(max(low, high), 3)}]"
-    apart_as_read = (
-        f"{record.title} of {second} minus that of {first} is {rounded(record.shown(made.difference), 3)}, {between}"
-    )
-    if made.verdict in ("better", "worse"):
+    difference = rounded(record.shown(comparison.difference), 3)
+    apart_as_read = f"{record.title} of {second} minus that of {first} is {difference}, {between}"
+    if comparison.verdict in ("better", "worse"):
         ends = sorted((abs(interval.low), abs(interval.high)))
         between = f"{level} [{rounded(ends[0], 3)}, {rounded(ends[1], 3)}]"
         sentence = f"{better} is better by {apart} {record.title}, {between}"
-        return f"{sentence}{_fewer(made.metric, made.a, made.b)}, {_on_what(interval)}."
-    if made.verdict == "equivalent":
-        return f"{first} and {second} are equivalent within {made.margin:g}: {apart_as_read}, {_on_what(interval)}."
-    seen = rounded(made.resolution or 0.0, 2)
+        return f"{sentence}{_fewer(comparison.metric, comparison.a, comparison.b)}, {_on_what(interval)}."
+    if comparison.verdict == "equivalent":
+        return (
+            f"{first} and {second} are equivalent within {comparison.margin:g}: {apart_as_read}, {_on_what(interval)}."
+        )
+    seen = rounded(comparison.resolution or 0.0, 2)
     return (
         f"No detectable difference between the recipes on these rows: {apart_as_read}; "
         f"differences below {seen} cannot be seen on them."
@@ -351,20 +352,20 @@ def compare_all(
     Holm (1979): the chance that any candidate that is no different is called better or worse is at most 1 - level.
     ``how``: as for ``compare``.
     """
-    made = {
+    comparisons = {
         name: compare(reference, frame, metric, **how | {"names": ("the reference", name)})
         for name, frame in candidates.items()
     }
-    order = sorted((one.p, name) for name, one in made.items() if one.p is not None)
+    order = sorted((one.p, name) for name, one in comparisons.items() if one.p is not None)
     least = 0.0
     for rank, (p, name) in enumerate(order):
         # Holm goes from the smallest p up; no corrected p may be below that of a smaller one.
         least = max(least, min(1.0, p * (len(order) - rank)))
-        one = made[name]
+        one = comparisons[name]
         alpha = 1 - (one.interval.level if one.interval else 0.95)
         note = f"p is corrected for {len(order)} candidates (Holm): {least:.3g} instead of {p:.3g}."
         lost = one.verdict in ("better", "worse") and least > alpha
         chance = f"Among {len(order)} candidates chance alone can make such a difference. " if lost else ""
         verdict: Verdict = "unknown" if lost else one.verdict
-        made[name] = replace(one, p=least, verdict=verdict, words=chance + one.words, notes=(*one.notes, note))
-    return made
+        comparisons[name] = replace(one, p=least, verdict=verdict, words=chance + one.words, notes=(*one.notes, note))
+    return comparisons

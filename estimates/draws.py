@@ -138,12 +138,14 @@ def _one(
     between = perf_counter()
     try:
         scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
-        known = _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)[0] if apparent else {}
+        apparent_scores = (
+            _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)[0] if apparent else {}
+        )
     except ModelError as error:
         raise ModelError(f"draw {i}: {error}") from None
     for metric, lost in losses.items():
         totals[metric].add(test, lost)
-    scored |= {f"apparent_{metric}": value for metric, value in known.items()}
+    scored |= {f"apparent_{metric}": value for metric, value in apparent_scores.items()}
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
     row |= {"warned": "\n".join(heard)}
     return {**row, **times, **scored}

@@ -74,8 +74,8 @@ def _beside(
     of_model: Sequence[str | None],
 ) -> Estimate:
     """Return the estimate with the best baseline beside it, and a sentence where the model is no better."""
-    asked = None if interval == "none" or estimate.pooled is None else level
-    baseline = best_baseline(evidence, baselines, estimate.value, asked)
+    wanted_level = None if interval == "none" or estimate.pooled is None else level
+    baseline = best_baseline(evidence, baselines, estimate.value, wanted_level)
     words = (no_better(estimate.metric, estimate.value, baseline), *of_model)
     return replace(estimate, baseline=baseline, warnings=tuple(word for word in words if word))
 
@@ -117,14 +117,14 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
             f"{metric.title} is undefined in every fold and for all predictions together; use another metric, such as "
             "neg_mean_absolute_error or accuracy."
         )
-    made = Declined("") if pooled is None else interval_for(evidence, method, level)
+    interval = Declined("") if pooled is None else interval_for(evidence, method, level)
     apparent = evidence.apparent
     notes = [
         _of_spread(test, repeated) if test else None,
         _NO_POOLED.format(metric=metric.name) if pooled is None else None,
         _ACROSS if metric.ranks and pooled is not None and len(scores) > 1 else None,
         _lacking(evidence, mean),
-        f"There is no interval: {made.reason}" if isinstance(made, Declined) and made.reason else None,
+        f"There is no interval: {interval.reason}" if isinstance(interval, Declined) and interval.reason else None,
     ]
     return Estimate(
         metric=metric.name,
@@ -136,7 +136,7 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
         pooled=pooled,
         apparent=apparent,
         gap=None if apparent is None else apparent - value,
-        interval=None if isinstance(made, Declined) else made.holding(value),
+        interval=None if isinstance(interval, Declined) else interval.holding(value),
         notes=tuple(note for note in notes if note is not None),
         fold_mean=mean,
     )

@@ -121,8 +121,8 @@ class Ledger:
         then the series spend at most k/n + 1/(k + 1) of the error, never more than all of it. O(looks).
         """
         earlier = [each for each in self.looks() if each["look"] < look["look"]]
-        known = len(earlier) == look["look"] - 1 and all(each["budget"] is not None for each in earlier)
-        return look["budget"] if known else None
+        complete = len(earlier) == look["look"] - 1 and all(each["budget"] is not None for each in earlier)
+        return look["budget"] if complete else None
 
     def _append(self, line: LookLine) -> None:
         """Give a line its digest, and write it to the disk."""

@@ -101,10 +101,10 @@ def _score(
         return LevelScore(attribute, level_name, metric, n_rows, None, reason=why)
     if n_rows < LEAST_ROWS:
         return LevelScore(attribute, level_name, metric, n_rows, value, reason="one row says nothing of others.")
-    made = interval_for(evidence, "auto", level)
-    if isinstance(made, Declined):
-        return LevelScore(attribute, level_name, metric, n_rows, value, reason=made.reason)
-    return LevelScore(attribute, level_name, metric, n_rows, value, made.holding(value))
+    interval = interval_for(evidence, "auto", level)
+    if isinstance(interval, Declined):
+        return LevelScore(attribute, level_name, metric, n_rows, value, reason=interval.reason)
+    return LevelScore(attribute, level_name, metric, n_rows, value, interval.holding(value))
 
 
 def level_scores_of_draws(
@@ -151,5 +151,5 @@ def _score_of_draws(
     training = 1.0 + rows.size / float(draws.table["n_train"].mean())
     low, high = within_range(metric, value, se * sqrt(training), df, level)
     of = "a model trained on these rows, on new rows like them"
-    made = Interval(low, high, level, "means of rows over draws, corrected for training", of=of)
-    return LevelScore(attribute, level_name, name, rows.size, value, made.holding(value))
+    interval = Interval(low, high, level, "means of rows over draws, corrected for training", of=of)
+    return LevelScore(attribute, level_name, name, rows.size, value, interval.holding(value))

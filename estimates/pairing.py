@@ -147,31 +147,31 @@ def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, 
             f"y and the predictions of {' and '.join(names)} name classes by numbers and by text; name them alike."
         )
     kind = next(type(label) for label in labels)
-    for said in {said for frame in (a, b) for said in _named_by_columns(frame, labels)}:
+    for text in {text for frame in (a, b) for text in _named_by_columns(frame, labels)}:
         with suppress(ValueError):  # a column of somebody's own
-            labels.add(label_of(said, kind))
+            labels.add(label_of(text, kind))
     return tuple(sorted(labels))
 
 
-def label_of(said: str, kind: type) -> Any:
+def label_of(text: str, kind: type) -> Any:
     """Return the label of a kind that a column's name says; ValueError where it says none."""
-    return said == "True" if kind is bool else kind(said)
+    return text == "True" if kind is bool else kind(text)
 
 
 def _predicted(frame: pd.DataFrame, y: np.ndarray[Any, Any]) -> list[Any]:
     """Return the labels that are predicted, without those of y in a shorter float."""
-    said = frame["prediction"].dropna().unique()
-    if said.dtype.kind == y.dtype.kind == "f":
-        said = said[~np.isin(said, y.astype(said.dtype))]
-    return list(said.tolist())
+    labels = frame["prediction"].dropna().unique()
+    if labels.dtype.kind == y.dtype.kind == "f":
+        labels = labels[~np.isin(labels, y.astype(labels.dtype))]
+    return list(labels.tolist())
 
 
 def _named_by_columns(frame: pd.DataFrame, labels: set[Any]) -> Iterator[str]:
     """Yield what further columns name: those beside probabilities that lack something to 1, and beside decisions."""
     for kind in ("proba_", "decision_"):
-        known = [f"{kind}{label}" for label in labels if f"{kind}{label}" in frame]
-        whole = kind == "proba_" and np.allclose(frame[known].sum(axis="columns"), 1)
-        if known and not whole:
+        columns = [f"{kind}{label}" for label in labels if f"{kind}{label}" in frame]
+        whole = kind == "proba_" and np.allclose(frame[columns].sum(axis="columns"), 1)
+        if columns and not whole:
             yield from (str(name).removeprefix(kind) for name in frame if str(name).startswith(kind) and name != kind)
 
 
@@ -189,8 +189,8 @@ def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float
     except ValueError as error:  # scikit-learn has no log loss of rows that lack a class, and each row has its own
         mean = np.nan if loss is None or not classes else rows.mean(loss.of(rows))
         if loss is None or not np.isfinite(mean):
-            said = f"{metric} is undefined on these {rows.n:,} rows: {first_line(error)} Choose another metric."
-            raise ModelError(said) from cause_of(error)
+            message = f"{metric} is undefined on these {rows.n:,} rows: {first_line(error)} Choose another metric."
+            raise ModelError(message) from cause_of(error)
         return loss.score(float(mean))
 
 

@@ -261,12 +261,12 @@ def compare_predictions(
     Both are scored with the champion's weights, or without any as it was. ``n_train``, ``ordered``: as for ``compare``.
     """
     names = ("the champion", "the candidate")
-    made = compare(
+    comparison = compare(
         champion, candidate, metric, on=on, stratified=stratified, ordered=ordered, n_train=n_train, names=names
     )
-    if made.se is None:
-        return Difference(made.difference, words=made.words)
-    return Difference(made.difference, *made.se, made.words)
+    if comparison.se is None:
+        return Difference(comparison.difference, words=comparison.words)
+    return Difference(comparison.difference, *comparison.se, comparison.words)
 
 
 OTHER_WEIGHTS = (

@@ -25,8 +25,8 @@ def require_level(level: float) -> None:
 
 def rounded(value: float, digits: int) -> str:
     """Return a number with so many digits that mean something, as people write it: ``0.052``, ``-130``, ``1,200``."""
-    told = f"{value:.{digits}g}"
-    return f"{float(told):,.0f}" if "e+" in told else told
+    text = f"{value:.{digits}g}"
+    return f"{float(text):,.0f}" if "e+" in text else text
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ class Estimate(Displayed):
         if self.interval is not None:
             low, high = sorted((reading.shown(self.interval.low), reading.shown(self.interval.high)))
             interval = f", {in_percent(self.interval.level)} [{low:.4g}, {high:.4g}]"
-        shown = f"{reading.title} {reading.shown(self.value):.4g}{interval}"
-        return f"Estimate {shown}: {self.method}, {self.n_splits:,} splits"
+        score = f"{reading.title} {reading.shown(self.value):.4g}{interval}"
+        return f"Estimate {score}: {self.method}, {self.n_splits:,} splits"
 
     def to_json(self) -> dict[str, object]:
         """Return the fields as a JSON object."""

@@ -104,10 +104,10 @@ def bias_corrected_best_score(
         rows = np.repeat(np.arange(n_rows), weights.astype(np.int64)[codes])
         return np.array([-score(rows, j) for j in range(n_configurations)])
 
-    made = _resampled(means, int(codes.max()) + 1, n_resamples, level, seed, tolerance, inflation)
-    low, high = -made.interval.high, -made.interval.low
-    interval = Interval(low, high, level, made.interval.method, made.interval.notes)
-    return BestOfMany(made.best, -made.naive, -made.value, -made.bias, interval, made.chosen, made.notes)
+    best = _resampled(means, int(codes.max()) + 1, n_resamples, level, seed, tolerance, inflation)
+    low, high = -best.interval.high, -best.interval.low
+    interval = Interval(low, high, level, best.interval.method, best.interval.notes)
+    return BestOfMany(best.best, -best.naive, -best.value, -best.bias, interval, best.chosen, best.notes)
 
 
 def simplest_near_best(
@@ -251,8 +251,8 @@ def choose(
 
 def _simpler(best: int, chosen: int, tolerance: float) -> tuple[str, ...]:
     near = f"is the first within one standard error ({tolerance:.3g}) of the best, {best + 1}"
-    said = f"Configuration {chosen + 1} {near}; value and interval are what this rule is worth."
-    return () if chosen == best else (said,)
+    sentence = f"Configuration {chosen + 1} {near}; value and interval are what this rule is worth."
+    return () if chosen == best else (sentence,)
 
 
 def chosen_inside(
@@ -269,28 +269,28 @@ def chosen_inside(
     return simplest_near_best(folds, range(len(values)), values)[0]
 
 
-def _values(found: Sequence[Evidence]) -> NDArray[np.float64]:
+def _values(evidences: Sequence[Evidence]) -> NDArray[np.float64]:
     """Return the pooled score of each; raises ModelError where one is undefined."""
-    values = np.array([np.mean([one.score(part) for part in one.parts]) for one in found])
+    values = np.array([np.mean([one.score(part) for part in one.parts]) for one in evidences])
     if not np.all(np.isfinite(values)):
         undefined = int(np.sum(~np.isfinite(values)))
-        raise ModelError(f"{found[0].metric.name} is undefined for {undefined} configurations.")
+        raise ModelError(f"{evidences[0].metric.name} is undefined for {undefined} configurations.")
     return values
 
 
-def _worth(found: Sequence[Evidence], tolerance: float, level: float, seed: int) -> BestOfMany:
+def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: int) -> BestOfMany:
     """Return what the rule's choice is worth, as a score; a row that is drawn comes with all its tests."""
-    first, loss = _with_sizes(found[0]), found[0].metric.loss
+    first, loss = _with_sizes(evidences[0]), evidences[0].metric.loss
     inflation = 1.0 + first.train_ratio if len(first.scores) > 1 else 1.0
     options: dict[str, Any] = {"tolerance": tolerance, "inflation": inflation, "level": level, "seed": seed}
     if loss is None:
 
         def scored(at: NDArray[np.int64], configuration: int) -> float:
-            return found[configuration].score_drawn(at)
+            return evidences[configuration].score_drawn(at)
 
-        worth = bias_corrected_best_score(scored, first.rows.size, len(found), first.units, **options)
+        worth = bias_corrected_best_score(scored, first.rows.size, len(evidences), first.units, **options)
         return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
-    losses, masses = zip(*(one.lost(loss) for one in found), strict=True)
+    losses, masses = zip(*(one.lost(loss) for one in evidences), strict=True)
     worth = bias_corrected_best(np.column_stack(losses), first.units, weights=masses[0], **options)
     # Low and high change places, as losses become scores.
     interval = replace(worth.interval, low=loss.score(worth.interval.high), high=loss.score(worth.interval.low))
@@ -307,11 +307,11 @@ def _with_sizes(evidence: Evidence) -> Evidence:
 
 def _uncorrected(evidence: Evidence, value: float, why: str, level: float) -> BestOfMany:
     """Return the score of the chosen one as it is, with its own interval where it has one."""
-    made = interval_for(_with_sizes(evidence), "corrected_wald", level)
-    said = f"The score is not corrected for having been chosen: {why}"
-    if isinstance(made, Declined):
-        said, made = f"{said} There is no interval: {made.reason}", Interval(value, value, level, "none")
-    return BestOfMany(0, value, value, 0.0, made.holding(value), (), (said,))
+    interval = interval_for(_with_sizes(evidence), "corrected_wald", level)
+    note = f"The score is not corrected for having been chosen: {why}"
+    if isinstance(interval, Declined):
+        note, interval = f"{note} There is no interval: {interval.reason}", Interval(value, value, level, "none")
+    return BestOfMany(0, value, value, 0.0, interval.holding(value), (), (note,))
 
 
 TEST_ROWS_ALONE = (
@@ -356,10 +356,10 @@ def choose_by_draws(
     of_rows = _of_rows(name, problem, draws, tolerance, level, seed)
     bias, interval, note = of_rows or _of_draws(table, chosen, sizes, level)
     value = float(means[chosen]) + bias
-    made = replace(interval, notes=()).holding(value).within(metric_of(metric).low, metric_of(metric).high)
+    bounded = replace(interval, notes=()).holding(value).within(metric_of(metric).low, metric_of(metric).high)
     left_out = (f"{lacking}, which are left out.",) if undefined else ()
     notes = (*left_out, *((note,) if note else ()), *_simpler(best, chosen, tolerance))
-    return Choice(best, chosen, float(means[chosen]), value, made.low, made.high, notes, level)
+    return Choice(best, chosen, float(means[chosen]), value, bounded.low, bounded.high, notes, level)
 
 
 def _of_rows(

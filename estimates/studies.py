@@ -113,19 +113,19 @@ def ratio_ends(ratio: float, partitions: int, level: float = 0.95) -> tuple[floa
 def _fitted(
     model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int
 ) -> tuple[dict[str, list[float]], pd.DataFrame]:
-    made = []
+    fits = []
     for fold in range(int(labels.max()) + 1):
         train, test = np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
-        made.append(fit_and_score(model, problem, train, test, seed=seed, name=f"fold {fold}", fold=fold))
+        fits.append(fit_and_score(model, problem, train, test, seed=seed, name=f"fold {fold}", fold=fold))
     metrics = model.completed(problem.task, len(problem.classes)).metrics
-    scores = {metric: [score.test.get(metric, np.nan) for score, _ in made] for metric in metrics}
-    return scores, pd.concat([predictions for _, predictions in made])
+    scores = {metric: [score.test.get(metric, np.nan) for score, _ in fits] for metric in metrics}
+    return scores, pd.concat([predictions for _, predictions in fits])
 
 
 def _mean(values: Sequence[float]) -> float:
     """Return the mean of the scores that are known, NaN where none is."""
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else np.nan
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else np.nan
 
 
 def _folds(problem: Problem, k: int, seed: int) -> NDArray[Any]:

@@ -100,8 +100,8 @@ def _quarters(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]
     kept, numbered = np.unique(codes[codes >= 0], return_inverse=True)
     codes[codes >= 0] = numbered
     written = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
-    shown = next(each for each in written if len(set(each)) == edges.size)  # 17 digits tell any two apart
-    names = [f"below {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown)), f"{shown[-1]} up"]
+    texts = next(each for each in written if len(set(each)) == edges.size)  # 17 digits tell any two apart
+    names = [f"below {texts[0]}", *(f"{a} to {b}" for a, b in pairwise(texts)), f"{texts[-1]} up"]
     return codes.astype(np.int64), [names[code] for code in kept]
 
 
@@ -111,9 +111,9 @@ def _classes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     names = [str(level) for level in encoded.dictionary.to_pylist()]
     counts = np.bincount(codes[codes >= 0], minlength=len(names))
     frequent = sorted(range(len(names)), key=lambda code: (-counts[code], names[code]))[:MOST_LEVELS]
-    kept = sorted(frequent if len(names) <= MOST_LEVELS else frequent[:-1], key=lambda code: names[code])
-    place = np.full(len(names) + 1, len(kept), dtype=np.int64)
-    place[kept] = np.arange(len(kept))
+    chosen = sorted(frequent if len(names) <= MOST_LEVELS else frequent[:-1], key=lambda code: names[code])
+    place = np.full(len(names) + 1, len(chosen), dtype=np.int64)
+    place[chosen] = np.arange(len(chosen))
     place[-1] = -1  # of missing values, whose code is -1
-    shown = [names[code] for code in kept]
-    return place[codes], [*shown, _apart(OTHERS, shown)] if len(kept) < len(names) else shown
+    labels = [names[code] for code in chosen]
+    return place[codes], [*labels, _apart(OTHERS, labels)] if len(chosen) < len(names) else labels

@@ -57,20 +57,20 @@ class _Place(NamedTuple):
 def _places(manifest: Manifest) -> list[_Place]:
     """Return the test rows of each split, and the parts that no split tests, with the rows that each was to have."""
     membership, splitter, places = manifest.in_use, manifest.splitter, list[_Place]()
-    column, asked, codes = membership.column(), _asked(manifest), set[int]()
+    column, wanted, codes = membership.column(), _asked(manifest), set[int]()
     drawn = splitter.sizes(int(np.count_nonzero(column == 0))) if isinstance(splitter, DrawSplitter) else None
     for i in range(min(manifest.n_splits, MOST_MEASURED)):
         train, test = manifest.pair(i)
         fold = membership.split_name(i)[1]
         codes.add(code := membership.tested[fold] if isinstance(membership, Labels) else fold)
-        sizes: dict[str, Any] = {"wanted": asked.get(code)}
+        sizes: dict[str, Any] = {"wanted": wanted.get(code)}
         if drawn:
             sizes = {"wanted": drawn[1], "train": train.size, "wanted_train": drawn[0]}
         places.append(_Place(test, FoldBalance(split=i, rows=test.size, **sizes)))
-    for code in asked:
+    for code in wanted:
         if code not in codes:
             rows = np.flatnonzero(column == code)
-            balance = PartBalance(name=membership.code_name(code), rows=rows.size, wanted=asked[code])
+            balance = PartBalance(name=membership.code_name(code), rows=rows.size, wanted=wanted[code])
             places.append(_Place(rows, balance))
     return places
 
@@ -129,14 +129,14 @@ def _reach(beside: Joined, rows: Ranks, groups: Ranks) -> Reach | None:
     if not isinstance(splitter, GroupPacker) or columns.group is None:
         return None
     codes = membership.column()
-    kept = np.flatnonzero(np.isin(codes, list(membership.parts.values()) or np.arange(membership.n_splits)))
-    codes, groups, code_of = codes[kept], groups[kept], np.zeros(groups.max(initial=-1) + 1, dtype=codes.dtype)
+    tested = np.flatnonzero(np.isin(codes, list(membership.parts.values()) or np.arange(membership.n_splits)))
+    codes, groups, code_of = codes[tested], groups[tested], np.zeros(groups.max(initial=-1) + 1, dtype=codes.dtype)
     code_of[groups] = codes
-    if kept.size < 2 or (code_of[groups] != codes).any():  # as merged groups have rows of two codes
+    if tested.size < 2 or (code_of[groups] != codes).any():  # as merged groups have rows of two codes
         return None
-    table = pa.table({name: beside.column(name) for name in columns.shared_out} or {"": rows}).take(rows[kept])
+    table = pa.table({name: beside.column(name) for name in columns.shared_out} or {"": rows}).take(rows[tested])
     y, asked_by = to_balance(table, columns), type(splitter).__name__
-    packed = Rows.of(np.empty((kept.size, 0)), y, groups, needs=splitter.needs, asked_by=asked_by)
+    packed = Rows.of(np.empty((tested.size, 0)), y, groups, needs=splitter.needs, asked_by=asked_by)
     return Reach(**asdict(splitter.judge(packed, codes)))
 
 

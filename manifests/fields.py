@@ -139,9 +139,9 @@ class Columns(Strict):
     def roles(self) -> list[str]:
         """Return every named column, each once."""
         times = [self.time, self.label_end]
-        named = [*self.key, self.target, *self.grouped, *self.stratify, *times, self.fold, *self.balance_on]
-        named += self.coordinates
-        return list(dict.fromkeys(name for name in named if name))
+        names = [*self.key, self.target, *self.grouped, *self.stratify, *times, self.fold, *self.balance_on]
+        names += self.coordinates
+        return list(dict.fromkeys(name for name in names if name))
 
     def kept_from_models(self, listed: Collection[str] | None) -> list[str]:
         """Return the named columns that are no features: all, but for coordinates that a model lists."""

@@ -139,9 +139,9 @@ class BalanceReport(Displayed, Strict):
 
     def shown(self) -> list[tuple[BalanceFigure, float, float | None]]:
         """Return each figure with its value, and what no split can be below; a name of another version shows itself."""
-        known = {figure.name: figure for figure in FIGURES}
+        by_name = {figure.name: figure for figure in FIGURES}
         return [
-            (known.get(name) or BalanceFigure(name, name, unknown), value, self.reachable.get(name))
+            (by_name.get(name) or BalanceFigure(name, name, unknown), value, self.reachable.get(name))
             for name, value in self.worst.items()
         ]
 

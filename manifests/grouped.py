@@ -86,19 +86,19 @@ class GroupTable:
             n=int(sizes.sum()), groups=numbers, group_levels=names, sizes=sizes, table=table, weights=weights
         )
 
-    def kept(self, kept: NDArray[np.bool_], y: NDArray[np.float64] | None) -> GroupTable:
+    def kept(self, mask: NDArray[np.bool_], y: NDArray[np.float64] | None) -> GroupTable:
         """Return the groups that are kept, numbered anew, their classes and quantiles by their own rows alone."""
-        rows = kept[self.groups]
-        numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
-        made = GroupTable(self.values.filter(pa.array(kept)), numbers[self.groups[rows]])
+        rows = mask[self.groups]
+        numbers = np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
+        rest = GroupTable(self.values.filter(pa.array(mask)), numbers[self.groups[rows]])
         if y is not None:
-            return made.cut(y[rows])
+            return rest.cut(y[rows])
         strata, levels = [], []
         for codes, known in zip(self.strata, self.levels, strict=True):
             again, first = pd.factorize(codes[rows])
             strata.append(again.astype(np.int32))
             levels.append(known.take(pa.array(first)))
-        return replace(made, strata=tuple(strata), levels=tuple(levels))
+        return replace(rest, strata=tuple(strata), levels=tuple(levels))
 
     def state(self, splitter: LabelSplitter, labels: Labels, of_groups: IntArray, locked: float) -> State | None:
         """Return the first state, as ``first_state`` does of rows; ``of_groups`` are the codes of the groups."""
@@ -123,11 +123,11 @@ class GroupTable:
     def _combined(self) -> tuple[IntArray, list[Any]]:
         """Return the combination of each row's classes, by first appearance, and what each stands for."""
         codes = np.zeros(self.groups.size, dtype=np.int64)
-        for column, known in zip(self.strata, self.levels, strict=True):
+        for column, levels in zip(self.strata, self.levels, strict=True):
             # Numbered anew after each column: the product of many columns' classes has more than 64 bits.
-            codes = pd.factorize(codes * len(known) + column)[0]
+            codes = pd.factorize(codes * len(levels) + column)[0]
         first = np.unique(codes, return_index=True)[1]
-        values = [to_numpy(known.take(pa.array(column[first]))).tolist() for column, known in self._columns()]
+        values = [to_numpy(levels.take(pa.array(column[first]))).tolist() for column, levels in self._columns()]
         return codes, [[plain(value) for value in row] for row in zip(*values, strict=True)]
 
     def _columns(self) -> Iterator[tuple[IntArray, pa.Array]]:
@@ -140,12 +140,12 @@ class GroupTable:
         return group_table_of(self.values, of_groups, tables[0].sum(axis=1), levels, tables[0] if alone else None)
 
 
-def with_locked(of_kept: IntArray, kept: NDArray[np.bool_] | None) -> IntArray:
+def with_locked(of_kept: IntArray, mask: NDArray[np.bool_] | None) -> IntArray:
     """Return the codes of all groups: locked, where they were not kept for the strategy to decide."""
-    if kept is None:
+    if mask is None:
         return of_kept
-    codes = np.full((kept.size, *of_kept.shape[1:]), LOCKED, dtype=of_kept.dtype)
-    codes[kept] = of_kept
+    codes = np.full((mask.size, *of_kept.shape[1:]), LOCKED, dtype=of_kept.dtype)
+    codes[mask] = of_kept
     return codes
 
 

@@ -47,10 +47,10 @@ class Joined:
     @classmethod
     def of(cls, manifest: Manifest, data: Any, **roles: str | None) -> Joined:
         """Return ``data`` beside ``manifest``; SplitError where the key column is absent."""
-        asked = {name: role for name, role in roles.items() if role}
+        wanted = {name: role for name, role in roles.items() if role}
         if isinstance(data, Joined) and data.manifest is manifest:
-            return replace(data, columns=data.columns.model_copy(update=asked)) if asked else data
-        columns = manifest.spec.columns.model_copy(update=asked)
+            return replace(data, columns=data.columns.model_copy(update=wanted)) if wanted else data
+        columns = manifest.spec.columns.model_copy(update=wanted)
         data = held_or_source(data)
         source = data if has_columns_apart(data) else read_table(data, types=manifest.spec.types)
         present = set(column_names(source))
@@ -114,8 +114,8 @@ class Joined:
     def require_complete(self, name: str) -> None:
         """Raise SplitError where a column has holes in rows that do not wait."""
         column = self.column(name)
-        asked = column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column
-        require_complete(asked, name, groups=self.manifest.spec.columns.grouped)
+        values = column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column
+        require_complete(values, name, groups=self.manifest.spec.columns.grouped)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of the data in its canonical type, or its pseudonyms; SplitError where there is none."""
@@ -132,8 +132,8 @@ class Joined:
     def _pseudonyms(self) -> list[str]:
         """The columns of which only pseudonyms are seen here; another group that is asked about is one of them."""
         spec = self.manifest.spec
-        asked = [self.columns.group] if spec.key_encoding and "group" in spec.key_encoding.encode else []
-        return [*spec.pseudonyms(), *(name for name in asked if name)]
+        names = [self.columns.group] if spec.key_encoding and "group" in spec.key_encoding.encode else []
+        return [*spec.pseudonyms(), *(name for name in names if name)]
 
     @cached_property
     def _canonical(self) -> dict[str, pa.ChunkedArray]:

@@ -243,12 +243,12 @@ class Manifest(Displayed):
         """Return the manifest as it was when ``generation`` was the newest: the same folds, and only its rows."""
         if self.born is None or generation >= self.generation:
             return self
-        kept = np.flatnonzero(self.born <= generation)
-        keys = None if self.keys is None else self.keys.take(kept)
+        rows = np.flatnonzero(self.born <= generation)
+        keys = None if self.keys is None else self.keys.take(rows)
         return self.altered(
-            membership=self.membership.with_rows(self.membership.codes[kept], keys),
+            membership=self.membership.with_rows(self.membership.codes[rows], keys),
             keys=keys,
-            born=self.born[kept],
+            born=self.born[rows],
             changes=tuple(change for change in self.changes if change.generation <= generation),
             version=f"{self.version.partition('.')[0]}.{generation}",
             state=None,

@@ -114,8 +114,8 @@ class Membership(ABC):
     def code_name(self, code: int) -> str:
         """Return what a code is called in a sentence."""
         special = {LOCKED: "locked", EXCLUDED: "excluded", NEVER_TESTED: "never tested"}
-        named = {number: name for name, number in self.parts.items()}
-        return named.get(code) or special.get(code) or self._fold_name(code)
+        names = {number: name for name, number in self.parts.items()}
+        return names.get(code) or special.get(code) or self._fold_name(code)
 
     def _fold_name(self, code: int) -> str:
         return "the rows in use"

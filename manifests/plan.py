@@ -77,22 +77,22 @@ class Plan:
     key: list[str]
 
     def __init__(self, spec: Any, data: Any) -> None:
-        asked, sorted_already = read_spec(spec), isinstance(data, InKeyOrder)
+        request, sorted_already = read_spec(spec), isinstance(data, InKeyOrder)
         if isinstance(data, InKeyOrder):
             data = data.table
         else:
-            require_columns([*asked.columns.roles(), *asked.types], column_names(data))
-            if not asked.strategy:  # what chooses one is read together with what it will need, and once
-                data = read_table(data, asked.columns.roles() or None, asked.types)
+            require_columns([*request.columns.roles(), *request.types], column_names(data))
+            if not request.strategy:  # what chooses one is read together with what it will need, and once
+                data = read_table(data, request.columns.roles() or None, request.types)
 
         def canonical_of(table: pa.Table, names: list[str], types: dict[str, str]) -> pa.Table:
             return table.select(names) if sorted_already else canonical_table(table, names, types)
 
-        self.spec = asked
-        used = self._resolve(lambda name: is_numeric_target(canonical_of(data, [name], dict(asked.types)).column(0)))
-        table, used, given = _read_used(data, used, self.spec)
-        table, waiting = matured(table, self.spec, given)
-        canonical = canonical_of(table, used, given)
+        self.spec = request
+        used = self._resolve(lambda name: is_numeric_target(canonical_of(data, [name], dict(request.types)).column(0)))
+        table, used, columns = _read_used(data, used, self.spec)
+        table, waiting = matured(table, self.spec, columns)
+        canonical = canonical_of(table, used, columns)
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 require_complete(canonical.column(name), name, self.spec.columns.target, self.spec.columns.grouped)
@@ -186,10 +186,10 @@ class Plan:
         return bool(self.splitter.by_group_table and self.spec.columns.group)
 
     def _by_groups(self) -> tuple[Labels, pa.Table, State | None]:
-        table, tables, kept, rest = self._grouped()
+        table, tables, mask, rest = self._grouped()
         splitter = self.splitter
         assert isinstance(splitter, LabelSplitter)
-        codes = with_locked(splitter.decide(rest), kept)
+        codes = with_locked(splitter.decide(rest), mask)
         labels = Labels.of(codes[table.groups], splitter)
         of_groups = codes.reshape(codes.shape[0], -1)
         return labels, table.group_table(of_groups, tables), table.state(splitter, labels, of_groups, self._locked)
@@ -204,13 +204,13 @@ class Plan:
             self.splitter.check(rows)
             if self.spec.holdout is None:
                 return table, tables, None, rows
-            kept = np.ones(rows.n_groups, dtype=np.bool_)
-            kept[self._locked_among(rows)] = False
+            mask = np.ones(rows.n_groups, dtype=np.bool_)
+            mask[self._locked_among(rows)] = False
             y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
-            left = table.kept(kept, y)
+            left = table.kept(mask, y)
             rest = left.rows(left.tables())
             self.splitter.check(rest)
-        return table, tables, kept, rest
+        return table, tables, mask, rest
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
@@ -296,23 +296,23 @@ def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray
     strategy is the manifest's own under other seeds, as ``Repeated`` has it: groups stay whole, and asking for more
     repeats leaves the first ones as they are. Raises SplitError where the strategy has no other folds.
     """
-    spec, made = manifest.spec, manifest.splitter
+    spec, splitter = manifest.spec, manifest.splitter
     if manifest.kind == "draws":
         raise SplitError(f"{spec.strategy} draws rows, and more draws of it are its repeats; ask for more (n_splits).")
-    if not made.promises >= WHOLE:
+    if not splitter.promises >= WHOLE:
         raise SplitError(f"{spec.strategy} has no other folds that test each row once by a model of all other rows.")
     name = {"strategy": spec.strategy, "params": spec.params}
-    strategy = spec.params["strategy"] if isinstance(made, Repeated) else name
+    strategy = spec.params["strategy"] if isinstance(splitter, Repeated) else name
     again = Repeated(strategy, n_repeats, random_state=spec.seed)
     again.repeated()  # what cannot be repeated says so itself
-    kept = {name: kind for name, kind in manifest.types.items() if name in rows.column_names}
-    asked = spec.model_copy(
+    types = {name: kind for name, kind in manifest.types.items() if name in rows.column_names}
+    repeated = spec.model_copy(
         update={"strategy": "Repeated", "params": {"strategy": strategy, "n_repeats": n_repeats},
-                "holdout": None, "on_immature": "use", "types": spec.types | kept}
+                "holdout": None, "on_immature": "use", "types": spec.types | types}
     )  # fmt: skip
-    plan = Plan(asked, rows)
-    known = None if manifest.keys is None else manifest.keys.take(pa.array(manifest.in_use.unlocked))
-    if known is not None and not plan.table.select(plan.key).equals(known.cast(plan.table.select(plan.key).schema)):
+    plan = Plan(repeated, rows)
+    keys = None if manifest.keys is None else manifest.keys.take(pa.array(manifest.in_use.unlocked))
+    if keys is not None and not plan.table.select(plan.key).equals(keys.cast(plan.table.select(plan.key).schema)):
         raise SplitError(f"the keys of the rows are not those of {manifest.name} {manifest.version}.")
     return np.asarray(again.decide(plan.rows()))[:, manifest.membership.n_repeats :]
 
@@ -354,9 +354,9 @@ def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
-    known = [columns.time, columns.label_end] if spec.says_when_known else []
-    known += [columns.target] if spec.missing_target == "wait" else []
-    used = [*columns.key, *(columns.shared_out if needs.y != "ignored" else []), *_read_if(needs, columns), *known]
+    clocks = [columns.time, columns.label_end] if spec.says_when_known else []
+    clocks += [columns.target] if spec.missing_target == "wait" else []
+    used = [*columns.key, *(columns.shared_out if needs.y != "ignored" else []), *_read_if(needs, columns), *clocks]
     return list(dict.fromkeys(name for name in used if name))
 
 

@@ -34,11 +34,11 @@ def name_like(text: str) -> str:
     '-'. At most 100 characters and 200 bytes of UTF-8. A name that is one already stays as it is.
     """
     composed = unicodedata.normalize("NFC", text)
-    kept = "".join(
+    plain = "".join(
         letter if letter in "._-" or unicodedata.category(letter)[0] in "LMN" else "-" for letter in composed
     )
-    kept = kept.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
-    return kept if kept == text else kept.rstrip("._-")
+    plain = plain.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
+    return plain if plain == text else plain.rstrip("._-")
 
 
 class SplitSpec(Strict):
@@ -79,8 +79,8 @@ class SplitSpec(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _can_be_walked_through(cls, given: Any) -> Any:
-        fields = _with_strategy_named(given) if isinstance(given, Mapping) else given
+    def _can_be_walked_through(cls, value: Any) -> Any:
+        fields = _with_strategy_named(value) if isinstance(value, Mapping) else value
         require_bounded(fields)
         return plain_numbers(fields)
 
@@ -135,8 +135,8 @@ class SplitSpec(Strict):
 
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
-        made = self._strategy()
-        return Crossed(made, random_state=self.seed) if self.crossed else made
+        strategy = self._strategy()
+        return Crossed(strategy, random_state=self.seed) if self.crossed else strategy
 
     def _strategy(self) -> Splitter:
         return _made(strategy_named(str(self.strategy)), self.params, self.seed)
@@ -149,8 +149,8 @@ class SplitSpec(Strict):
 
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
-        made = self._strategy()
-        params, defaults = made.get_params(deep=False), _defaults(type(made))
+        strategy = self._strategy()
+        params, defaults = strategy.get_params(deep=False), _defaults(type(strategy))
         # So a parameter that a later version adds changes no identity while it has its default.
         changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
         decided = {
@@ -164,9 +164,9 @@ class SplitSpec(Strict):
             # How often it may be looked at, and what is told then, moves no row.
             decided["holdout"] = self.holdout.model_dump(exclude_defaults=True, exclude={"budget"})
         if self.key_encoding:
-            asked = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
+            encoding = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
             checks = (kind.partition(":")[2] for kind in types.values() if is_pseudonym(kind))
-            decided["key_encoding"] = asked | {"check": next(checks, None)}
+            decided["key_encoding"] = encoding | {"check": next(checks, None)}
         rules = ("group_mode", "label_horizon", "on_immature", "missing_target", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
 
@@ -227,7 +227,7 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
     return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
 
 
-def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], given: Any) -> str:
+def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], value: Any) -> str:
     for step in place:
         kind = model.model_fields[step].annotation
         model = next(arg for arg in (kind, *get_args(kind)) if isinstance(arg, type) and issubclass(arg, BaseModel))
@@ -235,7 +235,7 @@ def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel
     if model is SplitSpec and name in Columns.model_fields:
         return f"there is no field {name!r} in {where}; it belongs in columns."
     if model is SplitSpec and any(name in strategy._get_param_names() for strategy in all_strategies().values()):
-        return f"there is no field {name!r} in {where}; write params: {{{name}: {shown(repr(given))}}}."
+        return f"there is no field {name!r} in {where}; write params: {{{name}: {shown(repr(value))}}}."
     hint = meant(name, model.model_fields, most=1, cutoff=0.6, show=repr) or f"it has {', '.join(model.model_fields)}."
     return f"there is no field {name!r} in {where}; {hint}"
 
@@ -258,19 +258,19 @@ def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
 
 
 def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitter:
-    known = set(strategy._get_param_names())
+    parameters = set(strategy._get_param_names())
     for name in params:
-        if name not in known:
-            hint = meant(name, known, most=1) or f"it has {', '.join(sorted(known - {'random_state'}))}."
+        if name not in parameters:
+            hint = meant(name, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
             raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
-    missing = sorted(known - {"random_state"} - params.keys() - _defaults(strategy).keys())
+    missing = sorted(parameters - {"random_state"} - params.keys() - _defaults(strategy).keys())
     if missing:
         raise SplitError(
             f"{strategy.__name__} needs {listed(missing)}, and nothing is given for "
             f"{'it' if len(missing) == 1 else 'them'}; write params: {{{missing[0]}: ...}}, or --param {missing[0]}=..."
         )
     try:
-        return strategy(**params, **({"random_state": seed} if "random_state" in known else {}))
+        return strategy(**params, **({"random_state": seed} if "random_state" in parameters else {}))
     except TypeError as error:
         raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
 
@@ -331,7 +331,7 @@ def _require_shared_out(spec: SplitSpec, needs: Needs) -> None:
 
 def _require_named(spec: SplitSpec, needs: Needs) -> None:
     columns, strategy = spec.columns, spec.strategy
-    for what, needed, named in (
+    for what, needed, present in (
         ("target", needs.y in ("classes", "numbers"), columns.stratify or columns.target),
         ("group", needs.groups is True, columns.grouped),
         ("key", needs.key, columns.key),
@@ -339,7 +339,7 @@ def _require_named(spec: SplitSpec, needs: Needs) -> None:
         ("time", spec.says_when_known, columns.time),
         ("fold", needs.fixed, columns.fold),
     ):
-        if needed and not named:
+        if needed and not present:
             flag = "" if what == "fold" else f", or --{what}"
             who = strategy if what != "time" or needs.time else "what says when targets are known"
             raise SplitError(f"{who} needs a {what} column, and none is named; name it (columns.{what}{flag}).")

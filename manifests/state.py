@@ -39,9 +39,9 @@ def _distinct(column: pa.ChunkedArray) -> pa.Array:
 
 def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
     """Return what is to be shared out evenly: one column's values, several side by side, or None."""
-    given = [table.column(name) for name in columns.shared_out]
-    values = [to_numpy(column) for column in given]
-    if len(values) == 1 and is_numeric_target(given[0]):
+    arrays = [table.column(name) for name in columns.shared_out]
+    values = [to_numpy(column) for column in arrays]
+    if len(values) == 1 and is_numeric_target(arrays[0]):
         return values[0].astype(np.float64)
     if len(values) < 2:
         return values[0] if values else None
@@ -113,10 +113,10 @@ class State:
             return np.zeros(n, dtype=np.int64), self
         if self.edges is not None:
             return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
-        known = {_name(level): number for number, level in enumerate(self.classes or ())}
+        by_name = {_name(level): number for number, level in enumerate(self.classes or ())}
         codes, levels = _levels(y)
-        numbers = [known.setdefault(_name(level), len(known)) for level in levels]
-        new = [list(name) if isinstance(name, tuple) else name for name in list(known)[len(self.classes or ()) :]]
+        numbers = [by_name.setdefault(_name(level), len(by_name)) for level in levels]
+        new = [list(name) if isinstance(name, tuple) else name for name in list(by_name)[len(self.classes or ()) :]]
         return np.array(numbers, dtype=np.int64)[codes], replace(self, classes=[*(self.classes or ()), *new])
 
 
@@ -162,8 +162,8 @@ def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
     """Return the number of each code among ``shares``, -1 for one that has no share."""
     lookup = {code: number for number, code in enumerate(shares)}
     # A table from the least code on: each row's bin is one look-up, of millions of rows as of ten.
-    known = range(UNKNOWN, int(codes.max(initial=UNKNOWN)) + 1)
-    numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in known])
+    span = range(UNKNOWN, int(codes.max(initial=UNKNOWN)) + 1)
+    numbers: NDArray[np.int64] = np.array([lookup.get(code, -1) for code in span])
     return np.asarray(numbers[codes - UNKNOWN])
 
 

@@ -62,21 +62,21 @@ def planned(
 
     What was sorted there takes its room until the plan is forgotten, and has no name.
     """
-    asked = read_spec(spec)
-    source = source_of(data, dict(asked.types))
-    require_columns([*asked.columns.roles(), *asked.types], source.schema.names)
-    names = used_columns(asked, asked.splitter().needs) if asked.strategy else asked.columns.roles()
+    request = read_spec(spec)
+    source = source_of(data, dict(request.types))
+    require_columns([*request.columns.roles(), *request.types], source.schema.names)
+    names = used_columns(request, request.splitter().needs) if request.strategy else request.columns.roles()
     if engine == "auto" and not _is_on_cluster(source):
         fits = fits_in_memory(source, names or source.schema.names[:1], memory)
         engine = "memory" if fits else engine
     if engine == "memory":
-        return Plan(asked, data if isinstance(data, (str, Path)) else _whole(asked, source))
+        return Plan(request, data if isinstance(data, (str, Path)) else _whole(request, source))
     sorter = engine_named(engine, source, bytes_of_memory(memory))
     if not names:
-        return Plan(asked, InKeyOrder(_numbered(source)))
-    table = spilled(source, names, asked.types, asked.columns.key, sorter, to)
+        return Plan(request, InKeyOrder(_numbered(source)))
+    table = spilled(source, names, request.types, request.columns.key, sorter, to)
     try:
-        plan = Plan(asked, table)
+        plan = Plan(request, table)
     except SplitError as error:
         # The places that it names are those of sorted rows.
         raise type(error)(f"{error}{IN_KEY_ORDER if 'first at' in str(error) else ''}") from None
@@ -92,10 +92,10 @@ def _require_memory(plan: Plan, memory: str | int | None) -> None:
     by_key = isinstance(plan.splitter, HashSplit) and plan.spec.holdout is None
     if by_key or (plan.splitter.by_group_table and plan.spec.columns.group):
         return
-    given = plan.table.drop_columns(
+    table = plan.table.drop_columns(
         [] if plan.splitter.needs.key else [name for name in plan.key if name in plan.types]
     )
-    bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in given.schema.types)
+    bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in table.schema.types)
     require_rows(plan.table.num_rows, bytes_a_row, str(plan.spec.strategy), memory)
 
 

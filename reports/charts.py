@@ -291,9 +291,9 @@ def around(values: Iterable[float], margin: float = 0.08) -> Range:
     return max(low - room, -LARGEST), min(high + room, LARGEST)
 
 
-def cut(shown: int, of: int) -> str:
+def cut(n_drawn: int, of: int) -> str:
     """Say where not everything is shown."""
-    return f"The first {shown:,} of {of:,}." if shown < of else ""
+    return f"The first {n_drawn:,} of {of:,}." if n_drawn < of else ""
 
 
 def _wide(limits: Range) -> Range:
@@ -317,10 +317,10 @@ def _thinned(names: Ticks, crowded: float) -> Ticks:
 
 
 def _text(x: float, y: float, words: str, room: float, anchor: str, css: str = "") -> str:
-    shown = shortened(words, room)
-    hint = f"<title>{escaped(words)}</title>" if shown != words else ""
+    text = shortened(words, room)
+    hint = f"<title>{escaped(words)}</title>" if text != words else ""
     css = f' class="{css}"' if css else ""
-    return f'<text{css} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escaped(shown)}{hint}</text>'
+    return f'<text{css} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escaped(text)}{hint}</text>'
 
 
 def _with_hint(tag: str, attributes: str, hint: str) -> str:

@@ -63,20 +63,20 @@ def balance_table(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> str:
     """Return each fold and part: rows, rows asked, shares of classes (or KS), groups; the first ``most`` folds."""
     rows = balance_rows(report)
     head = list(rows[0]) if rows else []
-    shown = table(head, (list(row.values()) for row in rows[: most + len(report.parts)]))
+    text = table(head, (list(row.values()) for row in rows[: most + len(report.parts)]))
     left = len(rows) - most - len(report.parts)
-    return shown + (f"\n\nand {left:,} more" if left > 0 else "")
+    return text + (f"\n\nand {left:,} more" if left > 0 else "")
 
 
 def balance_rows(report: BalanceReport) -> list[dict[str, Any]]:
     """Return a row for each part that no split tests, and for each fold, of columns that all have: ``-`` is none."""
     places = [*((part.name, part) for part in report.parts), *((f"split {fold.split}", fold) for fold in report.folds)]
     classes = (report.classes or [])[:MOST_CLASSES]
-    asked, ranked = (any(getattr(place, name) is not None for _, place in places) for name in ("wanted", "ks"))
+    has_wanted, ranked = (any(getattr(place, name) is not None for _, place in places) for name in ("wanted", "ks"))
     rows = []
     for name, place in places:
         row: dict[str, Any] = {"": name, "rows": f"{place.rows:,}"}
-        row |= {"asked": "-" if place.wanted is None else f"{place.wanted:,.1f}"} if asked else {}
+        row |= {"asked": "-" if place.wanted is None else f"{place.wanted:,.1f}"} if has_wanted else {}
         row |= {"groups": place.groups} if place.groups is not None else {}
         shares = [f"{share:.2%}" for share in place.shares or ()] or ["-"] * len(classes)
         row |= {f"of {name}": share for name, share in zip(classes, shares, strict=False)}

@@ -45,8 +45,8 @@ def split_pages(
     """
     manifest = in_memory(StoredManifest(uri), memory)
     columns = manifest.spec.columns
-    known = balance.target is not None or (columns.target is None and manifest.generation == 0)
-    rows = Joined.of(manifest, data) if known else None
+    is_complete = balance.target is not None or (columns.target is None and manifest.generation == 0)
+    rows = Joined.of(manifest, data) if is_complete else None
     audit_of_rows = None if rows is None else audited() if audited else audit(manifest, rows)
     seen = see(manifest, balance, rows)
     page = split_page(seen, audit_of_rows, Origin(Path(data).name, run_id))

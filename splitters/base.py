@@ -317,9 +317,9 @@ def trained_part(parts: Mapping[str, float]) -> str:
 def codes_of(parts: Mapping[str, float]) -> dict[str, int]:
     """Return the code of each part: the trained one -1, validation 0, test -2 (0 beside that alone), others 1, …"""
     train = trained_part(parts)
-    named = {train: -1, "validation": 0, "test": 0 if len(parts) == 2 else -2}
-    others = [name for name in parts if name not in named]
-    return {name: named[name] if name in named else 1 + others.index(name) for name in parts}
+    codes = {train: -1, "validation": 0, "test": 0 if len(parts) == 2 else -2}
+    others = [name for name in parts if name not in codes]
+    return {name: codes[name] if name in codes else 1 + others.index(name) for name in parts}
 
 
 def shares_of_parts(parts: Mapping[str, float]) -> dict[str, float]:

@@ -25,22 +25,22 @@ def all_strategies() -> dict[str, type[Splitter]]:
     return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}
 
 
-def strategy_of(given: Any, random_state: int) -> Splitter:
-    """Return the strategy that ``given`` is or names.
+def strategy_of(value: Any, random_state: int) -> Splitter:
+    """Return the strategy that ``value`` is or names.
 
     A name comes as ``{"strategy": "KFold", "params": {"n_splits": 5}}``; a strategy of your own is named by its
     import path, ``package.module:Name``. A named strategy whose parameters hold no random_state takes this one.
     Raises SplitError that says what is not known.
     """
-    if isinstance(given, Splitter):
-        return given
-    if not isinstance(given, Mapping) or "strategy" not in given or set(given) - {"strategy", "params"}:
+    if isinstance(value, Splitter):
+        return value
+    if not isinstance(value, Mapping) or "strategy" not in value or set(value) - {"strategy", "params"}:
         raise SplitError(
-            f"{given!r} is not a strategy; pass one, such as KFold(5), or "
+            f"{value!r} is not a strategy; pass one, such as KFold(5), or "
             "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
         )
-    strategy = strategy_named(str(given["strategy"]))
-    params = dict(given.get("params") or {})
+    strategy = strategy_named(str(value["strategy"]))
+    params = dict(value.get("params") or {})
     if "random_state" in inspect.signature(strategy).parameters:
         params.setdefault("random_state", random_state)
     try:
@@ -65,33 +65,33 @@ def strategy_named(name: str) -> type[Splitter]:
     if ":" in name:
         own: type[Splitter] = resolve(name, STRATEGY)
         return own
-    known = all_strategies()
-    if name not in known:
-        hint = meant(name, known) or f"choose {', '.join(known)}."
+    strategies = all_strategies()
+    if name not in strategies:
+        hint = meant(name, strategies) or f"choose {', '.join(strategies)}."
         raise SplitError(f"there is no strategy {name!r}; {hint}")
-    return known[name]
+    return strategies[name]
 
 
-def strategy_recipe(given: Any) -> dict[str, Any]:
+def strategy_recipe(value: Any) -> dict[str, Any]:
     """Return ``{"strategy": name, "params": {...}}`` of a strategy, a splitter of scikit-learn's kind, or pairs.
 
     What names one already stays as it is. Raises SplitError for anything else, and for what no recipe can hold.
     """
-    if isinstance(given, (str, Mapping)):
-        return {"strategy": given} if isinstance(given, str) else dict(given)
-    kind = given if isinstance(given, type) else type(given)
+    if isinstance(value, (str, Mapping)):
+        return {"strategy": value} if isinstance(value, str) else dict(value)
+    kind = value if isinstance(value, type) else type(value)
     own = issubclass(kind, Splitter)
     if own or hasattr(kind, "split"):
-        params = {} if given is kind else params_of(given, strategy_recipe)
+        params = {} if value is kind else params_of(value, strategy_recipe)
         name = kind.__name__ if all_strategies().get(kind.__name__) is kind else import_path(kind)
         if own:
             return {"strategy": name, "params": params}
         return {"strategy": "FromSklearn", "params": {"splitter": name} | ({"params": params} if params else {})}
     try:
-        pairs = [[np.asarray(side) for side in pair] for pair in given]
+        pairs = [[np.asarray(side) for side in pair] for pair in value]
     except (TypeError, ValueError):
         raise SplitError(
-            f"{given!r} is no strategy; pass one, its name, or pairs of (train, test) positions."
+            f"{value!r} is no strategy; pass one, its name, or pairs of (train, test) positions."
         ) from None
     positions = [[(np.flatnonzero(side) if side.dtype == bool else side).tolist() for side in pair] for pair in pairs]
     return {"strategy": "PredefinedPairs", "params": {"given_pairs": positions}}

@@ -48,12 +48,12 @@ def code_of(*paths: str | None) -> dict[str, str]:
     bytes and is logged, once. Not seen are data files and modules whose names are computed. A file that changes after
     this process has imported it counts as it was, for that is what runs; reloaded, as it is. O(files) on a repeat.
     """
-    asked = tuple(path if ":" in path else ":".join(path.rsplit(".", 1)) for path in paths if path)
-    place = asked, tuple(sys.path)
-    known = _WALKED.get(place)
-    if known is None or any(_read(*file) is not source for file, source in known[1].items()):
-        known = _WALKED[place] = _walked(asked)
-    return known[0]
+    wanted = tuple(path if ":" in path else ":".join(path.rsplit(".", 1)) for path in paths if path)
+    place = wanted, tuple(sys.path)
+    walked = _WALKED.get(place)
+    if walked is None or any(_read(*file) is not source for file, source in walked[1].items()):
+        walked = _WALKED[place] = _walked(wanted)
+    return walked[0]
 
 
 def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
@@ -61,12 +61,12 @@ def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
-def _walked(asked: tuple[str, ...]) -> tuple[dict[str, str], dict[tuple[str, str], _Source]]:
+def _walked(paths: tuple[str, ...]) -> tuple[dict[str, str], dict[tuple[str, str], _Source]]:
     own: dict[str, str] = {}
     libraries: dict[str, str] = {}
     sources: dict[tuple[str, str], _Source] = {}
     seen: set[str] = set()
-    todo = list(asked)
+    todo = list(paths)
     while todo:
         wanted = todo.pop()
         for name in accumulate(wanted.replace(":", ".").split("."), "{}.{}".format):
@@ -119,20 +119,20 @@ def _read(name: str, file: str) -> _Source:
     module = sys.modules.get(name)
     loaded = getattr(module, "__spec__", None) or module
     package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
-    known = _READ.get(file)
+    source = _READ.get(file)
     try:
         status = os.stat(file)
         stamp = status.st_mtime_ns, status.st_size
-        if known is None or known.stamp != stamp:
-            if known is not None and loaded is not None and loaded is known.loaded:
+        if source is None or source.stamp != stamp:
+            if source is not None and loaded is not None and loaded is source.loaded:
                 _say(f"{name} has changed since it was imported here, and runs as it was; reload it or start anew.")
-                return known
-            known = _READ[file] = _Source(stamp, *_parsed(name, package, Path(file).read_bytes()))
+                return source
+            source = _READ[file] = _Source(stamp, *_parsed(name, package, Path(file).read_bytes()))
     except OSError as error:
-        known = _READ.setdefault(file, _Source((0, 0), ""))
+        source = _READ.setdefault(file, _Source((0, 0), ""))
         _say(f"the code of {name} cannot be read ({error.strerror}), so a change of it is not seen.")
-    known.loaded = loaded
-    return known
+    source.loaded = loaded
+    return source
 
 
 def _parsed(name: str, package: str, content: bytes) -> tuple[str, tuple[str, ...]]:

@@ -36,9 +36,9 @@ def data_roots() -> list[str]:
     ``EVENFOLD_DATA_ROOTS``, comma-separated; by default the working directory. The home and the shared results are
     among them, for manifests and frames lie there.
     """
-    given = os.environ.get("EVENFOLD_DATA_ROOTS") or "."
+    roots = os.environ.get("EVENFOLD_DATA_ROOTS") or "."
     ours = [os.environ.get("EVENFOLD_HOME") or ".evenfold", os.environ.get("EVENFOLD_RESULTS") or ""]
-    return [root.strip() for root in [*given.split(","), *ours] if root.strip()]
+    return [root.strip() for root in [*roots.split(","), *ours] if root.strip()]
 
 
 def require_readable(paths: Iterable[str | Path]) -> None:

@@ -20,8 +20,8 @@ class SplitError(EvenfoldError, ValueError):
 
 
 def meant(
-    name: str, known: Iterable[str], *, most: int = 2, cutoff: float = 0.4, show: Callable[[str], str] = str
+    name: str, choices: Iterable[str], *, most: int = 2, cutoff: float = 0.4, show: Callable[[str], str] = str
 ) -> str:
     """Return ``did you mean a or b?`` of the known names that are like ``name``; nothing where none is."""
-    close = get_close_matches(name, known, n=most, cutoff=cutoff)
+    close = get_close_matches(name, choices, n=most, cutoff=cutoff)
     return f"did you mean {' or '.join(map(show, close))}?" if close else ""

@@ -165,8 +165,8 @@ def _allowed() -> tuple[str, ...]:
 
 
 def _listed_modules() -> frozenset[str]:
-    named = {entry for entry in _allowed() if ":" not in entry}
-    return frozenset(named - {"sklearn"} | (SKLEARN if "sklearn" in named else set()))
+    modules = {entry for entry in _allowed() if ":" not in entry}
+    return frozenset(modules - {"sklearn"} | (SKLEARN if "sklearn" in modules else set()))
 
 
 def _require_listed(path: str, module: str) -> None:
@@ -213,9 +213,9 @@ def _imported(path: str, module: str, name: str) -> Any:
         raise SplitError(f"{path!r} does not import: {type(error).__name__}: {error}") from error
 
 
-def _require_own(path: str, found: Any, module: str) -> None:
+def _require_own(path: str, thing: Any, module: str) -> None:
     """Raise unless what was found is the named package's own: a module also holds what it imported itself."""
-    home = inspect.getattr_static(found, "__module__", None) if isinstance(found, type) else _module_of(found)
+    home = inspect.getattr_static(thing, "__module__", None) if isinstance(thing, type) else _module_of(thing)
     if not isinstance(home, str) or home.partition(".")[0] != module.partition(".")[0]:
         raise UntrustedNameError(
             f"{path!r} is defined in {home or 'no module'!r}, not in {module.partition('.')[0]!r}; a deployed run may "
@@ -223,8 +223,8 @@ def _require_own(path: str, found: Any, module: str) -> None:
         )
 
 
-def _module_of(found: Any) -> Any:
-    return found.__module__ if inspect.isroutine(found) else type(found).__module__
+def _module_of(thing: Any) -> Any:
+    return thing.__module__ if inspect.isroutine(thing) else type(thing).__module__
 
 
 def check_params(path: str, params: Mapping[str, Any], closed: bool = False) -> None:
@@ -272,8 +272,8 @@ def distribution_of(thing: type) -> str:
 @cache
 def distribution_named(top: str) -> str:
     """Return the same for what is imported as ``top``."""
-    found = next((each for each in chain(distributions(name=top), distributions()) if _holds(each, top)), None)
-    return f"{found.metadata['Name']}=={found.version}" if found else top
+    distribution = next((each for each in chain(distributions(name=top), distributions()) if _holds(each, top)), None)
+    return f"{distribution.metadata['Name']}=={distribution.version}" if distribution else top
 
 
 def _holds(distribution: Distribution, top: str) -> bool:

@@ -19,13 +19,13 @@ def import_path(thing: Any) -> str:
     Raises SplitError for what is defined in a script, a notebook or a function: no other process finds it there.
     """
     modules = accumulate(thing.__module__.split("."), "{}.{}".format)
-    found = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
-    if not found or found[0] == "__main__":
+    owners = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
+    if not owners or owners[0] == "__main__":
         raise SplitError(
             f"{thing.__qualname__} is defined in {thing.__module__}, where no other process finds it; move it into a "
             "module of its own, and import it from there."
         )
-    return f"{found[0]}:{thing.__name__}"
+    return f"{owners[0]}:{thing.__name__}"
 
 
 def recipe_of(thing: Any) -> dict[str, Any]:

@@ -95,10 +95,10 @@ class Rows:
         Raises SplitError where lengths differ, something needed is absent, or a needed value is missing.
         O(n log n) at worst, O(n) for integer and text columns.
         """
-        given = {"y": y, "groups": groups, "key": key, "time": time, "fixed": fixed, "label_end": label_end}
-        given["coordinates"] = coordinates
-        n = _count({"X": X, **given})
-        _require(needs, given, asked_by)
+        values = {"y": y, "groups": groups, "key": key, "time": time, "fixed": fixed, "label_end": label_end}
+        values["coordinates"] = coordinates
+        n = _count({"X": X, **values})
+        _require(needs, values, asked_by)
         codes, levels = _target(y, needs.y, asked_by)
         entities = None if groups is None else _entities(groups)
         joined = groups if entities is None else components_of(entities.codes)
@@ -259,14 +259,14 @@ def _length(values: Any, name: str) -> int:
         raise SplitError(f"{name} is of type {kind} and has no length; pass one value per row.") from None
 
 
-def _require(needs: Needs, given: dict[str, Any], asked_by: str) -> None:
+def _require(needs: Needs, values: dict[str, Any], asked_by: str) -> None:
     needed = {"y": needs.y in ("classes", "numbers"), "groups": needs.groups is True}
     needed |= {"key": needs.key, "time": needs.time, "fixed": needs.fixed, "label_end": needs.label_end is True}
     needed["coordinates"] = needs.coordinates
     for name, is_needed in needed.items():
-        if is_needed and given[name] is None:
+        if is_needed and values[name] is None:
             raise SplitError(f"{asked_by} needs {name}, and none was given; pass one value per row.")
-    if given["groups"] is not None and not needs.groups:
+    if values["groups"] is not None and not needs.groups:
         raise SplitError(
             f"{asked_by} does not keep groups whole, and groups were given; "
             "leave them out, or use a strategy that keeps them, such as BalancedGroupKFold."

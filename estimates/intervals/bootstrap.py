@@ -43,7 +43,7 @@ def bootstrap_interval(
     def of(drawn: NDArray[np.int64]) -> float:
         return statistic(np.concatenate([units[i] for i in drawn]) if groups is not None else drawn)
 
-    made = stats.bootstrap(
+    bootstrap = stats.bootstrap(
         (np.arange(len(units)),),
         of,
         vectorized=False,
@@ -53,10 +53,10 @@ def bootstrap_interval(
         rng=np.random.Generator(np.random.Philox(seed)),
     )
     what = "rows" if groups is None else "groups"
-    undefined = int(np.isnan(made.bootstrap_distribution).sum())
+    undefined = int(np.isnan(bootstrap.bootstrap_distribution).sum())
     if undefined:
-        return _of_defined(made.bootstrap_distribution, undefined, level, what)
-    low, high = float(made.confidence_interval.low), float(made.confidence_interval.high)
+        return _of_defined(bootstrap.bootstrap_distribution, undefined, level, what)
+    low, high = float(bootstrap.confidence_interval.low), float(bootstrap.confidence_interval.high)
     if np.isnan(low) or np.isnan(high):
         raise EvaluationError(f"the {chosen} interval is undefined: every resample has the same score; use more rows.")
     return Interval(low, high, level, f"{chosen} bootstrap of {what}")
@@ -106,10 +106,14 @@ def by_resampling(evidence: Evidence, level: float) -> Made:
     if any(np.unique(lines).size != evidence.rows.size for lines in evidence.lines):
         return Declined("the repeats do not test the same rows, so that they cannot be drawn together.")
     try:
-        made = resampled_interval(evidence, level, method="percentile")
+        interval = resampled_interval(evidence, level, method="percentile")
     except (EvaluationError, ModelError) as error:
         return Declined(str(error))
-    return Declined("every resample has the same score; choose interval: auto.") if made.low == made.high else made
+    return (
+        Declined("every resample has the same score; choose interval: auto.")
+        if interval.low == interval.high
+        else interval
+    )
 
 
 METHODS = (

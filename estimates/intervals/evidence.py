@@ -113,10 +113,10 @@ class Evidence:
     def _losses(self) -> list[Floats | None]:
         """The losses of the lines of each of ``parts``; None where some have none."""
         try:
-            found = [self.metric.loss.of(rows) if self.metric.loss else None for rows in self._answers]
+            of_parts = [self.metric.loss.of(rows) if self.metric.loss else None for rows in self._answers]
         except (AttributeError, ModelError):  # no probabilities, or a class that is none: a scorer knows best
-            found = [None for _ in self.parts]
-        return [losses if losses is not None and np.all(np.isfinite(losses)) else None for losses in found]
+            of_parts = [None for _ in self.parts]
+        return [losses if losses is not None and np.all(np.isfinite(losses)) else None for losses in of_parts]
 
     def lost(self, loss: RowLoss) -> tuple[Floats, Floats]:
         """Return the mean loss of each of ``rows`` over its tests, and how much it counts in the score of all."""
@@ -139,11 +139,11 @@ class Evidence:
         and its rows share the effect. None where the metric is undefined without some block.
         """
         influences = [influence_of(self.metric.name, rows) for rows in self._answers]
-        known = [one for one in influences if one is not None]
-        if len(known) < len(influences):
+        defined = [one for one in influences if one is not None]
+        if len(defined) < len(influences):
             return self._jackknifed()
-        moves = per_row(self.lines, [one[1] for one in known], self.rows.size)
-        return float(np.mean([one[0] for one in known])), moves, self.units
+        moves = per_row(self.lines, [one[1] for one in defined], self.rows.size)
+        return float(np.mean([one[0] for one in defined])), moves, self.units
 
     def _jackknifed(self) -> tuple[float, Floats, Codes | None] | None:
         units = np.arange(self.rows.size) if self.units is None else self.units
@@ -209,10 +209,10 @@ def per_row(lines: Sequence[IntArray], values: Sequence[Floats], n_rows: int) ->
     mean over rows is the mean over repeats of the means over lines, and influences on the scores of repeats become
     those on the mean of these scores.
     """
-    found = np.zeros(n_rows)
+    total = np.zeros(n_rows)
     for of_line, value in zip(lines, values, strict=True):
-        found += np.bincount(of_line, weights=value, minlength=n_rows) * (n_rows / of_line.size)
-    return found / len(lines)
+        total += np.bincount(of_line, weights=value, minlength=n_rows) * (n_rows / of_line.size)
+    return total / len(lines)
 
 
 def _lines_of(lines: IntArray, at: IntArray, n_rows: int) -> IntArray:

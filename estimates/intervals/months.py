@@ -164,9 +164,9 @@ def interval(earlier: Sequence[Figure], now: Figure, prior: float, error: float 
     months differ is told by the earlier ones, less their own errors, and by a prior spread worth 3 months (a scaled
     inverse chi-square, so the interval is Student's).
     """
-    told = [figure for figure in earlier if isfinite(figure.value) and isfinite(figure.se)]
-    values, errors = np.array([figure.value for figure in told]), np.array([figure.se for figure in told])
-    k = len(told)
+    finite = [figure for figure in earlier if isfinite(figure.value) and isfinite(figure.se)]
+    values, errors = np.array([figure.value for figure in finite]), np.array([figure.se for figure in finite])
+    k = len(finite)
     between = float(np.square(values - values.mean()).sum() - np.square(errors).sum() * (k - 1) / k)
     between = (WORTH * prior**2 + max(between, 0.0)) / (WORTH + k - 1)
     half = sqrt(between * (1 + 1 / k) + now.se**2 + float(np.square(errors).mean()) / k)

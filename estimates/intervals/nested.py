@@ -148,12 +148,12 @@ def nested(evidence: Evidence, level: float) -> Made:
     mass = [(a[1], b[1]) for a, b in folds]
     if min(np.size(b) for _, b in losses) < 2:
         return Declined("nested cross-validation needs 2 rows a fold; use fewer folds.")
-    made = nested_interval(
+    of_losses = nested_interval(
         losses, k, evidence.rows.size, plain, level=level, weights=mass, cv_weights=weights
     )  # fmt: skip
     # The highest loss is the lowest score.
-    low, high = loss.score(made.high), loss.score(made.low)
-    interval = Interval(low, high, level, made.method, made.notes)
+    low, high = loss.score(of_losses.high), loss.score(of_losses.low)
+    interval = Interval(low, high, level, of_losses.method, of_losses.notes)
     return interval.within(evidence.metric.low, evidence.metric.high)
 
 
@@ -182,10 +182,10 @@ def nested_cv_interval(
             scores.append(FoldScore("", repeat, fold, {}, {}, train.size, test.size, 0.0, 0.0))
     evidence = Evidence(metric_of(metric), problem, scores, pd.concat(frames))
     refits = [fit_predictions(model, problem, *pair, seed=seed) for pair in nested_splits(evidence)]
-    made = nested(evidence.with_refits(refits), level)
-    if isinstance(made, Declined):
-        raise ModelError(made.reason)
-    return made
+    interval = nested(evidence.with_refits(refits), level)
+    if isinstance(interval, Declined):
+        raise ModelError(interval.reason)
+    return interval
 
 
 METHODS = (

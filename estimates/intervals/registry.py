@@ -39,11 +39,11 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
     missing = sorted(chosen.needs - _there(evidence))
     if missing:
         return Declined(f"{chosen.name} needs {' and '.join(missing)}, which this evaluation does not have.")
-    made = chosen.make(evidence, level)
-    if isinstance(made, Declined):
-        return made
-    notes = made.notes if chosen.follows_time or not evidence.ordered else (*made.notes, DEPENDENT)
-    return replace(made, of=chosen.of, notes=notes)
+    interval = chosen.make(evidence, level)
+    if isinstance(interval, Declined):
+        return interval
+    notes = interval.notes if chosen.follows_time or not evidence.ordered else (*interval.notes, DEPENDENT)
+    return replace(interval, of=chosen.of, notes=notes)
 
 
 def further_splits(evidence: Evidence, method: str) -> list[Pair]:

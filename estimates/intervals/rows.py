@@ -262,13 +262,13 @@ def corrected_wald(evidence: Evidence, level: float) -> Made:
     """
     if len(evidence.scores) < 2:
         return wald(evidence, level)
-    made = _from_rows(evidence, level, "pooled rows, corrected for training", True)
-    if isinstance(made, Declined) or evidence.apparent is None or evidence.influence is None:
-        return made
+    interval = _from_rows(evidence, level, "pooled rows, corrected for training", True)
+    if isinstance(interval, Declined) or evidence.apparent is None or evidence.influence is None:
+        return interval
     value = evidence.influence[0]
     learnt = (1 - 1 / evidence.train_ratio) * (evidence.apparent - value) / 2
-    further = max(min(learnt, (made.high - value) / 4), 0.0)
-    return replace(made, high=min(made.high + further, evidence.metric.high))
+    further = max(min(learnt, (interval.high - value) / 4), 0.0)
+    return replace(interval, high=min(interval.high + further, evidence.metric.high))
 
 
 LEAST_STRETCHES = 3

@@ -49,11 +49,11 @@ def matrices(predictions: pd.DataFrame, classes: tuple[Any, ...]) -> list[tuple[
     k = len(classes)
     cells = codes_of(predictions["y"].to_numpy(), classes) * k + codes_of(predictions["prediction"].to_numpy(), classes)
     repeats, of_row = predictions["repeat"].to_numpy(), predictions["fold"].to_numpy()
-    made: list[tuple[int, int, NDArray[np.int64]]] = []
+    by_fold: list[tuple[int, int, NDArray[np.int64]]] = []
     for repeat in np.unique(repeats).tolist():
         inside = repeats == repeat
         folds = np.unique(of_row[inside]).tolist()
         tables = [np.bincount(cells[inside & (of_row == fold)], minlength=k * k).reshape(k, k) for fold in folds]
-        made.append((repeat, POOLED, np.sum(tables, axis=0)))
-        made += [(repeat, fold, counts) for fold, counts in zip(folds, tables, strict=True)]
-    return made
+        by_fold.append((repeat, POOLED, np.sum(tables, axis=0)))
+        by_fold += [(repeat, fold, counts) for fold, counts in zip(folds, tables, strict=True)]
+    return by_fold

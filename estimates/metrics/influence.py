@@ -103,7 +103,7 @@ def _of_cells(name: str, rows: Answered) -> Influence:
     codes = list(range(k))
     if base in OF_ONE_CLASS and k == 2:  # the class is named, for among the codes another one may be the usual
         label = label or str(positive_class(rows.classes, None))
-    coded = f"{base}{OF}{[str(known) for known in rows.classes].index(label)}" if label else name
+    coded = f"{base}{OF}{[str(each) for each in rows.classes].index(label)}" if label else name
     value = score_of_cells(coded, present, mass, codes, rows.held)
     slopes = np.empty(present.size)
     for cell in range(present.size):

@@ -31,9 +31,9 @@ def relative(rows: Answered) -> Floats:
 
 def squared_log(rows: Answered) -> Floats:
     """Return the squared errors of log(1 + value), of values above -1."""
-    y, said = rows.truth, rows.predicted
-    defined = (y > -1) & (said > -1)
-    apart = np.log1p(np.where(defined, y, np.nan)) - np.log1p(np.where(defined, said, np.nan))
+    y, predicted = rows.truth, rows.predicted
+    defined = (y > -1) & (predicted > -1)
+    apart = np.log1p(np.where(defined, y, np.nan)) - np.log1p(np.where(defined, predicted, np.nan))
     return np.asarray(np.square(apart))
 
 

@@ -11,10 +11,10 @@ from .record import Answered
 
 def auc(rows: Answered) -> float:
     """Return the area under the curve of two classes."""
-    known = rows.answers.classes_
-    if len(known) < 2:
+    classes = rows.answers.classes_
+    if len(classes) < 2:
         return float("nan")
-    positive = rows.y == known[1]
+    positive = rows.y == classes[1]
     n_positive = int(positive.sum())
     pairs = n_positive * (rows.n - n_positive)
     if pairs == 0:

@@ -76,7 +76,7 @@ class Answered:
 
     def drawn(self, lines: Codes) -> Answered:
         """Return the rows at these positions, which may repeat, with answers that were given earlier (``Replay``)."""
-        answers = Replay({method: said[lines] for method, said in self.answers.answers.items()}, self.classes)
+        answers = Replay({method: values[lines] for method, values in self.answers.answers.items()}, self.classes)
         weights = None if self.weights is None else self.weights[lines]
         return replace(self, answers=answers, y=self.y[lines], weights=weights)
 
@@ -156,19 +156,19 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
     Of text classes a whole number is the one that is written like it, with or without ``.0``; shorter floats are the
     classes that they are shortened from.
     """
-    levels, given = np.asarray(classes), np.asarray(labels)
+    levels, values = np.asarray(classes), np.asarray(labels)
     if levels.dtype.kind == "U":
-        given = _as_text(given, levels)
-    elif levels.dtype.kind == given.dtype.kind == "f":
-        levels = levels.astype(given.dtype)
-    elif given.dtype.kind not in "biuf":
-        given = given.astype(levels.dtype)
-    at = np.minimum(np.searchsorted(levels, given), levels.size - 1)
-    other = np.flatnonzero(levels[at] != given)
+        values = _as_text(values, levels)
+    elif levels.dtype.kind == values.dtype.kind == "f":
+        levels = levels.astype(values.dtype)
+    elif values.dtype.kind not in "biuf":
+        values = values.astype(levels.dtype)
+    at = np.minimum(np.searchsorted(levels, values), levels.size - 1)
+    other = np.flatnonzero(levels[at] != values)
     if other.size:
         raise ModelError(
-            f"{other.size:,} of {given.size:,} labels {'is' if other.size == 1 else 'are'} not among "
-            f"{describe_classes(levels)}, such as {shown(repr(given[other[0]].item()))}; name every class that is "
+            f"{other.size:,} of {values.size:,} labels {'is' if other.size == 1 else 'are'} not among "
+            f"{describe_classes(levels)}, such as {shown(repr(values[other[0]].item()))}; name every class that is "
             "predicted, or use a model that predicts no others."
         )
     return at

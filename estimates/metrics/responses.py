@@ -28,8 +28,8 @@ class Responses:
         self._fitted = fitted
         self._X = X
         self._answers: dict[str, NDArray[Any]] = {}
-        known = np.asarray(getattr(fitted, "classes_", ()))
-        order = np.argsort(known, kind="stable") if known.ndim == 1 else np.arange(0)
+        classes = np.asarray(getattr(fitted, "classes_", ()))
+        order = np.argsort(classes, kind="stable") if classes.ndim == 1 else np.arange(0)
         self._order = None if np.array_equal(order, np.arange(order.size)) else order
 
     def __getattr__(self, name: str) -> Any:
@@ -51,27 +51,27 @@ class Responses:
     def __sklearn_tags__(self) -> Any:
         return self._fitted.__sklearn_tags__()
 
-    def _sorted(self, said: Any) -> Any:
+    def _sorted(self, answer: Any) -> Any:
         """Return what was said of the classes as they are, in sorted order."""
         if self._order is None:
-            return said
-        return said[:, self._order] if said.ndim == 2 else -said  # the decision of two is that for the second
+            return answer
+        return answer[:, self._order] if answer.ndim == 2 else -answer  # the decision of two is that for the second
 
     def say(self, method: str) -> Any:
         """Return the answer of ``method`` for the rows, or None where the estimator lacks it."""
         return getattr(self, method)(self._X) if hasattr(self._fitted, method) else None
 
 
-def _one_a_row(said: Any, n: int) -> Any:
-    shape = np.shape(said)
+def _one_a_row(answer: Any, n: int) -> Any:
+    shape = np.shape(answer)
     if shape == (n, 1):
-        return np.asarray(said).reshape(-1)
+        return np.asarray(answer).reshape(-1)
     if len(shape) != 1:
         raise EvaluationError(
             f"predict returned an array of shape {shape}, and 1 value for each of {n:,} rows is needed; predict one "
             "target."
         )
-    return said
+    return answer
 
 
 class Replay(BaseEstimator):  # type: ignore[misc]
@@ -115,11 +115,11 @@ def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
     return Replay(answers, classes)
 
 
-def all_classes(probabilities: NDArray[Any], known: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.float64]:
-    """Return probabilities with a column for each of ``classes``, 0 for those not ``known`` to the estimator."""
-    if np.array_equal(known, classes):
+def all_classes(probabilities: NDArray[Any], trained: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.float64]:
+    """Return probabilities with a column for each of ``classes``, 0 for those not ``trained`` to the estimator."""
+    if np.array_equal(trained, classes):
         return probabilities
     wide = np.zeros((len(probabilities), len(classes)))
     levels = np.asarray(classes)
-    wide[:, np.searchsorted(levels, np.asarray(known, dtype=levels.dtype))] = probabilities
+    wide[:, np.searchsorted(levels, np.asarray(trained, dtype=levels.dtype))] = probabilities
     return wide

@@ -30,12 +30,12 @@ def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
     name, _, label = metric.partition(OF)
     scorer = get_scorer("recall" if name in _RATES else name)
     # Areas and Brier scores of two classes are the same for either; scikit-learn wants one to be named.
-    named = label or name in _RATES or (name == "neg_brier_score" and len(classes) == 2)
-    if not named or not len(classes):
+    of_label = label or name in _RATES or (name == "neg_brier_score" and len(classes) == 2)
+    if not of_label or not len(classes):
         return scorer
     if name in _RATES and len(classes) != 2:
         raise ValueError(f"it is of one of two classes, and there are {len(classes)}; choose recall_macro.")
-    positive = next((known for known in classes if str(known) == label), None) if label else _usual(classes)
+    positive = next((each for each in classes if str(each) == label), None) if label else _usual(classes)
     if positive is None:
         raise ValueError(f"there is no class {label!r} among {describe_classes(np.asarray(classes))}.")
     if name == "specificity":
@@ -111,11 +111,11 @@ def score(
     Only the model's own are scored without them. ``held``: a mean of classes is one of those that the rows hold.
     """
     rows = np.empty((y.size, 0))
-    known = np.asarray(getattr(answers, "classes_", ())).tolist()
-    scorer, labels = scorer_of(metric, known), _labels(metric, known, y, classes)
-    if labels != known and hasattr(answers, "predict_proba"):
+    trained = np.asarray(getattr(answers, "classes_", ())).tolist()
+    scorer, labels = scorer_of(metric, trained), _labels(metric, trained, y, classes)
+    if labels != trained and hasattr(answers, "predict_proba"):
         # Without their labels scikit-learn takes columns for the classes that happen to be in y.
-        wide = all_classes(answers.predict_proba(rows), np.asarray(known), tuple(labels))
+        wide = all_classes(answers.predict_proba(rows), np.asarray(trained), tuple(labels))
         answers, scorer = (
             Replay({"predict_proba": wide}, tuple(labels)),
             _with(scorer_of(metric, labels), labels=labels),
@@ -147,23 +147,23 @@ def _in_codes(
         return None
     response = np.asarray(getattr(answers, method)(np.empty((y.size, 0))))
     response = levels.get_indexer(response) if method == "predict" else response
-    codes, known = levels.get_indexer(y), levels.get_indexer(answers.classes_)
-    if min(codes.min(initial=0), known.min(initial=0), response.min(initial=0) if method == "predict" else 0) < 0:
+    codes, trained = levels.get_indexer(y), levels.get_indexer(answers.classes_)
+    if min(codes.min(initial=0), trained.min(initial=0), response.min(initial=0) if method == "predict" else 0) < 0:
         return None
     at = {name: levels.get_indexer(np.atleast_1d(value)).tolist() for name, value in scorer._kwargs.items()
           if name in ("labels", "pos_label") and value is not None}  # fmt: skip
     at |= {"pos_label": at["pos_label"][0]} if "pos_label" in at else {}
-    return _with(scorer, **at), Replay({method: response}, tuple(known.tolist())), codes
+    return _with(scorer, **at), Replay({method: response}, tuple(trained.tolist())), codes
 
 
-def _labels(metric: str, known: list[Any], y: NDArray[Any], classes: tuple[Any, ...]) -> list[Any]:
-    """Return the classes whose probabilities a scorer is to see; those ``known`` where it reads none."""
-    if known == list(classes) or not classes or method_of(metric) != ("predict_proba",):
-        return known
+def _labels(metric: str, trained: list[Any], y: NDArray[Any], classes: tuple[Any, ...]) -> list[Any]:
+    """Return the classes whose probabilities a scorer is to see; those ``trained`` where it reads none."""
+    if trained == list(classes) or not classes or method_of(metric) != ("predict_proba",):
+        return trained
     if "multi_class" not in scorer_of(metric)._kwargs:
         return list(classes)
-    labels: list[Any] = np.union1d(known, y).tolist()  # a class that neither is known nor has a row has no area
-    if labels != known and len(labels) > np.unique(y).size:
+    labels: list[Any] = np.union1d(trained, y).tolist()  # a class that neither is known nor has a row has no area
+    if labels != trained and len(labels) > np.unique(y).size:
         raise ValueError("no row is of one of the classes that the model knows.")
     return labels
 
@@ -212,9 +212,9 @@ def scores_of(
 def describe_classes(y: NDArray[Any]) -> str:
     """Return ``one class ('no')`` or ``2 classes ('no', 'yes')`` for the labels in ``y``."""
     levels = np.unique(y).tolist()
-    named = ", ".join(shown(repr(level)) for level in levels[:MOST_SHOWN_CLASSES])
+    listing = ", ".join(shown(repr(level)) for level in levels[:MOST_SHOWN_CLASSES])
     more = ", …" if len(levels) > MOST_SHOWN_CLASSES else ""
-    return f"{'one class' if len(levels) == 1 else f'{len(levels)} classes'} ({named}{more})"
+    return f"{'one class' if len(levels) == 1 else f'{len(levels)} classes'} ({listing}{more})"
 
 
 def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str, because: str) -> str:
@@ -248,10 +248,10 @@ def _not_finite(metric: str, answers: Any, n: int) -> int:
     """Return for how many of n rows what the metric reads of a model is NaN or infinite."""
     method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
     try:
-        said = np.asarray(getattr(answers, str(method))(np.empty((n, 0))))
+        answer = np.asarray(getattr(answers, str(method))(np.empty((n, 0))))
     except Exception:  # there are no answers, and their error is told
         return 0
-    return int(np.sum(~np.isfinite(said.reshape(n, -1)).all(axis=1))) if said.dtype.kind == "f" else 0
+    return int(np.sum(~np.isfinite(answer.reshape(n, -1)).all(axis=1))) if answer.dtype.kind == "f" else 0
 
 
 def first_line(error: Exception) -> str:

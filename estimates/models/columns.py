@@ -50,14 +50,14 @@ def kind_of(column: pd.Series) -> Kind:
     return _INFERRED.get(pd.api.types.infer_dtype(column, skipna=True), "objects")
 
 
-def require_columns(table: pd.DataFrame, names: Iterable[str], said: str) -> None:
-    """Raise ModelError for the first of ``names`` that is no column, with the nearest ones; ``said`` is its role."""
+def require_columns(table: pd.DataFrame, names: Iterable[str], role: str) -> None:
+    """Raise ModelError for the first of ``names`` that is no column, with the nearest ones; ``role`` is its role."""
     columns = [str(column) for column in table.columns]
     for name in names:
         if name not in columns:
-            raise ModelError(f"column {name!r} ({said}) is not in the data{nearest(name, columns)}")
+            raise ModelError(f"column {name!r} ({role}) is not in the data{nearest(name, columns)}")
         if columns.count(name) > 1:
-            raise ModelError(f"column {name!r} ({said}) appears {columns.count(name)} times in the data; rename them.")
+            raise ModelError(f"column {name!r} ({role}) appears {columns.count(name)} times in the data; rename them.")
 
 
 def choose_features(
@@ -141,8 +141,8 @@ def _listed(
 
 
 def _reasons(left_out: dict[str, str]) -> str:
-    shown = ", ".join(f"{name} ({reason.partition(';')[0]})" for name, reason in list(left_out.items())[:6])
-    return f": {shown}{', …' if len(left_out) > 6 else ''}" if shown else ": the data holds no other column"
+    listing = ", ".join(f"{name} ({reason.partition(';')[0]})" for name, reason in list(left_out.items())[:6])
+    return f": {listing}{', …' if len(left_out) > 6 else ''}" if listing else ": the data holds no other column"
 
 
 def _ready(column: pd.Series, kind: Kind) -> Any:

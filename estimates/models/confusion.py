@@ -33,12 +33,12 @@ class Confusion:
         if not classes or len(classes) > MOST_CLASSES:
             return None
         counts = sum(counts for _, fold, counts in matrices(predictions, classes) if fold == POOLED)
-        known = problem.model.threshold is not None and f"proba_{problem.positive}" in predictions
+        has_threshold = problem.model.threshold is not None and f"proba_{problem.positive}" in predictions
         return cls(
             [str(label) for label in classes],
             np.asarray(counts).tolist(),
             None if problem.positive is None else str(problem.positive),
-            thresholds(problem, predictions) if known else None,
+            thresholds(problem, predictions) if has_threshold else None,
         )
 
 
@@ -48,9 +48,9 @@ def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, floa
     As given, or, where each fold has its own, midway between the largest probability called a no and the least called
     a yes: what the predictions tell of it.
     """
-    given = problem.model.threshold
-    if given is None or isinstance(given, float):
-        return (given or 0.5,) * 2
+    threshold = problem.model.threshold
+    if threshold is None or isinstance(threshold, float):
+        return (threshold or 0.5,) * 2
     label = problem.positive
     yes = predictions["prediction"] == label
     probability = predictions[f"proba_{label}"]

@@ -40,10 +40,10 @@ class CodedLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The labels, sorted."""
         return self.classes
 
-    def fit(self, X: Any, y: NDArray[Any], **given: Any) -> CodedLabels:
+    def fit(self, X: Any, y: NDArray[Any], **fit_params: Any) -> CodedLabels:
         """Fit the classifier to the codes of other labels."""
         self.classes, codes = np.unique(y, return_inverse=True)
-        self.estimator = clone(self.estimator).fit(X, codes, **given)
+        self.estimator = clone(self.estimator).fit(X, codes, **fit_params)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

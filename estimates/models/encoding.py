@@ -46,12 +46,12 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
 def _reason(column: pd.Series, others: bool) -> str:
     if others:
         return "text that the model, which chooses its columns itself, does not name"
-    known, values = int(column.notna().sum()), int(column.nunique())
+    present, values = int(column.notna().sum()), int(column.nunique())
     if values == 1:
         return "text with one value"
-    if values * ROWS_A_VALUE > known:
+    if values * ROWS_A_VALUE > present:
         return (
-            f"text of {values:,} values in {known:,} rows, fewer than {ROWS_A_VALUE} rows a value; "
+            f"text of {values:,} values in {present:,} rows, fewer than {ROWS_A_VALUE} rows a value; "
             "list it in features to have it encoded"
         )
     return ""
@@ -73,9 +73,9 @@ def _read_by(estimator: Any, model: ModelSpec, table: pd.DataFrame, kinds: Mappi
     if _begins_with_an_encoder(estimator):
         return frozenset(names)
     parts = [part for part in parts_of(estimator) if isinstance(part, ColumnTransformer)]
-    asked = [columns for part in parts for _, _, columns in part.transformers]
-    seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in asked) else table
-    chosen = [columns(seen) if callable(columns) else columns for columns in asked]
+    selections = [columns for part in parts for _, _, columns in part.transformers]
+    seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in selections) else table
+    chosen = [columns(seen) if callable(columns) else columns for columns in selections]
     named = {name for columns in chosen for name in _named(columns)} | _in_parameters(model, estimator)
     return frozenset(named & set(names))
 
@@ -104,8 +104,8 @@ def _named(columns: Any) -> list[str]:
 
 
 def _in_parameters(model: ModelSpec, estimator: Any) -> set[str]:
-    given = estimator.get_params(deep=True)
-    return {name for key, value in given.items() if key.rpartition("__")[2] in NAMING for name in _named(value)}
+    params = estimator.get_params(deep=True)
+    return {name for key, value in params.items() if key.rpartition("__")[2] in NAMING for name in _named(value)}
 
 
 def encodings(
@@ -151,22 +151,22 @@ def encoding_step(
         return [], estimator
     plain = ITSELF in how.values() or _selects(estimator)  # what a model chooses by name keeps its name
     # As a frame, so that categories which stay keep their type.
-    made = make_column_transformer(*used, remainder="passthrough", verbose_feature_names_out=not plain)
+    transformer = make_column_transformer(*used, remainder="passthrough", verbose_feature_names_out=not plain)
     if coded:
-        first = f"{made.transformers[0][0]}__"
-        kept = [name for name in native if name not in coded]
-        names = [*(first + name for name in coded), *(f"remainder__{name}" for name in kept)]
+        first = f"{transformer.transformers[0][0]}__"
+        uncoded = [name for name in native if name not in coded]
+        names = [*(first + name for name in coded), *(f"remainder__{name}" for name in uncoded)]
         estimator = estimator.set_params(categorical_features=names)
-    return [("encode", made.set_output(transform="pandas"))], estimator
+    return [("encode", transformer.set_output(transform="pandas"))], estimator
 
 
 def _one_hot(model: ModelSpec, estimator: Any, X: pd.DataFrame) -> OneHotEncoder:
     rare: dict[str, Any] = {"handle_unknown": "infrequent_if_exist", "max_categories": MOST_COLUMNS}
-    made = OneHotEncoder(**rare if model.features is None else {"handle_unknown": "ignore"}, sparse_output=False)
+    encoder = OneHotEncoder(**rare if model.features is None else {"handle_unknown": "ignore"}, sparse_output=False)
     foreign = distribution_of(type(last_of(estimator))) != distribution_of(BaseEstimator)
     texts = [X[name] for name in X if not is_numeric_dtype(X[name].dtype)] if foreign else []
     marked = any(MARKS.search(str(value)) for column in texts for value in column.unique())
-    return made.set_params(feature_name_combiner=column_name) if marked else made
+    return encoder.set_params(feature_name_combiner=column_name) if marked else encoder
 
 
 MARKS = re.compile(r'[\[\]<>{}",:]')  # what LightGBM or XGBoost take in no name of a column

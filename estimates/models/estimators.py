@@ -15,11 +15,11 @@ from evenfold.splitters.importing import ESTIMATOR, PART, Role, check_params, re
 def nearest(name: str, among: Iterable[str]) -> str:
     """Return ``; did you mean 'a' or 'b'?`` with the closest of ``among``, or their list where none is close."""
     names = [str(name) for name in among]
-    by_lower = {known.lower(): known for known in reversed(names)}
+    by_lower = {each.lower(): each for each in reversed(names)}
     if hint := meant(name.lower(), by_lower, most=3, cutoff=0.6, show=lambda match: repr(by_lower[match])):
         return f"; {hint}"
-    shown = ", ".join(names[:12])
-    return f"; choose one of {shown}{' …' if len(names) > 12 else ''}." if names else "."
+    listing = ", ".join(names[:12])
+    return f"; choose one of {listing}{' …' if len(names) > 12 else ''}." if names else "."
 
 
 def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR) -> Any:
@@ -35,11 +35,11 @@ def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR
     signature = inspect.signature(maker).parameters
     params = {name: _with_parts(value, signature.get(name)) for name, value in params.items()}
     nested = {name: value for name, value in params.items() if "__" in name}
-    made = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
-    if lacking := role.lacking(made):
+    estimator = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
+    if lacking := role.lacking(estimator):
         raise ModelError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
     try:
-        return made.set_params(**nested) if nested else made
+        return estimator.set_params(**nested) if nested else estimator
     except ValueError as error:
         raise ModelError(f"{path!r} does not accept its parameters: {error}") from None
 
@@ -61,8 +61,8 @@ def _with_parts(value: Any, parameter: inspect.Parameter | None = None) -> Any:
     if not isinstance(value, (list, tuple)):
         return value
     parts = [_with_parts(part) for part in value]
-    named = isinstance(value, list) and any(map(_is_part, value)) and isinstance(value[0], str)
-    return tuple(parts) if named or isinstance(getattr(parameter, "default", value), tuple) else parts
+    is_named = isinstance(value, list) and any(map(_is_part, value)) and isinstance(value[0], str)
+    return tuple(parts) if is_named or isinstance(getattr(parameter, "default", value), tuple) else parts
 
 
 def parts_in(params: Any) -> Iterator[str]:

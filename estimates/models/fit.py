@@ -78,8 +78,8 @@ def _weighing_classes(estimator: Any, model: ModelSpec) -> Any:
     if model.balance is None or model.balance.method != "class_weight":
         return estimator
     # Where rows have weights, these even out the classes: many a "balanced" counts rows alone.
-    given = "balanced" if model.weights is None else None
-    return estimator.set_params(**dict.fromkeys(class_weight_names(estimator), given))
+    class_weight = "balanced" if model.weights is None else None
+    return estimator.set_params(**dict.fromkeys(class_weight_names(estimator), class_weight))
 
 
 def _sampling(balance: Balance | None, seed: int) -> list[tuple[str, Any]]:
@@ -129,8 +129,8 @@ def _imputing(model: ModelSpec, problem: Problem) -> list[tuple[str, Any]]:
     if model.impute is None or not columns:
         return []
     filler = SimpleImputer(strategy=model.impute, keep_empty_features=True)
-    made = make_column_transformer((filler, columns), remainder="passthrough", verbose_feature_names_out=False)
-    return [("impute", made.set_output(transform="pandas"))]
+    transformer = make_column_transformer((filler, columns), remainder="passthrough", verbose_feature_names_out=False)
+    return [("impute", transformer.set_output(transform="pandas"))]
 
 
 def _without_empty(estimator: Any, problem: Problem, train: IntArray | None) -> list[tuple[str, Any]]:
@@ -158,8 +158,8 @@ def _deciding(
 
 
 def _from(threshold: float, estimator: Any, problem: Problem) -> Any:
-    named = {"pos_label": problem.positive} if problem.positive != problem.classes[1] else {}
-    return FixedThresholdClassifier(estimator, threshold=threshold, response_method="predict_proba", **named)
+    positive = {"pos_label": problem.positive} if problem.positive != problem.classes[1] else {}
+    return FixedThresholdClassifier(estimator, threshold=threshold, response_method="predict_proba", **positive)
 
 
 def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | None = None) -> list[Any]:
@@ -222,8 +222,8 @@ def fit_and_score(
     answers = Responses(estimator, problem.X.iloc[test])
     with hearing() if len(test) == 1 else nullcontext():  # what one row has no score of is not worth a warning each
         on_test = _scores(metrics, problem, test, answers, name, "test")
-    known = Responses(estimator, problem.X.iloc[train])
-    on_train = _scores(metrics, problem, train, known, name, "training")
+    train_answers = Responses(estimator, problem.X.iloc[train])
+    on_train = _scores(metrics, problem, train, train_answers, name, "training")
     predictions = predictions_of(problem, test, answers, repeat, fold, name=name)
     uses = {}
     if importance and model.importance == "auto":
@@ -295,11 +295,13 @@ def _learnt(
 ) -> Any:
     held, train = (train[stops], train[~stops]) if stops.size else (None, train)
     estimator = assemble(model, problem, seed, train, inner)
-    X, given = features_for(problem, estimator, arrays), _weights(model, problem, train)
+    X, fit_params = features_for(problem, estimator, arrays), _weights(model, problem, train)
     if held is None:
-        return fit_with(estimator, take(X, train), problem.y[train], given)
+        return fit_with(estimator, take(X, train), problem.y[train], fit_params)
     weights = None if problem.weights is None else problem.weights[held]
-    return fit_stopped(estimator, take(X, train), problem.y[train], given, (take(X, held), problem.y[held], weights))
+    return fit_stopped(
+        estimator, take(X, train), problem.y[train], fit_params, (take(X, held), problem.y[held], weights)
+    )
 
 
 def reason_in_a_line(error: Exception) -> str:
@@ -316,9 +318,9 @@ def _missing(error: Exception, problem: Problem) -> str:
     names = [name for name in problem.features if problem.X[name].isna().any()]
     if not names:
         return ""
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    listing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
-        f" Missing values are in {shown}: fill them with --impute median (impute: median in a model file), exclude "
+        f" Missing values are in {listing}: fill them with --impute median (impute: median in a model file), exclude "
         "what holds them, or leave the model out: the default model takes them as they are"
     )
 
@@ -378,16 +380,16 @@ def predictions_of(
 
 def confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]:
     """Return the probability of each class, or the decision where there is none, as columns by name."""
-    kind, given = "proba", answers.say("predict_proba")
-    if given is None:
-        kind, given = "decision", answers.say("decision_function")
-    if given is None:
+    kind, values = "proba", answers.say("predict_proba")
+    if values is None:
+        kind, values = "decision", answers.say("decision_function")
+    if values is None:
         return {}
-    if given.ndim == 1 and len(problem.classes) == 2:
-        return {"decision": given}
-    if given.ndim == 1:  # two of the problem's classes are known, and the second's decision is the first's negative
-        given = np.stack([-given, given], axis=1)
+    if values.ndim == 1 and len(problem.classes) == 2:
+        return {"decision": values}
+    if values.ndim == 1:  # two of the problem's classes are known, and the second's decision is the first's negative
+        values = np.stack([-values, values], axis=1)
     column = {label: j for j, label in enumerate(answers.classes_.tolist())}
     # Of a class that training lacked the probability is 0, and nobody knows a decision.
-    absent = np.zeros(len(given)) if kind == "proba" else np.full(len(given), np.nan)
-    return {f"{kind}_{label}": given[:, column[label]] if label in column else absent for label in problem.classes}
+    absent = np.zeros(len(values)) if kind == "proba" else np.full(len(values), np.nan)
+    return {f"{kind}_{label}": values[:, column[label]] if label in column else absent for label in problem.classes}

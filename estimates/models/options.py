@@ -31,10 +31,10 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
     classes or for another task is found before anything is fitted.
     """
     suited = ", ".join(default_for(task, len(classes)).metrics)
-    known = {*get_scorer_names(), *METRICS}
+    scorers = {*get_scorer_names(), *METRICS}
     for metric in metrics:
-        if metric.partition(OF)[0] not in known:
-            close = nearest(metric, sorted(known | set(ALIASES)))
+        if metric.partition(OF)[0] not in scorers:
+            close = nearest(metric, sorted(scorers | set(ALIASES)))
             advice = close if "did you mean" in close else f"; choose one such as {suited}."
             raise ModelError(f"{metric!r} is not a scikit-learn scorer{advice}")
         try:
@@ -42,11 +42,14 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
         except Exception as error:
             lacking = isinstance(error, AttributeError)
             needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
-            named = f" ({', '.join(shown(repr(known)) for known in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
-            related = [name for name in sorted(known) if name.startswith(f"{metric}_")]
+            of_classes = (
+                f" ({', '.join(shown(repr(scorers)) for scorers in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
+            )
+            related = [name for name in sorted(scorers) if name.startswith(f"{metric}_")]
             alike = "".join(f"{name}, " for name in related if _can_score(name, task, classes))
             raise ModelError(
-                f"metric {metric!r} cannot score this {task} target{named}: {needs} Metrics that can: {alike}{suited}."
+                f"metric {metric!r} cannot score this {task} target{of_classes}: {needs} "
+                f"Metrics that can: {alike}{suited}."
             ) from None
 
 
@@ -98,8 +101,8 @@ def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
     """Return the unfitted transformer of the target; raises ModelError where it cannot be made or inverted."""
     assert model.target_transform is not None
     path = model.target_transform.transformer
-    made = named_estimator(path, model.target_transform.params, TRANSFORMER)
-    return seeded(made, seed)
+    transformer = named_estimator(path, model.target_transform.params, TRANSFORMER)
+    return seeded(transformer, seed)
 
 
 def class_weight_names(estimator: Any) -> list[str]:
@@ -120,24 +123,24 @@ def last_of(estimator: Any) -> Any:
     return estimator
 
 
-def fit_with(estimator: Any, X: Any, y: NDArray[Any], given: Mapping[str, object], method: str = "fit") -> Any:
-    """Fit an estimator, and hand what is ``given`` beside the rows to every part of it that takes it."""
-    if not given:
+def fit_with(estimator: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, object], method: str = "fit") -> Any:
+    """Fit an estimator, and hand what is ``fit_params`` beside the rows to every part of it that takes it."""
+    if not fit_params:
         return getattr(estimator, method)(X, y)
     with config_context(enable_metadata_routing=True):
         for part in parts_of(estimator):
-            _request(part, given)
-        made = getattr(estimator, method)(X, y, **given)
+            _request(part, fit_params)
+        fitted = getattr(estimator, method)(X, y, **fit_params)
     _forget_requests(estimator)
-    return made
+    return fitted
 
 
-def _request(part: Any, given: Collection[str]) -> None:
+def _request(part: Any, names: Collection[str]) -> None:
     # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
-    asked = {name: name != "sample_weight" or hasattr(part, "predict") for name in given if takes(part, name)}
-    if asked and hasattr(part, "set_fit_request"):
-        part.set_fit_request(**asked)
-    if "sample_weight" in given and isinstance(part, TunedThresholdClassifierCV):
+    requests = {name: name != "sample_weight" or hasattr(part, "predict") for name in names if takes(part, name)}
+    if requests and hasattr(part, "set_fit_request"):
+        part.set_fit_request(**requests)
+    if "sample_weight" in names and isinstance(part, TunedThresholdClassifierCV):
         part.scoring = get_scorer("balanced_accuracy").set_score_request(sample_weight=True)
 
 
@@ -146,12 +149,12 @@ def _forget_requests(fitted: Any) -> None:
 
     scikit-learn's request names the estimator that it is of (1.9): a circle, which a file of skops cannot hold.
     """
-    waiting, known = [fitted], set()
+    waiting, visited = [fitted], set()
     while waiting:
         held = waiting.pop()
-        if id(held) in known:
+        if id(held) in visited:
             continue
-        known.add(id(held))
+        visited.add(id(held))
         if isinstance(held, np.ndarray):
             waiting += held.ravel().tolist() if held.dtype == object else []
         elif isinstance(held, (list, tuple)):

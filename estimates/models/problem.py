@@ -285,9 +285,9 @@ class Problem:
 
     def metric(self, name: str) -> str:
         """Return a metric, or its alias, as it is named for this target; raises ModelError if it cannot score that."""
-        (named,) = of_positive((ALIASES.get(name.lower(), name),), self.classes, self.model.positive)
-        check_metrics((named,), self.task, self.classes)
-        return named
+        (scorer,) = of_positive((ALIASES.get(name.lower(), name),), self.classes, self.model.positive)
+        check_metrics((scorer,), self.task, self.classes)
+        return scorer
 
 
 def _no_features(

@@ -102,11 +102,11 @@ class Transform(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, given: Any) -> Any:
-        fields = dict(given) if isinstance(given, Mapping) else {"transformer": given}
+    def _by_name(cls, value: Any) -> Any:
+        fields = dict(value) if isinstance(value, Mapping) else {"transformer": value}
         if fields.get("transformer") in ("box-cox", "yeo-johnson"):
             return fields | {"transformer": POWER, "params": {"method": fields["transformer"]}}
-        return {"transformer": given} if isinstance(given, str) else given
+        return {"transformer": value} if isinstance(value, str) else value
 
 
 def _or_a_name(schema: dict[str, Any]) -> None:
@@ -157,37 +157,37 @@ class ModelSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _can_be_walked_through(cls, given: Any) -> Any:
-        require_bounded(given)
-        return given
+    def _can_be_walked_through(cls, value: Any) -> Any:
+        require_bounded(value)
+        return value
 
     @field_validator("threshold", mode="before")
     @classmethod
-    def _of_probability(cls, given: Any) -> Any:
-        number = isinstance(given, float) and 0 < given < 1
-        if given is None or given in ("tuned", "prevalence") or number:
-            return given
+    def _of_probability(cls, value: Any) -> Any:
+        number = isinstance(value, float) and 0 < value < 1
+        if value is None or value in ("tuned", "prevalence") or number:
+            return value
         raise ValueError("choose 'tuned', 'prevalence' or a number between 0 and 1")
 
     @field_validator("eval_set", mode="before")
     @classmethod
-    def _of_training_rows(cls, given: Any) -> Any:
-        if given is None or (isinstance(given, (int, float)) and not isinstance(given, bool)):
-            return given
+    def _of_training_rows(cls, value: Any) -> Any:
+        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            return value
         raise ValueError("rows that stop come out of the training rows of each fit; say what part, such as 0.1")
 
     @field_validator("metrics")
     @classmethod
-    def _by_name(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(ALIASES.get(metric.lower(), metric) for metric in given)
+    def _by_name(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(ALIASES.get(metric.lower(), metric) for metric in value)
 
     @field_validator("balance", mode="before")
     @classmethod
-    def _by_method(cls, given: Any) -> Any:
-        return {"method": given} if isinstance(given, str) else given
+    def _by_method(cls, value: Any) -> Any:
+        return {"method": value} if isinstance(value, str) else value
 
     @classmethod
-    def of(cls, given: Any) -> ModelSpec:
+    def of(cls, value: Any) -> ModelSpec:
         """Return the specification in a mapping, in an estimator's import path alone, or the default one for None.
 
         An estimator, fitted or not, is what would name it: its class and the parameters that it changes, its parts
@@ -195,27 +195,27 @@ class ModelSpec(BaseModel):
         .json, is that of a file (see ``read``). Raises ModelError that names each field that is wrong, or the
         parameter of an object that no recipe can hold.
         """
-        if isinstance(given, ModelSpec):
-            return given
-        if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".yaml", ".yml", ".json"))):
-            return cls.read(given)
-        if not isinstance(given, (str, Mapping, type(None))):
-            given = _named(given)
+        if isinstance(value, ModelSpec):
+            return value
+        if isinstance(value, Path) or (isinstance(value, str) and value.endswith((".yaml", ".yml", ".json"))):
+            return cls.read(value)
+        if not isinstance(value, (str, Mapping, type(None))):
+            value = _named(value)
         try:
-            return cls.model_validate({"estimator": given} if isinstance(given, str) else dict(given or {}))
+            return cls.model_validate({"estimator": value} if isinstance(value, str) else dict(value or {}))
         except ValidationError as error:
             raise ModelError(_sentence(error)) from None
 
     @classmethod
-    def of_others(cls, given: Mapping[str, Any], own: ModelSpec) -> ModelSpec:
+    def of_others(cls, value: Mapping[str, Any], own: ModelSpec) -> ModelSpec:
         """Return a specification that somebody else wrote, such as a tag of the model registry.
 
         It may name what a deployed run may, and besides what ``own``, the specification of one's own, names: whoever
         may edit the registry decides nothing about what this machine imports. Raises UntrustedNameError otherwise.
         """
-        if not isinstance(given, Mapping):  # a path would have their say in which file is read
-            raise TypeError(f"a {type(given).__name__} is no specification")
-        theirs = cls.of(given)
+        if not isinstance(value, Mapping):  # a path would have their say in which file is read
+            raise TypeError(f"a {type(value).__name__} is no specification")
+        theirs = cls.of(value)
         parts: list[str | None] = [*parts_in(own.params)]
         names: list[tuple[str | None, list[str | None], Role]] = [
             (theirs.estimator, [own.estimator], ESTIMATOR),
@@ -234,12 +234,12 @@ class ModelSpec(BaseModel):
         """Return the specification in a YAML or JSON file; raises ModelError where it cannot be read."""
         require_readable([path])
         try:
-            given = read_document(Path(path).read_text(encoding="utf-8"))
+            fields = read_document(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError) as error:
             raise ModelError(f"the model file {str(path)!r} cannot be read: {reason_of(error)}") from None
-        if not isinstance(given, Mapping):
+        if not isinstance(fields, Mapping):
             raise ModelError(f"the model file {str(path)!r} holds no fields; write estimator: package.module:Name.")
-        return cls.of(given)
+        return cls.of(fields)
 
     @property
     def title(self) -> str:
@@ -307,16 +307,16 @@ def _transformer_of(model: ModelSpec) -> str | None:
     return None if model.target_transform is None else model.target_transform.transformer
 
 
-def _named(given: Any) -> dict[str, Any]:
+def _named(value: Any) -> dict[str, Any]:
     """Return the recipe of an estimator, its class or a function that makes it."""
-    makes = isinstance(given, type) or inspect.isroutine(given)
-    if not (inspect.isroutine(given) or hasattr(given, "fit")):
-        kind = given.__name__ if makes else type(given).__name__
+    makes = isinstance(value, type) or inspect.isroutine(value)
+    if not (inspect.isroutine(value) or hasattr(value, "fit")):
+        kind = value.__name__ if makes else type(value).__name__
         raise ModelError(
             f"a value of type {kind} is no model; pass an estimator, or name one: sklearn.linear_model:Ridge."
         )
     try:
-        return {"estimator": import_path(given)} if makes else recipe_of(given)
+        return {"estimator": import_path(value)} if makes else recipe_of(value)
     except SplitError as error:
         raise ModelError(str(error)) from None
 
@@ -330,18 +330,18 @@ def _sentence(error: ValidationError) -> str:
     )
 
 
-def _of_field(kind: str, place: tuple[int | str, ...], message: str, given: Any) -> str:
+def _of_field(kind: str, place: tuple[int | str, ...], message: str, value: Any) -> str:
     name = ".".join(str(part) for part in place)[:60]
     if not name:
         return f"the model does not fit: {message.removeprefix('Value error, ')}."
     if kind == "extra_forbidden":
         return f"the model has no field {name!r}{nearest(name, ModelSpec.model_fields)}"
     reason = message.removeprefix("Value error, ")
-    return f"model field {name!r} is {_shown(given)}; {reason[:1].lower()}{reason[1:]}."
+    return f"model field {name!r} is {_shown(value)}; {reason[:1].lower()}{reason[1:]}."
 
 
-def _shown(given: Any) -> str:
-    return repr(given[:60] if isinstance(given, str) else str(given)[:60])
+def _shown(value: Any) -> str:
+    return repr(value[:60] if isinstance(value, str) else str(value)[:60])
 
 
 def scaled_logistic_regression(**params: Any) -> Pipeline:

@@ -67,7 +67,7 @@ def _drawn(y: NDArray[Any], units: IntArray | None, fraction: float, seed: int, 
 
 
 def fit_stopped(
-    estimator: Any, X: Any, y: NDArray[Any], given: Mapping[str, object], held: tuple[Any, NDArray[Any], Any]
+    estimator: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, object], held: tuple[Any, NDArray[Any], Any]
 ) -> Any:
     """Fit an estimator, or the last step of a pipeline, that stops by the rows ``held`` back: X, y and weights.
 
@@ -76,8 +76,8 @@ def fit_stopped(
     rows, y_held, weights = held
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         before, (name, last) = estimator[:-1], estimator.steps[-1]
-        its = {key: value for key, value in given.items() if any(takes(part, key) for part in parts_of(last))}
-        X = fit_with(before, X, y, {key: value for key, value in given.items() if key not in its}, "fit_transform")
+        its = {key: value for key, value in fit_params.items() if any(takes(part, key) for part in parts_of(last))}
+        X = fit_with(before, X, y, {key: value for key, value in fit_params.items() if key not in its}, "fit_transform")
         last = fit_stopped(last, X, y, its, (before.transform(rows), y_held, weights))
         estimator.steps = [*before.steps, (name, last)]
         return estimator
@@ -86,6 +86,6 @@ def fit_stopped(
     watched: dict[str, object] = {"X_val": rows, "y_val": y_held} if alone else {"eval_set": [(rows, y_held)]}
     if weights is not None:
         watched[str(validation_weights(last))] = weights if alone else [weights]
-    if "verbose" not in given and getattr(signature(last.fit).parameters.get("verbose"), "default", None) is True:
+    if "verbose" not in fit_params and getattr(signature(last.fit).parameters.get("verbose"), "default", None) is True:
         watched["verbose"] = False  # XGBoost prints a line a round
-    return fit_with(estimator, X, y, {**given, **watched})
+    return fit_with(estimator, X, y, {**fit_params, **watched})

@@ -137,9 +137,9 @@ def audit(
 
     checks["giveaway_features"] = partial(Check(giveaway_features, "sample").outcome, subject)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
-    made = judged(
+    report = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,
         priced=with_impact(lambda: subject.sample) if impact else None,
     )  # fmt: skip
     beside = [] if features is not None else [name for name in sampled_columns(joined, exclude) if name not in names]
-    return made.model_copy(update={"beside": beside})
+    return report.model_copy(update={"beside": beside})

@@ -273,5 +273,5 @@ def _sharing(joined: Joined) -> JoinedLabels | NotAsked:
 
 def _class_columns(joined: Joined) -> list[str]:
     """Return the target and the strata that hold classes."""
-    named = dict.fromkeys([joined.columns.target, *joined.columns.stratify])
-    return [name for name in named if name and not joined.is_numeric(name)]
+    names = dict.fromkeys([joined.columns.target, *joined.columns.stratify])
+    return [name for name in names if name and not joined.is_numeric(name)]

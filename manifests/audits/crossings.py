@@ -35,8 +35,8 @@ def where(places: Collection[str]) -> str:
     for noun, _, number in (place.rpartition(" ") for place in places):
         if noun and number.isdigit():
             numbers.setdefault(noun, []).append(number)
-    named = [f"{noun}{'s' if len(of) > 1 else ''} {listed(of, most=8)}" for noun, of in numbers.items()]
-    return listed([*named, *(place for place in places if not (" " in place and place.rpartition(" ")[2].isdigit()))])
+    listing = [f"{noun}{'s' if len(of) > 1 else ''} {listed(of, most=8)}" for noun, of in numbers.items()]
+    return listed([*listing, *(place for place in places if not (" " in place and place.rpartition(" ")[2].isdigit()))])
 
 
 def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:

@@ -57,16 +57,16 @@ class Features:
         return f" (in {self.rows.size:,} of {self.hashes.size:,} rows, drawn at random)" if few else ""
 
 
-def feature_names(joined: Joined, given: Sequence[str] | None, exclude: Collection[str]) -> list[str]:
+def feature_names(joined: Joined, features: Sequence[str] | None, exclude: Collection[str]) -> list[str]:
     """Return the feature columns: as given, or every number, truth value and category that plays no other part.
 
     That is what a model of this project learns from unless told otherwise. Raises SplitError for a name that is no
     column.
     """
     schema = schema_of(joined.source)
-    require_columns([*(given or []), *exclude], schema.names)
-    if given is not None:
-        return [name for name in given if name not in exclude]
+    require_columns([*(features or []), *exclude], schema.names)
+    if features is not None:
+        return [name for name in features if name not in exclude]
     taken = {*joined.columns.roles(), *joined.manifest.spec.columns.roles(), *exclude}
     return [field.name for field in schema if field.name not in taken and _is_feature(field.type)]
 
@@ -97,16 +97,16 @@ def in_floats(block: pa.Table) -> pa.Table:
 def read_features(joined: Joined, names: list[str]) -> Features:
     """Return the hashes and the sample of features, in one pass with the memory of a block beside them."""
     rows = np.sort(Stream(0).permutation(joined.n)[:MOST_SAMPLED])
-    hashes, kept, start = np.empty(joined.n, dtype=np.uint64), [], 0
+    hashes, blocks, start = np.empty(joined.n, dtype=np.uint64), [], 0
     for block in blocks_of(joined.source, names):
         table = canonical_table(in_floats(block), names, joined.manifest.types)
         stop = start + table.num_rows
         hashes[start:stop] = row_hashes(table)
         # Both ascend, so the sampled rows of a block are one stretch.
         inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)]
-        kept.append(table.take(inside - start))
+        blocks.append(table.take(inside - start))
         start = stop
-    return Features(joined, hashes, rows, pa.concat_tables(kept).combine_chunks())
+    return Features(joined, hashes, rows, pa.concat_tables(blocks).combine_chunks())
 
 
 def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
@@ -163,8 +163,8 @@ def id_like_features(features: Features) -> Outcome:
     alike = {name: share for name, share in shares.items() if share >= ID_LIKE and _numbers_rows(joined.column(name))}
     if not alike:
         return None
-    shown = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
-    sentence = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {shown}"
+    listing = listed(f"{name} ({share:.1%} distinct)" for name, share in alike.items())
+    sentence = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {listing}"
     them = verb(len(alike), "it", "them")
     message = f"{sentence}; leave {them} out, or use {them} as the key."
     return Found(len(alike), message, {"features": alike}, DropFeatures(tuple(alike)))
@@ -198,14 +198,14 @@ def target_like_features(features: Features) -> Outcome:
     name = features.joined.columns.target
     if name is None:
         return NotAsked("no target column is named")
-    target, known = features.target, int(np.count_nonzero(features.target.present))
-    if known < LEAST_ROWS:
-        return NotAsked(f"{known} rows with a target are too few to tell a copy of it from chance")
+    target, n_present = features.target, int(np.count_nonzero(features.target.present))
+    if n_present < LEAST_ROWS:
+        return NotAsked(f"{n_present} rows with a target are too few to tell a copy of it from chance")
     alike = features.copies
     if not alike:
         return None
-    shown = listed(f"{feature} ({target.measure} {value:.4f})" for feature, value in alike.items())
-    sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r} away: {shown}"
+    listing = listed(f"{feature} ({target.measure} {value:.4f})" for feature, value in alike.items())
+    sentence = f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {name!r} away: {listing}"
     they = verb(len(alike), "it is", "they are")
     remedy = f"leave {verb(len(alike), 'it', 'them')} out unless {they} known before the target is"
     return Found(
@@ -241,12 +241,12 @@ class Target:
         """Return how like the target a feature, or its being missing, is: 0 to 1."""
         missing = pc.is_null(feature, nan_is_null=True).to_numpy()
         use = self.present & ~missing
-        found = 0.0
+        best = 0.0
         if np.count_nonzero(use) >= LEAST_ROWS:
             category = pa.types.is_large_string(feature.type)
-            found = self._of_levels(feature, use) if category else self._of(_numbers(feature), use)
+            best = self._of_levels(feature, use) if category else self._of(_numbers(feature), use)
         some = min(np.count_nonzero(missing), np.count_nonzero(~missing)) >= LEAST_ROWS
-        return max(found, self._of(missing.astype(np.float64), self.present)) if some else found
+        return max(best, self._of(missing.astype(np.float64), self.present)) if some else best
 
     def _of(self, numbers: NDArray[np.float64], use: NDArray[np.bool_]) -> float:
         if self.classes is None:

@@ -165,21 +165,21 @@ MODEL_GATES: dict[str, Gate] = {
 }
 
 
-def gates_with(given: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict[str, Gate | None]:
+def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dict[str, Gate | None]:
     """Return every gate of a table with the given limits, which fail beyond; None for those that are off.
 
-    ``given`` may name gates of the other table too: a specification holds the limits of both. Raises SplitError for a
+    ``limits`` may name gates of the other table too: a specification holds the limits of both. Raises SplitError for a
     name that is not a gate, with the nearest, and for a limit that is none.
     """
-    known = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
-    for name, limit in given.items():
-        if name not in known:
-            hint = meant(name, known) or f"choose of {', '.join(known)}."
+    checks = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
+    for name, limit in limits.items():
+        if name not in checks:
+            hint = meant(name, checks) or f"choose of {', '.join(checks)}."
             raise SplitError(f"there is no gate {name!r}; {hint}")
         _require_limit(name, limit)
     changed = {
         name: None if limit == "off" else Gate(float(limit), True, of[name].figure)
-        for name, limit in given.items()
+        for name, limit in limits.items()
         if name in of
     }
     return {**of, **changed}

@@ -35,9 +35,9 @@ def group_in_two_folds(joined: Joined) -> Outcome:
         if not rows:
             continue
         groups = joined.levels(name)
-        named = listed((shown(groups[code]) for code in split), most=3)
+        listing = listed((shown(groups[code]) for code in split), most=3)
         sentences.append(
-            f"{amount(split.size, 'group')} of {name!r} ({named}) {verb(split.size, 'has', 'have')} rows "
+            f"{amount(split.size, 'group')} of {name!r} ({listing}) {verb(split.size, 'has', 'have')} rows "
             f"{joined.apart}: {amount(rows, 'row')} in {where(places)}{joined.looked_at}"
         )
         total, n_rows, folds = total + int(split.size), rows, places
@@ -59,10 +59,10 @@ def constant_groups(joined: Joined) -> Outcome:
     if not names:
         return NotAsked("no group column is named")
     for name in names:
-        groups, known = len(joined.levels(name)), int(joined.level_rows(name).sum())
-        if not 1 < groups < known:
-            one = "" if known == joined.n else " that have one"
-            what = f"all {known:,} rows{one} are one group" if known else "no row has a group"
+        groups, n_rows = len(joined.levels(name)), int(joined.level_rows(name).sum())
+        if not 1 < groups < n_rows:
+            one = "" if n_rows == joined.n else " that have one"
+            what = f"all {n_rows:,} rows{one} are one group" if n_rows else "no row has a group"
             what = f"every row{one.replace('have', 'has')} is its own group" if groups > 1 else what
             message = f"{what} in {name!r}, so groups keep nothing together; name another column."
             return Found(1, message, {"groups": groups})
@@ -186,35 +186,35 @@ def time_overlap(joined: Joined) -> Outcome:
 
     Strategies that train on both sides of a tested stretch, and leave out what overlaps it, are asked about that.
     """
-    name, made = joined.columns.time, joined.manifest.splitter
+    name, splitter = joined.columns.time, joined.manifest.splitter
     if name is None:
         return NotAsked("no time column is named")
     spec = joined.manifest.spec
     ends = label_ends(spec, joined.column) if name == spec.columns.time else None
     rows = Rows.of(needs=Needs(time=True, label_end="optional"), time=to_numpy(joined.column(name)), label_end=ends)
     # Strategies that know no time are held to what forward chaining without a gap would do.
-    strategy = made if made.needs.time else ForwardChaining()
+    strategy = splitter if splitter.needs.time else ForwardChaining()
     late = {
         place: train.size - strategy.trainable(rows, train, test).size
         for place, (train, test) in joined.sides()
         if train.size and test.size
     }
-    found = {place: count for place, count in late.items() if count}
-    if not found:
+    by_place = {place: count for place, count in late.items() if count}
+    if not by_place:
         return None
-    total, gap = sum(found.values()), made.get_params(deep=False).get("gap", 0)
+    total, gap = sum(by_place.values()), splitter.get_params(deep=False).get("gap", 0)
     purged = "purged" in strategy.promises
-    splits = {place.removeprefix("split "): count for place, count in found.items()}
+    splits = {place.removeprefix("split "): count for place, count in by_place.items()}
     tested = [place for place in splits if place.isdigit()]
     of = [f"{amount(len(tested), 'split')} ({listed(tested)})"] if tested else []
     of += [place for place in splits if not place.isdigit()]
     what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
-    known = "" if rows.label_end is None or purged else " with a target that was known"
+    condition = "" if rows.label_end is None or purged else " with a target that was known"
     remedy = "split again by time"
-    if not made.needs.time:
+    if not splitter.needs.time:
         remedy += f" (--strategy ForwardChaining --time {name})"
     message = (
-        f"{amount(total, 'training row')} of {' and of '.join(of)} {what}{known}"
+        f"{amount(total, 'training row')} of {' and of '.join(of)} {what}{condition}"
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
     )
     return Found(total, message, {"splits": splits}, SplitByTime(name))

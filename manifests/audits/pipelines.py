@@ -169,11 +169,11 @@ class _Look:
 
     def _leak(self, question: Any, moved: dict[str, float], rows: Rows, what: str) -> Leak:
         top = sorted(moved, key=lambda name: -moved[name])
-        shown = [
+        listing = [
             f"{name} ({moved[name]:.2g} sd)" if moved[name] < np.inf else f"{name} (comes or goes)" for name in top
         ]
         points, error = self.worth
-        known = "" if points is None else f"; worth {points:.1f} points of R²"
+        cost = "" if points is None else f"; worth {points:.1f} points of R²"
         cure = "encode it out of fold" if question == "own_target" else "fit it on the training rows alone"
         cure = "shift it by one, so that it ends before the row" if self.in_time and question != "own_target" else cure
         costs = points is not None and points >= POINTS and points > 2.0 * error
@@ -181,7 +181,7 @@ class _Look:
         severity: Any = "error" if costs or question in ("target_of_others", "own_target") else harmless
         return Leak(
             question=question, severity=severity, columns=top, rows=rows[:10].tolist(), points=points,
-            message=f"{what}: {len(moved)} columns, {listed(shown, most=4)}{known}; {cure}.",
+            message=f"{what}: {len(moved)} columns, {listed(listing, most=4)}{cost}; {cure}.",
         )  # fmt: skip
 
     @cached_property
@@ -192,8 +192,8 @@ class _Look:
             y = (y == pd.Series(y).mode()[0]).astype(np.float64)
         train = self.train[:MOST_SCORED]
         naive, honest = np.zeros(len(y)), np.zeros(len(y))
-        asked = [(self.test, naive, False), *((self.test[i::PIECES], honest, True) for i in range(PIECES))]
-        for piece, guess, alone in asked:
+        trials = [(self.test, naive, False), *((self.test[i::PIECES], honest, True) for i in range(PIECES))]
+        for piece, guess, alone in trials:
             rows = np.sort(np.concatenate([self.train, piece])) if alone else np.arange(len(y))
             data = self.data.iloc[rows].reset_index(drop=True)
             at = np.searchsorted(rows, piece)

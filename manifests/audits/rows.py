@@ -130,7 +130,7 @@ def waiting_rows(joined: Joined) -> Outcome:
     return Found(rows, f"{amount(rows, 'row')} {message} not known; `evenfold extend` lets in what is known by then.")
 
 
-def _of_status(joined: Joined, status: int, said: str) -> Outcome:
+def _of_status(joined: Joined, status: int, word: str) -> Outcome:
     rows = int(np.count_nonzero(joined.manifest.status == status))
     share = rows / joined.manifest.n
-    return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {said}", {"share": share}) if rows else None
+    return Found(rows, f"{amount(rows, 'row')} ({share:.1%}) {word}", {"share": share}) if rows else None

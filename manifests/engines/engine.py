@@ -42,10 +42,10 @@ def spilled(
     """
     canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
     with room_beside(to) as room:
-        made = mapped(engine(source, canonical, key, room), canonical.schema(source.schema), room)
-    if not made.table.num_rows:
+        table = mapped(engine(source, canonical, key, room), canonical.schema(source.schema), room)
+    if not table.table.num_rows:
         raise no_rows("the table")
-    return made
+    return table
 
 
 def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
@@ -123,11 +123,11 @@ def _require_alike(first: pa.Schema, schema: pa.Schema) -> None:
     if schema.names != first.names:
         odd = listed(sorted({*schema.names} ^ {*first.names}) or schema.names)
         raise SplitError(f"the first rows and later ones differ in columns ({odd}); give all the same.")
-    for known, field in zip(first, schema, strict=True):
-        if known.type != field.type:
+    for expected, field in zip(first, schema, strict=True):
+        if expected.type != field.type:
             raise SplitError(
-                f"column {field.name!r} is {known.type} in the first rows and {field.type} in later ones; declare its "
-                "type, or give all rows the same."
+                f"column {field.name!r} is {expected.type} in the first rows and {field.type} in later ones; declare "
+                "its type, or give all rows the same."
             )
 
 
@@ -159,7 +159,9 @@ def _in_this_process(
 def room_beside(root: str | Path) -> Iterator[Path]:
     """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
     home = Path(root)
-    made = [place for place in (home, *home.parents) if not place.exists()]  # they go again where nothing comes of it
+    created = [
+        place for place in (home, *home.parents) if not place.exists()
+    ]  # they go again where nothing comes of it
     folder = home / owned(".spilling")
     try:
         folder.mkdir(parents=True)
@@ -172,7 +174,7 @@ def room_beside(root: str | Path) -> Iterator[Path]:
         raise not_written(folder, error) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        for place in made:
+        for place in created:
             if not place.exists() or any(place.iterdir()):
                 break
             place.rmdir()

@@ -72,14 +72,14 @@ class Match:
 
     def added(self) -> list[RowsMoved]:
         """Return the rows of b that a lacks, by fold."""
-        known = np.zeros(self.b.n, dtype=np.bool_)
-        known[self.place[(self.place >= 0) & self.in_a]] = True
-        return self._single(1, np.flatnonzero(self.in_b & ~known))
+        present = np.zeros(self.b.n, dtype=np.bool_)
+        present[self.place[(self.place >= 0) & self.in_a]] = True
+        return self._single(1, np.flatnonzero(self.in_b & ~present))
 
     def removed(self) -> list[RowsMoved]:
         """Return the rows of a that b lacks, or holds as deleted, by fold."""
-        kept = (self.place >= 0) & self.in_b[self.place]
-        return self._single(0, np.flatnonzero(self.in_a & ~kept))
+        present = (self.place >= 0) & self.in_b[self.place]
+        return self._single(0, np.flatnonzero(self.in_a & ~present))
 
     def quarantined(self) -> list[str]:
         """Return a sentence where rows of both were quarantined in between."""
@@ -112,10 +112,10 @@ class Match:
         ]
 
     def _class_counts(self, side: int, ranks: Ranks) -> dict[str, int] | None:
-        known = self.classes[side]
-        if known is None:
+        classes = self.classes[side]
+        if classes is None:
             return None
-        codes, levels = known
+        codes, levels = classes
         counts = np.bincount(codes[ranks] + 1, minlength=len(levels) + 1)
         names = ["not in the data", *map(str, levels)]
         return {names[code]: int(counts[code]) for code in np.flatnonzero(counts)}
@@ -181,15 +181,15 @@ def diff(a: Manifest, b: Manifest, data: Any = None) -> Difference:
 def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     """Return what differs in the rows."""
     ours, theirs = (f"{side.name} {side.version} ({side.split_id[:12]})" for side in (a, b))
-    made = partial(Difference, a=ours, b=theirs, same=a.split_id == b.split_id)
+    difference = partial(Difference, a=ours, b=theirs, same=a.split_id == b.split_id)
     if why_not := _unmatched(a, b):
-        return made(compared=False, sentences=[why_not])
+        return difference(compared=False, sentences=[why_not])
     match = Match(a, b, data)
     moved, n_moved = match.moved()
     added, removed = match.added(), match.removed()
     n_added, n_removed = (sum(row.rows for row in rows) for rows in (added, removed))
     lines = (_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed))
-    return made(
+    return difference(
         compared=True, sentences=[*lines, *match.quarantined()], moved=moved, added=added, removed=removed,
         n_moved=n_moved, n_added=n_added, n_removed=n_removed,
     )  # fmt: skip

@@ -145,8 +145,8 @@ def _beside_data(
 def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     if manifest.group_table is None:
         raise SplitError(f"{manifest.name} {manifest.version} keeps no groups whole, so its folds are those of rows.")
-    kept = ("entity", "group")
-    names = [name for name in manifest.group_table.column_names if name in kept or name.startswith("fold")]
+    columns = ("entity", "group")
+    names = [name for name in manifest.group_table.column_names if name in columns or name.startswith("fold")]
     return manifest.group_table.select(names), f"{amount(manifest.group_table.num_rows, 'group')} and no rows."
 
 
@@ -163,9 +163,9 @@ def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
 
 
 def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    labels, table, kept = labels_of(manifest, "csv"), kept_keys(manifest), kept_rows(manifest)
+    labels, table, rows = labels_of(manifest, "csv"), kept_keys(manifest), kept_rows(manifest)
     for repeat in range(labels.n_repeats):
-        table = table.append_column(fold_column(repeat), pa.array(labels.column(repeat)[kept]))
+        table = table.append_column(fold_column(repeat), pa.array(labels.column(repeat)[rows]))
     return table, NOTES["csv"]
 
 

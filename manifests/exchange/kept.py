@@ -27,12 +27,12 @@ def require_data(data: Any, to: str) -> None:
 
 def in_order_of(manifest: Manifest, data: Any, folds: NDArray[Any]) -> NDArray[Any]:
     """Return the folds of the rows that are kept in the order of the rows of ``data``, which must be those."""
-    found = manifest.lookup(data)
-    positions, waiting = found.exact_rows()[kept_rows(manifest)], int(np.count_nonzero(found.waits))
+    lookup = manifest.lookup(data)
+    positions, waiting = lookup.exact_rows()[kept_rows(manifest)], int(np.count_nonzero(lookup.waits))
     if waiting:
         wait = f"{amount(waiting, 'row')} of the data {verb(waiting, 'waits for its', 'wait for their')} target"
         raise SplitError(f"{wait} and {verb(waiting, 'has', 'have')} no fold; leave them out of the data.")
-    back = found.rank.size - folds.size  # every row is known, so what is left are deleted rows that are back
+    back = lookup.rank.size - folds.size  # every row is known, so what is left are deleted rows that are back
     if back:
         are = verb(back, "is", "are")
         raise SplitError(f"{amount(back, 'row')} of the data {are} deleted in the manifest; extend it.")

@@ -50,14 +50,14 @@ def import_groups(
     SplitError for groups of the data that the table lacks, and for a table of several repeats.
     """
     table = read_table(data)
-    known, ours, place = _places(groups, canonical_table(table, [group], {}).rename_columns(["group"]))
+    theirs, ours, place = _places(groups, canonical_table(table, [group], {}).rename_columns(["group"]))
     unknown = int(np.count_nonzero(place < 0))
     if unknown:
         first = ours.column("group")[int(np.flatnonzero(place < 0)[0])].as_py()
         raise SplitError(f"{amount(unknown, 'row')} of the data are of groups without a fold (first group {first!r}).")
     column = free_name(table.column_names)
     columns = {"key": key, "fold": column, "target": target}
-    folds = known.column("fold").combine_chunks().take(pa.array(place))
+    folds = theirs.column("fold").combine_chunks().take(pa.array(place))
     return Plan(
         {"name": name, "columns": columns, "strategy": "Predefined"}, table.append_column(column, folds)
     ).decide()
@@ -70,36 +70,36 @@ def _places(groups: Any, ours: pa.Table) -> tuple[pa.Table, pa.Table, NDArray[np
     makes no two of them one.
     """
     texts = column_types(ours)["group"] == "text"
-    found = _compared(groups, ours, texts)
-    if texts and np.any(found[2] < 0):
+    matched = _compared(groups, ours, texts)
+    if texts and np.any(matched[2] < 0):
         with suppress(SplitError):
             other = _compared(groups, ours, texts=False)
             n_before, n_after = (pc.count_distinct(each.column("group"), mode="all") for each in (ours, other[1]))
             if np.all(other[2] >= 0) and n_before == n_after:
                 return other
-    return found
+    return matched
 
 
 def _compared(groups: Any, ours: pa.Table, texts: bool) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
     """Return what ``_places`` does, of one comparison: as texts where the table may hold them, else as it is read."""
-    given = read_table(groups, types={"group": "text"} if texts and isinstance(groups, (str, Path)) else {})
-    repeats = fold_columns(given.column_names)
+    table = read_table(groups, types={"group": "text"} if texts and isinstance(groups, (str, Path)) else {})
+    repeats = fold_columns(table.column_names)
     if len(repeats) > 1:
         raise SplitError(
             f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one of them, and call it fold."
         )
-    known = canonical_table(given, ["group", "fold"], {"fold": "int"})
-    if texts and column_types(known)["group"] == "int":
-        known = canonical_table(given, ["group", "fold"], {"fold": "int", "group": "text"})
-    folds_of = known.group_by("group").aggregate([("fold", "count_distinct")])
+    canonical = canonical_table(table, ["group", "fold"], {"fold": "int"})
+    if texts and column_types(canonical)["group"] == "int":
+        canonical = canonical_table(table, ["group", "fold"], {"fold": "int", "group": "text"})
+    folds_of = canonical.group_by("group").aggregate([("fold", "count_distinct")])
     torn = folds_of.filter(pc.greater(folds_of.column("fold_count_distinct"), 1))
     if torn.num_rows:
         raise SplitError(
             f"{amount(torn.num_rows, 'group')} of the table {verb(torn.num_rows, 'has', 'have')} several folds (first "
             f"group {torn.column('group')[0].as_py()!r}); give each one fold."
         )
-    ours = canonical_table(ours, ["group"], {"group": column_types(known)["group"]})
-    return known, ours, positions_in(known.select(["group"]), ours)
+    ours = canonical_table(ours, ["group"], {"group": column_types(canonical)["group"]})
+    return canonical, ours, positions_in(canonical.select(["group"]), ours)
 
 
 def import_nnunet(
@@ -135,8 +135,8 @@ def manifest_of_pairs(pairs: Sequence[Pair], table: pa.Table, columns: Columns, 
     spec: dict[str, Any] = {"name": name, "columns": columns.model_dump()}
     folds = _as_folds(pairs, table.num_rows)
     if folds is None:
-        given = [[train.tolist(), test.tolist()] for train, test in pairs]
-        return Plan(spec | {"strategy": "PredefinedPairs", "params": {"given_pairs": given}}, table).decide()
+        positions = [[train.tolist(), test.tolist()] for train, test in pairs]
+        return Plan(spec | {"strategy": "PredefinedPairs", "params": {"given_pairs": positions}}, table).decide()
     column = free_name(table.column_names)
     spec["columns"]["fold"] = column
     return Plan(spec | {"strategy": "Predefined"}, table.append_column(column, pa.array(folds))).decide()

@@ -123,9 +123,9 @@ def partition(
     whole.split_number(0, repeat)
     if len(labels.tested) > MOST_PARTS:
         raise SplitError(f"{len(labels.tested):,} folds make as many folders; export the folds instead.")
-    found = whole.lookup(source)
-    found.exact_rows()
-    codes = np.where(found.rank >= 0, labels.column(repeat)[found.rank], EXCLUDED)
+    lookup = whole.lookup(source)
+    lookup.exact_rows()
+    codes = np.where(lookup.rank >= 0, labels.column(repeat)[lookup.rank], EXCLUDED)
     described = {
         "split_id": whole.split_id,
         "tested": list(labels.tested),
@@ -133,7 +133,7 @@ def partition(
         "rows": {str(code): int(n) for code, n in zip(*np.unique(codes, return_counts=True), strict=True)},
         "columns": [*source.schema.names, PLACE],
     }
-    appear(Path(to), lambda aside: _write_parted(source, found.rank, codes, described, aside))
+    appear(Path(to), lambda aside: _write_parted(source, lookup.rank, codes, described, aside))
     return Partitions(Path(to))
 
 

@@ -31,17 +31,17 @@ COLUMN = "split"
 def with_words(manifest: Manifest, data: Any, to: str) -> tuple[pa.Table, str]:
     """Return the keys, or the data, with a column ``split`` of the words that ``to`` knows, and how it is taken."""
     parts = parts_of(manifest, to)
-    table, known = kept_keys(manifest), parts[kept_rows(manifest)]
+    table, of_rows = kept_keys(manifest), parts[kept_rows(manifest)]
     if data is not None:
         table = read_table(data, types=manifest.spec.types)
         table = table.take(pa.array(manifest.positions(table)[kept_rows(manifest)]))
     if COLUMN in table.column_names:
         raise SplitError(f"the data have a column {COLUMN!r} already; rename it, or export without the data.")
     words = dict(zip(PARTS, WORDS[to], strict=True))
-    named = pa.array([words.get(part) for part in known.tolist()], pa.string())
-    left = int(named.null_count)
+    texts = pa.array([words.get(part) for part in of_rows.tolist()], pa.string())
+    left = int(texts.null_count)
     without = f" {amount(left, 'row')} in no part left out." if left else ""
-    table = table.append_column(COLUMN, named).filter(named.is_valid())
+    table = table.append_column(COLUMN, texts).filter(texts.is_valid())
     return table, f"{to} takes {TAKEN_BY[to]}.{without} Lost: strategy, seed and every fold but this one."
 
 

@@ -73,8 +73,8 @@ def _pairs(splits: Any) -> list[Pair]:
 
 
 def _side(pair: Any, names: Sequence[str], place: int) -> Any:
-    named = [name for name in names if name in pair] if isinstance(pair, Mapping) else [place]
-    side = np.asarray(pair[named[0]])
+    sides = [name for name in names if name in pair] if isinstance(pair, Mapping) else [place]
+    side = np.asarray(pair[sides[0]])
     if side.ndim != 1 or (side.size and side.dtype.kind not in "iu"):
         raise ValueError("no positions")
     return side.astype(np.int64)

@@ -77,8 +77,8 @@ class _Arrived:
     @property
     def kept_target(self) -> pa.Array | None:
         """The known rows' target as it was, in key order, where it was kept."""
-        kept = self.snapshot is not None and self.snapshot.split_id == self.manifest.split_id
-        return self.snapshot.target if kept and self.snapshot is not None else None
+        is_current = self.snapshot is not None and self.snapshot.split_id == self.manifest.split_id
+        return self.snapshot.target if is_current and self.snapshot is not None else None
 
     def missed(self) -> list[str]:
         """Return the columns of the last table that matter."""
@@ -88,8 +88,8 @@ class _Arrived:
 
     def compared(self) -> list[str]:
         """Return the columns that matter and are read as the data have them; keys and groups are read as declared."""
-        named = self.manifest.spec.columns
-        return [name for name in self.missed() if name not in {*named.key, *named.grouped}]
+        columns = self.manifest.spec.columns
+        return [name for name in self.missed() if name not in {*columns.key, *columns.grouped}]
 
     def learnt(self) -> NDArray[np.bool_]:
         """Which known rows were learnt from; what only a table brought that was stopped later on is not missed."""
@@ -105,22 +105,22 @@ class _Arrived:
 def vanished_rows(arrived: _Arrived) -> Outcome:
     """Look for known rows that the table lacks."""
     there = (arrived.manifest.status != DELETED) & arrived.learnt()
-    gone, known = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
+    gone, present = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
     if not gone:
         return None
-    sentence = f"{gone:,} of {known:,} known rows ({gone / known:.1%}) {verb(gone, 'is', 'are')} not in the data"
+    sentence = f"{gone:,} of {present:,} known rows ({gone / present:.1%}) {verb(gone, 'is', 'are')} not in the data"
     return Found(
-        gone / known, f"{sentence}; a table that is cut short looks like this.", {"rows": gone, "known": known}
+        gone / present, f"{sentence}; a table that is cut short looks like this.", {"rows": gone, "known": present}
     )
 
 
 def changed_targets(arrived: _Arrived) -> Outcome:
     """Look for known rows that have another target than when they were last learnt from; the first 20 are listed."""
-    target, kept = arrived.manifest.spec.columns.target, arrived.kept_target
-    if target is None or kept is None:
+    target, remembered = arrived.manifest.spec.columns.target, arrived.kept_target
+    if target is None or remembered is None:
         return NotAsked("the split has no target" if target is None else "the known rows' targets were not kept")
     rows = arrived.joined.row_of[arrived.joined.row_of >= 0]
-    before = kept.filter(pa.array(arrived.joined.row_of >= 0))
+    before = remembered.filter(pa.array(arrived.joined.row_of >= 0))
     after = arrived.joined.column(target).take(pa.array(rows)).combine_chunks()
     same = pc.fill_null(pc.equal(before, after), False)
     changed = rows[~pc.or_(same, pc.is_null(before)).to_numpy(zero_copy_only=False)]
@@ -152,9 +152,9 @@ def new_rows(arrived: _Arrived) -> Outcome:
     return Found(factor, f"{sentence}.", {"rows": n, "usual": usual})
 
 
-def _beside(found: float, usual: float) -> str:
-    factor = f"{max(found / usual, usual / found):.3g}"
-    return "as many as usual" if factor == "1" else f"{factor} times {'more' if found > usual else 'fewer'} than usual"
+def _beside(value: float, usual: float) -> str:
+    factor = f"{max(value / usual, usual / value):.3g}"
+    return "as many as usual" if factor == "1" else f"{factor} times {'more' if value > usual else 'fewer'} than usual"
 
 
 def _rows_a_day(arrived: _Arrived) -> Found | None:
@@ -171,18 +171,18 @@ def _rows_a_day(arrived: _Arrived) -> Found | None:
     days = pc.cast(times, pa.date32(), safe=False).to_numpy(zero_copy_only=False).astype("datetime64[D]")
     months = days.astype("datetime64[M]")
     grown = np.unique(months[arrived.new()])
-    named, counts = np.unique(months, return_counts=True)
-    first, last = (np.maximum(named.astype("datetime64[D]"), days.min()), (named + 1).astype("datetime64[D]"))
+    labels, counts = np.unique(months, return_counts=True)
+    first, last = (np.maximum(labels.astype("datetime64[D]"), days.min()), (labels + 1).astype("datetime64[D]"))
     length = (np.minimum(last, days.max() + 1) - first).astype(np.int64)
-    rates, fresh = counts / np.maximum(length, 1), np.isin(named, grown)
+    rates, fresh = counts / np.maximum(length, 1), np.isin(labels, grown)
     if np.count_nonzero(~fresh) < FEWEST_GENERATIONS:
         return None
     usual = float(np.median(rates[~fresh]))
     # Rows of a day that has only begun may be many, and never too few: the last month is short of that day alone.
-    begun = (named == months.max()) & (length == 1)
+    begun = (labels == months.max()) & (length == 1)
     factors = np.maximum(rates / usual, np.where(begun, 1.0, usual / rates))[fresh]
     odd = int(np.argmax(factors))
-    month, rate, factor = str(named[fresh][odd]), float(rates[fresh][odd]), float(factors[odd])
+    month, rate, factor = str(labels[fresh][odd]), float(rates[fresh][odd]), float(factors[odd])
     sentence = f"{month} has {rate:.3g} rows a day, {_beside(rate, usual)}"
     message = f"{sentence} ({usual:.3g}, the median of {np.count_nonzero(~fresh)} months without new rows)."
     return Found(factor, message, {"rows": int(counts[fresh][odd]), "usual": usual})
@@ -193,17 +193,17 @@ def lost_columns(arrived: _Arrived) -> Outcome:
     if arrived.snapshot is None:
         return NotAsked("the columns of the last table were not kept")
     before, after, names = arrived.snapshot.types, arrived.types, schema_of(arrived.joined.source).names
-    asked, target = arrived.missed(), arrived.manifest.spec.columns.target
-    gone = [name for name in asked if name not in names]
+    missed, target = arrived.missed(), arrived.manifest.spec.columns.target
+    gone = [name for name in missed if name not in names]
     other = [name for name in arrived.compared() if name in after and KINDS[before[name]] != KINDS[after[name]]]
     # A batch holds no known row: a column that few rows fill may be empty in it.
     whole = bool((arrived.joined.row_of >= 0).any())
-    empty = [name for name in asked if whole and name in names and name not in after]
+    empty = [name for name in missed if whole and name in names and name not in after]
     changes = [f"{name} is gone" for name in gone] + [f"{name} has no value in any row" for name in empty]
     changes += [f"{name} holds {KINDS[after[name]]}s, not {KINDS[before[name]]}s" for name in other]
-    named = {"gone": gone, "empty": empty, "other": other}
+    losses = {"gone": gone, "empty": empty, "other": other}
     mend = "mend the file" if target in (*gone, *empty, *other) else "mend the file, or retrain without them"
-    return Found(len(changes), f"{listed(changes, most=10)}; {mend}.", named) if changes else None
+    return Found(len(changes), f"{listed(changes, most=10)}; {mend}.", losses) if changes else None
 
 
 def target_distribution(arrived: _Arrived) -> Outcome:
@@ -236,11 +236,11 @@ def target_distribution(arrived: _Arrived) -> Outcome:
     return Found(distance - chance, message, {"distance": distance, "chance": chance})
 
 
-def _merged_groups(known: Manifest, quarantined: int) -> Outcome:
+def _merged_groups(manifest: Manifest, quarantined: int) -> Outcome:
     """Say how many known rows are of groups that turned out to be one."""
     if not quarantined:
         return None
-    share = quarantined / known.n
+    share = quarantined / manifest.n
     sentence = (
         f"{amount(quarantined, 'row')} ({share:.1%} of the known ones) {verb(quarantined, 'is', 'are')} of groups"
     )
@@ -257,11 +257,11 @@ def unseen_categories(arrived: _Arrived) -> Outcome:
     for name, before in sorted(arrived.snapshot.categories.items()):
         if after.get(name) == "text" and (arrived.columns is None or name in arrived.columns):
             unseen[name] = len(digests_of(arrived.joined.source, name) - set(before))
-    target, kept = arrived.manifest.spec.columns.target or "", arrived.kept_target
-    if target in after and kept is not None and not arrived.joined.is_numeric(target):
+    target, remembered = arrived.manifest.spec.columns.target or "", arrived.kept_target
+    if target in after and remembered is not None and not arrived.joined.is_numeric(target):
         now = pc.unique(arrived.joined.column(target).combine_chunks().drop_null())
-        if now.type == kept.type:  # else it is another kind of target: see lost_columns
-            unseen[target] = pc.sum(pc.invert(pc.is_in(now, kept))).as_py() or 0
+        if now.type == remembered.type:  # else it is another kind of target: see lost_columns
+            unseen[target] = pc.sum(pc.invert(pc.is_in(now, remembered))).as_py() or 0
     unseen = {name: count for name, count in unseen.items() if count}
     names = listed((f"{name} ({count:,})" for name, count in unseen.items()), most=10)
     return Found(len(unseen), f"values that no known row had: {names}.", unseen) if unseen else None
@@ -326,6 +326,6 @@ def _of_classes(new: pa.Array, last: pa.Array) -> tuple[float, int]:
     return float(np.abs(shares[0] - shares[1]).max()), n_classes
 
 
-def stops(found: Audit) -> Sequence[str]:
+def stops(audit: Audit) -> Sequence[str]:
     """Return the sentences of what stops a table."""
-    return [finding.message for finding in found.findings if finding.gate == "failed"]
+    return [finding.message for finding in audit.findings if finding.gate == "failed"]

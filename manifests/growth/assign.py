@@ -68,10 +68,10 @@ class Arrival:
         table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
         table = table if order is None else table.take(order)
-        known = positions_in(manifest.keys, table.select(manifest.keys.column_names))
+        positions = positions_in(manifest.keys, table.select(manifest.keys.column_names))
         left_out = waiting_keys(waiting, spec, manifest.types, table.select(manifest.keys.column_names))
-        arrival = cls(manifest, table, known, batch, left_out)
-        if batch and (known >= 0).any():
+        arrival = cls(manifest, table, positions, batch, left_out)
+        if batch and (positions >= 0).any():
             raise SplitError(arrival._not_new())
         return arrival
 
@@ -98,8 +98,8 @@ class Arrival:
     @cached_property
     def back(self) -> NDArray[np.int64]:
         """The rows of the manifest that were deleted and stand in the data again."""
-        known = self.known[self.known >= 0]
-        return np.asarray(known[self.manifest.status[known] == DELETED])
+        positions = self.known[self.known >= 0]
+        return np.asarray(positions[self.manifest.status[positions] == DELETED])
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a used column as an array."""
@@ -124,8 +124,8 @@ class Arrival:
         return codes
 
     def _not_new(self) -> str:
-        known = np.flatnonzero(self.known >= 0)
-        first, n = int(known[0]), known.size
+        repeated = np.flatnonzero(self.known >= 0)
+        first, n = int(repeated[0]), repeated.size
         key = ", ".join(shown(value) for value in self.keys.slice(first, 1).to_pylist()[0].values())
         return (
             f"{n:,} of {amount(self.table.num_rows, 'row')} of the batch {verb(n, 'is', 'are')} in the manifest "
@@ -172,11 +172,11 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     return Growth(placed, notes, groups, dealing.state_with(placed), quarantined)
 
 
-def _entities(dealing: _Dealing, known: pa.Table) -> EntityGrowth:
+def _entities(dealing: _Dealing, group_table: pa.Table) -> EntityGrowth:
     arrival, codes = dealing.arrival, dealing.arrival.codes()
     in_use = arrival.active() & (codes >= LOCKED).all(axis=1)
     arriving = arrival.table.select(dealing.manifest.spec.columns.entities)
-    return EntityGrowth(known, arriving, codes, arrival.known < 0, in_use)
+    return EntityGrowth(group_table, arriving, codes, arrival.known < 0, in_use)
 
 
 def _told_of_bridges(n: int, entities: list[str], merged: Merged) -> str:
@@ -219,9 +219,9 @@ class _Dealing:
                     f"folds hold of {self.n_strata:,} classes, so a batch alone cannot be shared out; pass the whole "
                     "table, without batch."
                 )
-            known = np.array(self.state.counts[repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
+            counts = np.array(self.state.counts[repeat], dtype=np.int64).reshape(self.bin_codes.size, -1)
             # Classes that no row had before are the last strata, and no bin holds any of them.
-            return np.pad(known, ((0, 0), (0, self.n_strata - known.shape[1])))
+            return np.pad(counts, ((0, 0), (0, self.n_strata - counts.shape[1])))
         codes = np.where(self.arrival.active(), self.arrival.codes()[:, repeat], UNKNOWN)
         return cell_counts(bins_of(codes, self.of_code), self.strata, self.bin_codes.size, self.n_strata)
 
@@ -261,11 +261,11 @@ class _Dealing:
 
     def hashed(self, keys: pa.Table, repeat: int) -> NDArray[np.int64]:
         """Return codes that follow from keys alone."""
-        made = self.manifest.splitter
-        if not isinstance(made, HashSplit):
+        splitter = self.manifest.splitter
+        if not isinstance(splitter, HashSplit):
             salt = f"{self.manifest.spec.seed}|{repeat}"
             return np.asarray(self.bin_codes[share_of_key(key_values(keys), self.shares.tolist(), salt)])
-        return np.asarray(made.labels_of(key_values(keys)), dtype=np.int64)
+        return np.asarray(splitter.labels_of(key_values(keys)), dtype=np.int64)
 
     def state_with(self, placed: NDArray[np.int64]) -> State | None:
         """Return the state that the next extension starts from."""
@@ -331,14 +331,14 @@ class _Groups:
         quarantined = (self.arrival.known >= 0) & ~self.arrival.active()
         torn = pc.and_not(pc.is_in(self.column.column(0), value_set=values), pa.array(quarantined))
         rows = self.arrival.keys.filter(torn)
-        named = ", ".join(shown(value) for value in values[:3].to_pylist())
+        listing = ", ".join(shown(value) for value in values[:3].to_pylist())
         if not rows.num_rows:
             return None, ()
         reason = (
-            f"{amount(groups.size, 'group')} ({named}) {verb(groups.size, 'holds', 'hold')} "
+            f"{amount(groups.size, 'group')} ({listing}) {verb(groups.size, 'holds', 'hold')} "
             f"{amount(n_stray, 'row')} that {verb(n_stray, 'was', 'were')} assigned to another fold with another group"
         )
         if policy == "accept":
             return None, (f"{reason}; accepted as asked, so {verb(groups.size, 'it leaks', 'they leak')}.",)
-        told = f"{verb(groups.size, 'its', 'their')} {amount(rows.num_rows, 'row')} {verb(rows.num_rows, 'is', 'are')}"
-        return rows, (f"{reason}; {told} quarantined.",)
+        fate = f"{verb(groups.size, 'its', 'their')} {amount(rows.num_rows, 'row')} {verb(rows.num_rows, 'is', 'are')}"
+        return rows, (f"{reason}; {fate} quarantined.",)

@@ -126,7 +126,7 @@ class EntityGrowth:
 
 def _rows_in(distinct: Ints, rows: Ints) -> Ints:
     """Return the place of each of ``rows`` among ``distinct`` ones; of a row that is not there any place."""
-    found = np.zeros(rows.shape[0], dtype=np.int64)
+    places = np.zeros(rows.shape[0], dtype=np.int64)
     for place, combination in enumerate(distinct):
-        found[(rows == combination).all(axis=1)] = place
-    return found
+        places[(rows == combination).all(axis=1)] = place
+    return places

@@ -67,12 +67,12 @@ def extend(
     without a key column, for a strategy that cannot grow, where a key repeats, where rows are missing, and where the
     rows take more than ``memory`` (all that is free where it is None). O(n log n), and a vectorised step per new group.
     """
-    known = in_memory(manifest, memory)
-    grown = _grown(known, held_or_source(data), batch, merged, max_missing)
+    whole = in_memory(manifest, memory)
+    grown = _grown(whole, held_or_source(data), batch, merged, max_missing)
     if not isinstance(manifest, StoredManifest):
         return grown
     root = manifest.folder.parent.parent
-    same = grown.manifest is known
+    same = grown.manifest is whole
     return replace(grown, manifest=manifest if same else StoredManifest(write_manifest(grown.manifest, root)))
 
 
@@ -129,15 +129,15 @@ def require_growable(manifest: Manifest) -> None:
         raise SplitError(f"a split by {name} cannot grow without moving rows; one by {listed(growing, most=99)} can.")
 
 
-def require_present(manifest: Manifest, gone: int, known: int, most: float) -> None:
+def require_present(manifest: Manifest, gone: int, n_known: int, most: float) -> None:
     """Raise SplitError where more than the share ``most`` of the known rows are gone."""
     if not 0 <= most <= 1:
         raise SplitError(f"max_missing={most!r}; choose a share of the known rows, 0 to 1.")
-    if gone > most * known:
-        least = np.ceil(100 * gone / known) / 100
+    if gone > most * n_known:
+        least = np.ceil(100 * gone / n_known) / 100
         raise SplitError(
-            f"{gone:,} of the {known:,} rows that {manifest.name} {manifest.version} knows ({gone / known:.1%}) are "
-            f"not in the data, and at most {most:.0%} may be; if the data are new rows alone, say so (batch=True, "
+            f"{gone:,} of the {n_known:,} rows that {manifest.name} {manifest.version} knows ({gone / n_known:.1%}) "
+            f"are not in the data, and at most {most:.0%} may be; if the data are new rows alone, say so (batch=True, "
             f"--batch), and if those rows are really gone, raise max_missing (--max-missing) to {least:g}."
         )
 

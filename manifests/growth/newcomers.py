@@ -23,8 +23,8 @@ Rows = NDArray[np.int64]
 
 
 def _sides(arrived: _Arrived) -> tuple[Rows, Rows]:
-    new, known = arrived.new(), arrived.joined.row_of[arrived.joined.row_of >= 0]
-    return (new, known) if min(new.size, known.size) >= FEWEST else (new[:0], known)
+    new, older = arrived.new(), arrived.joined.row_of[arrived.joined.row_of >= 0]
+    return (new, older) if min(new.size, older.size) >= FEWEST else (new[:0], older)
 
 
 def _column(arrived: _Arrived, name: str) -> pa.Array | None:
@@ -61,21 +61,21 @@ def _days(arrived: _Arrived) -> NDArray[np.float64] | None:
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64) / (86_400e6 if temporal else 1)
 
 
-def _parts(arrived: _Arrived, known: Rows, size: int) -> list[Rows]:
+def _parts(arrived: _Arrived, older: Rows, size: int) -> list[Rows]:
     """Return the known rows in parts of about the new ones' number, in order of time; by generation without times."""
     when, born = _days(arrived), arrived.manifest.born
     if when is None:
-        order = None if born is None else born[arrived.joined.place[known]]
-        parts = [] if order is None else [known[order == each] for each in np.unique(order)]
+        order = None if born is None else born[arrived.joined.place[older]]
+        parts = [] if order is None else [older[order == each] for each in np.unique(order)]
         return [part for part in parts if part.size >= FEWEST]
-    n = min(max(known.size // size, PARTS[0]), PARTS[1])
-    return np.array_split(known[np.argsort(when[known], kind="stable")], n)
+    n = min(max(older.size // size, PARTS[0]), PARTS[1])
+    return np.array_split(older[np.argsort(when[older], kind="stable")], n)
 
 
 def constant_columns(arrived: _Arrived) -> Outcome:
     """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near."""
-    new, known = _sides(arrived)
-    parts, columns = _parts(arrived, known, max(new.size, 1)), arrived.manifest.spec.columns
+    new, older = _sides(arrived)
+    parts, columns = _parts(arrived, older, max(new.size, 1)), arrived.manifest.spec.columns
     if not new.size or len(parts) < PARTS[0]:
         return NotAsked(f"{amount(int(new.size), 'new row')} beside {amount(len(parts), 'earlier part')}")
     roles = {*columns.key, *columns.grouped, columns.time, columns.target}
@@ -85,8 +85,10 @@ def constant_columns(arrived: _Arrived) -> Outcome:
         before, now = max(_commonest(codes[part]) for part in parts), _commonest(codes[new])
         if now - before > TELLING["constant_columns"]:
             rises[name] = (now - before, before, now)
-    told = listed((f"{name} ({now:.0%}, at most {before:.0%} before)" for name, (_, before, now) in rises.items()), 5)
-    message = f"one value, or none, fills most of {told} in {amount(int(new.size), 'new row')}."
+    listing = listed(
+        (f"{name} ({now:.0%}, at most {before:.0%} before)" for name, (_, before, now) in rises.items()), 5
+    )
+    message = f"one value, or none, fills most of {listing} in {amount(int(new.size), 'new row')}."
     return Found(max(rise[0] for rise in rises.values()), message, {"columns": [*rises]}) if rises else None
 
 
@@ -100,22 +102,22 @@ def copied_rows(arrived: _Arrived) -> Outcome:
     What known rows share with one another, for few values tell them apart, is taken off. Columns that hold nothing but
     new values, as a number of the month does, are left out too where the rest still tells known rows apart.
     """
-    new, known = _sides(arrived)
+    new, older = _sides(arrived)
     columns = arrived.manifest.spec.columns
     names = [name for name in arrived.types if name not in columns.key]
     figure, moved = 0.0, {*columns.grouped, columns.time}
     coded = {name: _codes(arrived, name) for name in names if new.size}
-    stamps = {name for name, codes in coded.items() if not np.isin(codes[new], codes[known]).any()}
+    stamps = {name for name, codes in coded.items() if not np.isin(codes[new], codes[older]).any()}
     for without in ((), moved, moved | stamps):
-        asked = [name for name in names if name not in without]
-        if not new.size or len(asked) < 2:
+        compared = [name for name in names if name not in without]
+        if not new.size or len(compared) < 2:
             continue
         values = np.zeros(arrived.joined.n, dtype=np.uint64)
-        for name in asked:
+        for name in compared:
             values = pd.util.hash_array(values * np.uint64(31) + coded[name].astype(np.uint64))
-        usual = _twins(values, known, known)
+        usual = _twins(values, older, older)
         if not {*without} - moved or usual < TELLING["copied_rows"]:
-            figure = max(figure, _twins(values, np.r_[known, new], new) - usual)
+            figure = max(figure, _twins(values, np.r_[older, new], new) - usual)
     sentence = f"{figure:.0%} of {amount(int(new.size), 'new row')} are other rows under new keys"
     return (
         Found(figure, f"{sentence}, beyond those that are alike by chance.") if _tells("copied_rows", figure) else None
@@ -129,13 +131,13 @@ def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
 
 def jumps_in_time(arrived: _Arrived) -> Outcome:
     """Look for new rows further from the known times than their number explains, at the pace of the known rows."""
-    new, known = _sides(arrived)
+    new, older = _sides(arrived)
     when = _days(arrived)
     if when is None or not new.size:
         return NotAsked("no column of times is named" if when is None else "there are few new rows")
-    low, high = float(when[known].min()), float(when[known].max())
+    low, high = float(when[older].min()), float(when[older].max())
     away = np.maximum(np.maximum(low - when[new], when[new] - high), 0)
-    usual = (high - low) * min(new.size / known.size, 1.0)
+    usual = (high - low) * min(new.size / older.size, 1.0)
     if usual <= 0:
         return NotAsked("the known rows are of one time")
     # One date that is mistyped stops nothing: 19 of 20 rows lie as near as that, or the sentence tells of it.
@@ -147,12 +149,12 @@ def jumps_in_time(arrived: _Arrived) -> Outcome:
 
 def swallowing_groups(arrived: _Arrived) -> Outcome:
     """Look for a group that most new rows are of, and that is larger than any known group was."""
-    new, known = _sides(arrived)
+    new, older = _sides(arrived)
     worst = (0.0, "", 0, 0)
     for name in arrived.manifest.spec.columns.grouped if new.size else ():
         codes = _codes(arrived, name) + 1
-        counts, before = np.bincount(codes[new]), int(np.bincount(codes[known]).max())
-        size = int(counts.max()) + int(np.count_nonzero(codes[known] == counts.argmax()))
+        counts, before = np.bincount(codes[new]), int(np.bincount(codes[older]).max())
+        size = int(counts.max()) + int(np.count_nonzero(codes[older] == counts.argmax()))
         if counts.max() > new.size / 2:
             worst = max(worst, (size / before, name, int(counts.max()), before))
     ratio, name, largest, before = worst

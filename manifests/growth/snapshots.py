@@ -52,15 +52,19 @@ class Snapshot:
             manifest.split_id,
             None if target is None else _at(joined.column(target), joined.row_of),
             types,
-            {name: sorted(known) for name in texts if len(known := digests_of(joined.source, name)) <= MOST_CATEGORIES},
+            {
+                name: sorted(digests)
+                for name in texts
+                if len(digests := digests_of(joined.source, name)) <= MOST_CATEGORIES
+            },
         )
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
         """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
         born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
-        kept = born <= generation
+        older = born <= generation
         # The snapshot is in the key order of its own generation: a row's place there is its rank among those kept.
-        rows = np.where(kept, np.cumsum(kept) - 1, -1)
+        rows = np.where(older, np.cumsum(older) - 1, -1)
         target = None if self.target is None else _at(pa.chunked_array([self.target]), rows)
         return replace(self, split_id=manifest.split_id, target=target, generation=generation)
 

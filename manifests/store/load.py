@@ -96,8 +96,8 @@ def _as_it_was(spec: SplitSpec, types: dict[str, str]) -> SplitSpec:
     """Return the specification with what was encoded: earlier versions encoded keys alone and did not say so."""
     if spec.key_encoding is None:
         return spec
-    kept = [name for name in spec.pseudonyms() if is_pseudonym(types.get(name, ""))]
-    if kept == [name for name in spec.pseudonyms() if name in types]:
+    encoded = [name for name in spec.pseudonyms() if is_pseudonym(types.get(name, ""))]
+    if encoded == [name for name in spec.pseudonyms() if name in types]:
         return spec
     encoding = spec.key_encoding.model_copy(update={"encode": ("key",)})
     return spec.model_copy(update={"key_encoding": encoding})

@@ -195,15 +195,17 @@ class _Differs(Exception):
 
 def _plan_is_theirs(manifest: Manifest, header: Header) -> str:
     decision = manifest.spec.decision(manifest.types)
-    made = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
-    if made != manifest.plan_id:
-        raise _Differs(f"specification, types and fingerprint make plan_id {made[:16]}, not {manifest.plan_id[:16]}")
-    return f"specification, types and fingerprint make plan_id {made[:16]}"
+    expected = plan_id(decision, manifest.fingerprint, manifest.algorithm, manifest.parent_split_id)
+    if expected != manifest.plan_id:
+        raise _Differs(
+            f"specification, types and fingerprint make plan_id {expected[:16]}, not {manifest.plan_id[:16]}"
+        )
+    return f"specification, types and fingerprint make plan_id {expected[:16]}"
 
 
 def _header_follows(manifest: Manifest, header: Header) -> str:
-    made = json.loads(json.dumps(describe(manifest)))
-    wrong = [name for name in made if name != "versions" and header.get(name) != made[name]]
+    expected = json.loads(json.dumps(describe(manifest)))
+    wrong = [name for name in expected if name != "versions" and header.get(name) != expected[name]]
     place = Path(str(manifest.uri)).absolute().name
     if re.fullmatch(r"\d+\.\d+", place) and place != manifest.version:
         wrong.append("version")

@@ -55,14 +55,14 @@ def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None
     ``staged``, a folder beside ``final`` that ``owned`` names: they stay there until ``settle`` renames it. Raises
     SplitError as ``write_manifest`` does, and leaves nothing behind then.
     """
-    made = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
+    created = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
     aside = _aside(staged or final.parent / owned(STAGED))
     try:
         fill(aside)
     except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
         with suppress(OSError):  # others may have written there meanwhile
-            for folder in made:
+            for folder in created:
                 folder.rmdir()
         if isinstance(error, OSError):
             raise not_written(final, error) from None

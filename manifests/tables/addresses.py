@@ -126,10 +126,10 @@ def _table_of_database(address: str) -> Source:
     path, table = _file_and_table(address)
     try:
         database = duckdb.connect(path, read_only=True, config=CLOSED)
-        found = database.execute(OF_NAME, [table, table]).fetchall()
-        if not found:
+        matches = database.execute(OF_NAME, [table, table]).fetchall()
+        if not matches:
             raise SplitError(f"{address} is no table of that file; write duckdb:///folder/file.db#table.")
-        return streamed(database.sql(f"select * from {'.'.join(map(quoted, found[0]))}"))
+        return streamed(database.sql(f"select * from {'.'.join(map(quoted, matches[0]))}"))
     except duckdb.Error as error:
         raise _unreadable(address, error) from None
 

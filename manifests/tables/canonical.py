@@ -106,15 +106,15 @@ def one_schema(files: Sequence[Any], schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 
 def _listed(names: Collection[str], most: int = 12) -> str:
-    shown = ", ".join(sorted(names)[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+    listing = ", ".join(sorted(names)[:most])
+    return listing + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def infer_type(arrow: pa.DataType, name: str) -> str:
     """Return the type name that an Arrow type stands for; raises SplitError for one that has none."""
     if pa.types.is_dictionary(arrow):
         return infer_type(arrow.value_type, name)
-    for known, matches in (
+    for kind, matches in (
         ("bool", pa.types.is_boolean),
         ("int", pa.types.is_integer),
         ("float", pa.types.is_floating),
@@ -124,7 +124,7 @@ def infer_type(arrow: pa.DataType, name: str) -> str:
         ("text", _is_text),
     ):
         if matches(arrow):
-            return known
+            return kind
     if pa.types.is_null(arrow):
         raise SplitError(
             f"column {name!r} has no value in any row that was read; drop it, fill it or declare its type."

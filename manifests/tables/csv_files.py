@@ -174,8 +174,8 @@ def read_csv(file: Path, types: Mapping[str, str], schema: Iterable[pa.Field] = 
         with _lines_of(file) as stream:
             table = _texts_missing(pa.csv.read_csv(stream, parse_options=parse, convert_options=convert), types)
             # A name that is not UTF-8 fails when it is looked at; such text becomes binary in silence.
-            named = zip(table.column_names, table.schema.types, strict=True)
-            odd = [name for name, kind in named if pa.types.is_binary(kind)]
+            fields = zip(table.column_names, table.schema.types, strict=True)
+            odd = [name for name, kind in fields if pa.types.is_binary(kind)]
     except UnicodeDecodeError:
         odd = ["its first line"]
     except pa.ArrowInvalid as error:
@@ -194,7 +194,7 @@ def _options(
     dialect = dialect_of(file)
     # Times are left to be recognised: a declared type takes only texts with a zone, or only texts without.
     seen = {field.name: field.type for field in schema}
-    declared = seen | {name: ARROW_TYPES[known] for name, known in types.items() if known != "timestamp"}
+    declared = seen | {name: ARROW_TYPES[kind] for name, kind in types.items() if kind != "timestamp"}
     convert = pa.csv.ConvertOptions(column_types=declared, decimal_point=dialect.decimal)  # text: see _texts_missing
     return _parse(dialect), convert
 

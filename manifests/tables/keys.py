@@ -77,10 +77,10 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     if not spec.key_encoding:
         return table
     require_secret(spec, types)
-    named = {name: pseudonyms(table.column(name), spec) for name in _named(spec, types, table)}
+    encoded = {name: pseudonyms(table.column(name), spec) for name in _named(spec, types, table)}
     keys = _encoded(table.select(spec.columns.key), spec) if spec.columns.key else None
-    table = table.drop_columns([*spec.columns.key, *(name for name in named if name not in spec.columns.key)])
-    for name, column in (named | ({} if keys is None else {ROW_KEY: keys})).items():
+    table = table.drop_columns([*spec.columns.key, *(name for name in encoded if name not in spec.columns.key)])
+    for name, column in (encoded | ({} if keys is None else {ROW_KEY: keys})).items():
         table = table.append_column(name, column)
     return table
 
@@ -234,8 +234,8 @@ class Lookup:
     def row(self) -> NDArray[np.int64]:
         """The looked-up row that each known row is, -1 where there is none."""
         rows = np.full(self.n_known, -1, dtype=np.int64)
-        known = np.flatnonzero(self.rank >= 0)
-        rows[self.rank[known]] = known
+        present = np.flatnonzero(self.rank >= 0)
+        rows[self.rank[present]] = present
         return rows
 
     def exact_rows(self) -> NDArray[np.int64]:
@@ -255,12 +255,12 @@ class Lookup:
                     "rows of the manifest are not in the data",
                 ),
             )
-            told = [
+            listing = [
                 f"{amount(rows.num_rows, *words)} (first key {_first_key(rows)})"
                 for rows, *words in sides
                 if rows.num_rows
             ]
-            raise SplitError(f"{' and '.join(told)}; use the data that were split, or extend the manifest.")
+            raise SplitError(f"{' and '.join(listing)}; use the data that were split, or extend the manifest.")
         return self.row
 
 
@@ -286,8 +286,8 @@ def names_beside(keys: Sequence[str], columns: Sequence[str]) -> list[str]:
 
     A key called as one of these, such as row or y, becomes key_row or key_y; where that is a key too, key_key_row.
     """
-    named = list(keys)
+    names = list(keys)
     for place, key in enumerate(keys):
-        while named[place] in columns or (named[place] != key and named[place] in keys):
-            named[place] = f"key_{named[place]}"
-    return named
+        while names[place] in columns or (names[place] != key and names[place] in keys):
+            names[place] = f"key_{names[place]}"
+    return names

@@ -25,8 +25,8 @@ def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDA
     columns = spec.columns
     if not spec.says_when_known or columns.time is None:
         return None
-    named = [name for name in (columns.time, columns.label_end) if name]
-    for name in named:
+    names = [name for name in (columns.time, columns.label_end) if name]
+    for name in names:
         require_complete(column(name), name)
     times = times_of(to_numpy(column(columns.time)), columns.time)
     if columns.label_end is None:
@@ -68,15 +68,15 @@ def matured(
     n, columns = int(np.count_nonzero(waits)), spec.columns
     if spec.missing_target == "wait":
         late = ", or it is known too late" if spec.says_when_known else ""
-        said, keep, mend = f"{n:,} of {table.num_rows:,} rows have no {columns.target!r}{late}", "", "fill the column"
+        reason, keep, mend = f"{n:,} of {table.num_rows:,} rows have no {columns.target!r}{late}", "", "fill the column"
     else:
-        said = f"the target of {n:,} of {table.num_rows:,} rows is known only after the latest {columns.time!r}"
+        reason = f"the target of {n:,} of {table.num_rows:,} rows is known only after the latest {columns.time!r}"
         keep, mend = ", or say on_immature: use", "correct the label_end or label_horizon"
     if not columns.key:
         why = "rows can wait only where a key names them"
-        raise SplitError(f"{said}, and {why}: name a key (--key), or drop those rows{keep}.")
+        raise SplitError(f"{reason}, and {why}: name a key (--key), or drop those rows{keep}.")
     if n > table.num_rows - 2:
-        raise SplitError(f"{said}, and at least 2 must be left; {mend}{keep}.")
+        raise SplitError(f"{reason}, and at least 2 must be left; {mend}{keep}.")
     return table.filter(pa.array(~waits)), table.filter(pa.array(waits))
 
 

@@ -26,17 +26,17 @@ def without_secrets(text: str) -> str:
 def require_no_password(address: str) -> None:
     """Raise SplitError for an address with a password, or with a secret among its parameters."""
     without = _LOGIN.sub(r"\1://", address)  # first: a password may hold a question mark
-    shown = re.split("[?#]", without, maxsplit=1)[0]
+    plain = re.split("[?#]", without, maxsplit=1)[0]
     if login := _LOGIN.search(address):
         kind, what, protocol, written = "password", "login", login[1], "JSON"
-    elif named := _IN_QUERY.search(unquote(address[len(shown) :])):
-        kind, what = "secret", named[1]
-        protocol = re.findall(r"([\w+.-]*)://", shown if "://" in shown else address)[-1]
+    elif secret := _IN_QUERY.search(unquote(address[len(plain) :])):
+        kind, what = "secret", secret[1]
+        protocol = re.findall(r"([\w+.-]*)://", plain if "://" in plain else address)[-1]
         written = f'JSON ({{"params": {{"{what}": "..."}}}})' if protocol in ("http", "https") else "JSON"
     else:
         return
     raise SplitError(
-        f"{shown} is given with a {kind}, which every result and record would keep; leave "
+        f"{plain} is given with a {kind}, which every result and record would keep; leave "
         f"the {what} out of the address, and give it as fsspec's file system takes it: as {written} in the "
         f"environment's FSSPEC_{protocol.upper()}, or in a file in ~/.config/fsspec."
     )

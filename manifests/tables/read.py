@@ -93,8 +93,8 @@ def data_files(source: str | Path) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    found = (file for file in folder.rglob("*") if _ending(file) in ENDINGS)
-    files = sorted(file for file in found if not is_aside(file.relative_to(folder).as_posix()))
+    tables = (file for file in folder.rglob("*") if _ending(file) in ENDINGS)
+    files = sorted(file for file in tables if not is_aside(file.relative_to(folder).as_posix()))
     if not files:
         raise SplitError(f"the folder {folder} holds no .parquet and no .csv file; pass one that does.")
     return files
@@ -176,8 +176,8 @@ def _frame(frame: Any) -> pa.Table | nw.DataFrame[Any]:
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if isinstance(frame, pd.DataFrame):
-        named = [name for name in frame.index.names if name is not None and name not in frame.columns]
-        frame = frame.reset_index(level=named).reset_index(drop=True) if named else frame.reset_index(drop=True)
+        levels = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        frame = frame.reset_index(level=levels).reset_index(drop=True) if levels else frame.reset_index(drop=True)
         frame = _without_intervals(frame)
     try:
         return nw.from_native(frame, eager_only=True)
@@ -208,26 +208,26 @@ def _names(frame: pa.Table | nw.DataFrame[Any]) -> list[str]:
 
 
 def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
-    made = _frame(frame)
-    if isinstance(made, pa.Table):
-        return made.select(_selected(made.column_names, wanted))
-    names = _names(made)
+    native = _frame(frame)
+    if isinstance(native, pa.Table):
+        return native.select(_selected(native.column_names, wanted))
+    names = _names(native)
     chosen = _selected(names, wanted)
     try:
         # By position: pandas may have names that are not text.
-        return made[:, [names.index(name) for name in chosen]].to_arrow()
+        return native[:, [names.index(name) for name in chosen]].to_arrow()
     except OverflowError:
         raise SplitError(
-            f"a column of the frame ({_holding(made, chosen, _is_long)}) holds whole numbers beyond 64 bits; make "
+            f"a column of the frame ({_holding(native, chosen, _is_long)}) holds whole numbers beyond 64 bits; make "
             "them text, as with .astype(str)."
         ) from None
     except UnicodeEncodeError:
         raise SplitError(
-            f"a column of the frame ({_holding(made, chosen, _is_halved)}) holds text that is no Unicode, half of a "
+            f"a column of the frame ({_holding(native, chosen, _is_halved)}) holds text that is no Unicode, half of a "
             "pair of surrogates; correct it, as with .str.encode('utf-8', 'replace').str.decode('utf-8')."
         ) from None
     except (pa.ArrowException, TypeError, NarwhalsError):
-        return pa.table({name: _alone(made[:, [names.index(name)]], name, wanted is None) for name in chosen})
+        return pa.table({name: _alone(native[:, [names.index(name)]], name, wanted is None) for name in chosen})
 
 
 def _alone(column: nw.DataFrame[Any], name: str, as_text: bool) -> pa.ChunkedArray:

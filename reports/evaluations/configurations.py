@@ -108,15 +108,15 @@ def _configurations_picture(
     choice: Choice,
     order: Sequence[int],
 ) -> Picture:
-    shown = list(order[:MOST_CONFIGURATIONS])
-    ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in shown for side in (-1, 1)]
+    drawn = list(order[:MOST_CONFIGURATIONS])
+    ends = [reading.shown(scores[i] + side * (spreads[i] or 0.0)) for i in drawn for side in (-1, 1)]
     picture = Picture(
         _race(scores, spreads, choice),
-        f"{reading.title} ({direction(reading)}), and the sd of the splits", "", around(ends), (-len(shown) + 0.4, 0.6),
-        height=64 + 22 * len(shown), y_ticks=[(-i, _values(configurations[at])) for i, at in enumerate(shown)],
+        f"{reading.title} ({direction(reading)}), and the sd of the splits", "", around(ends), (-len(drawn) + 0.4, 0.6),
+        height=64 + 22 * len(drawn), y_ticks=[(-i, _values(configurations[at])) for i, at in enumerate(drawn)],
     )  # fmt: skip
     picture.y_label = ", ".join(configurations[0]) if len(configurations[0]) > 1 else ""
-    for i, at in enumerate(shown):
+    for i, at in enumerate(drawn):
         value, sd = reading.shown(scores[at]), spreads[at] or 0.0
         picture.line([(value - sd, -i), (value + sd, -i)], "axis")
         picture.dots([(value, -i, f"{_params(configurations[at])}: {written(value)}")], 1 if at == choice.chosen else 0)

@@ -78,13 +78,13 @@ def _rests_on(comparison: Comparison) -> list[str]:
 
 def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
     """Return which model is better on which metric, in a sentence."""
-    found: dict[str, list[str]] = {}
+    winners: dict[str, list[str]] = {}
     for comparison in comparisons:
-        found.setdefault(_better(comparison, names), []).append(metric_of(comparison.metric).title)
+        winners.setdefault(_better(comparison, names), []).append(metric_of(comparison.metric).title)
     sayings = {name: (f"{name} is better on", "") for name in names}
     sayings |= {SAME: ("no difference that matters on", ""), UNTOLD: ("which is better on", " cannot be told")}
-    words = "; ".join(f"{before} {listed(found[name])}{after}"
-                      for name, (before, after) in sayings.items() if name in found)  # fmt: skip
+    words = "; ".join(f"{before} {listed(winners[name])}{after}"
+                      for name, (before, after) in sayings.items() if name in winners)  # fmt: skip
     return words[:1].upper() + words[1:] + "." if words else "Nothing was compared."
 
 

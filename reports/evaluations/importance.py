@@ -20,24 +20,24 @@ def importance_section(used: pd.DataFrame, name: str) -> list[Section]:
     """Return the picture of what a model uses, by metric ``name``: each feature's mean, least and most."""
     if used.empty:
         return []
-    shown, more = used.head(MOST_DRAWN), len(used) - MOST_DRAWN
-    places = {feature: len(shown) - i - 0.5 for i, feature in enumerate(shown["feature"])}
+    drawn, more = used.head(MOST_DRAWN), len(used) - MOST_DRAWN
+    places = {feature: len(drawn) - i - 0.5 for i, feature in enumerate(drawn["feature"])}
     caption = (
-        f"Dots are means over {counted(int(shown['folds'].max()), 'fold')}, bars reach from the least to the most of "
+        f"Dots are means over {counted(int(drawn['folds'].max()), 'fold')}, bars reach from the least to the most of "
         "them. Measured on rows of the test folds, whose values changed places at random; features that say the same "
         f"share what they are worth.{f' {more:,} more are in the table below.' if more > 0 else ''}"
     )
-    title = _title(shown.iloc[0], name)
+    title = _title(drawn.iloc[0], name)
     picture = Picture(
-        title, f"how far {_moves(name)}", "", around([0.0, *shown["least"], *shown["most"]]), (0, len(shown)),
-        height=60 + 24 * len(shown), y_ticks=[(y, feature) for feature, y in places.items()], caption=caption,
+        title, f"how far {_moves(name)}", "", around([0.0, *drawn["least"], *drawn["most"]]), (0, len(drawn)),
+        height=60 + 24 * len(drawn), y_ticks=[(y, feature) for feature, y in places.items()], caption=caption,
     )  # fmt: skip
-    for _, row in shown.iterrows():
+    for _, row in drawn.iterrows():
         y, ends = places[row["feature"]], f"{written(row['least'])} to {written(row['most'])}"
         hint = f"{row['feature']}: {written(row['mean'])}, in folds {ends}"
         picture.bar(row["least"], row["most"], y - 0.18, y + 0.18, "band", hint)
         picture.dots([(row["mean"], y, hint)], 0, 4.5)
-    picture.line([(0.0, 0.0), (0.0, len(shown))], "whole", "no change")
+    picture.line([(0.0, 0.0), (0.0, len(drawn))], "whole", "no change")
     return [Section("importance", title, [picture])]
 
 

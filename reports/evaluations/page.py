@@ -246,9 +246,9 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
         recall, precision = per_class.loc[truth, "recall"], per_class.loc[truth, "precision"]
         shares = [number(sum(counts)), *(_percent(v) for v in (recall, precision))]
         rows.append((shortened(str(truth), MOST_OF_A_CLASS), shaded, shares))
-    n, repeats, found = int(pooled.sum()), predictions["repeat"].nunique(), per_class["recall"].dropna()
+    n, repeats, recalls = int(pooled.sum()), predictions["repeat"].nunique(), per_class["recall"].dropna()
     right = sum(int(pooled[label, label]) for label in problem.classes) / max(n, 1)
-    least = f"; {found.idxmin()} is found least often" if found.nunique() > 1 else ""
+    least = f"; {recalls.idxmin()} is found least often" if recalls.nunique() > 1 else ""
     several, of = n > predictions["row"].nunique(), f" of {repeats} repeats" if repeats > 1 else ""
     what = f"{counted(n, 'prediction')}{of} are correct" if several else "the rows are classified correctly"
     title = f"{right:.0%} of {what}{least}"
@@ -380,8 +380,8 @@ def _notes(estimates: Sequence[Estimate]) -> list[Block]:
 
 
 def _splits(scores: Sequence[FoldScore]) -> Table:
-    shown = scores[:MOST_ROWS]
-    metrics = list(dict.fromkeys(metric for score in shown for metric in score.test))
+    drawn = scores[:MOST_ROWS]
+    metrics = list(dict.fromkeys(metric for score in drawn for metric in score.test))
     readings = [metric_of(metric) for metric in metrics]
 
     def cells(values: dict[str, float]) -> list[Any]:
@@ -392,8 +392,8 @@ def _splits(scores: Sequence[FoldScore]) -> Table:
 
     rows = [
         [score.name, number(score.n_train), number(score.n_test), *cells(score.test), *cells(score.apparent)]
-        for score in shown
+        for score in drawn
     ]
     titles = [reading.title for reading in readings]
     head = [unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
-    return Table(f"Every {unit_of(scores)}", rows, head, cut(len(shown), len(scores)))
+    return Table(f"Every {unit_of(scores)}", rows, head, cut(len(drawn), len(scores)))

@@ -67,16 +67,16 @@ def _title(about: Sequence[Estimate]) -> str:
 def _strip(metric: str, scores: Sequence[FoldScore], about: Sequence[Estimate]) -> Picture:
     """Draw the folds as dots on one axis: training rows above test rows, and the estimate with its interval."""
     reading = metric_of(metric)
-    shown = scores[:MOST_DOTS]
-    test = [(score, reading.shown(score.test[metric])) for score in shown if metric in score.test]
-    training = [(score, reading.shown(score.apparent[metric])) for score in shown if metric in score.apparent]
+    drawn = scores[:MOST_DOTS]
+    test = [(score, reading.shown(score.test[metric])) for score in drawn if metric in score.test]
+    training = [(score, reading.shown(score.apparent[metric])) for score in drawn if metric in score.apparent]
     intervals = [end for estimate in about if estimate.interval for end in read_ends(reading, estimate.interval)]
     values = [value for _, value in [*test, *training]] + intervals + [reading.shown(about[0].value)]
     rows = ["training", "test", "estimate"] if training else ["test", "estimate"]
     at = {name: len(rows) - i - 0.5 for i, name in enumerate(rows)}
     picture = Picture(
         _title(about), f"{reading.title} ({direction(reading)})", "", around(values), (0, len(rows)),
-        height=70 + 30 * len(rows), y_ticks=[(y, name) for name, y in at.items()], caption=cut(len(shown), len(scores)),
+        height=70 + 30 * len(rows), y_ticks=[(y, name) for name, y in at.items()], caption=cut(len(drawn), len(scores)),
     )  # fmt: skip
     for places, row, css in ((training, "training", "hollow"), (test, "test", 0)):
         hints = [(value, at[row], f"{score.name}, {row} rows: {written(value)}") for score, value in places]

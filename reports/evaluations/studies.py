@@ -90,7 +90,7 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
     k, mean, sd, pooled = (part[name].to_numpy(dtype=np.float64) for name in ("n_splits", "mean", "sd", "pooled"))
     mean, pooled = (-mean, -pooled) if reading.lower_is_better else (mean, pooled)
     low, high = mean - np.nan_to_num(sd), mean + np.nan_to_num(sd)
-    known, meant = ~np.isnan(pooled), ~np.isnan(mean)  # folds of one row have no R2 of their own
+    defined, meant = ~np.isnan(pooled), ~np.isnan(mean)  # folds of one row have no R2 of their own
     picture = Picture(
         fold_count_words(metric, part), "folds", f"{reading.title} ({direction(reading)})", ends(k),
         around(np.concatenate([low, high, pooled]).tolist(), 0.06),
@@ -103,8 +103,8 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
         picture.dots([(x, y, f"{x:.0f} folds: mean {written(y)}") for x, y in points], 0)
         picture.name("mean over folds", 0, "line")
         picture.name("spread of single folds (sd)", "band")
-    if known.any():
-        points = list(zip(k[known], pooled[known], strict=True))
+    if defined.any():
+        points = list(zip(k[defined], pooled[defined], strict=True))
         picture.line(points, 1)
         picture.dots([(x, y, f"{x:.0f} folds: pooled {written(y)}") for x, y in points], 1)
         picture.name("all predictions pooled", 1, "line")
@@ -154,8 +154,8 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
         y_ticks=[(-i, f"{way}, {SHORT[estimate]}") for i, (way, estimate, *_) in enumerate(lines)],
     )  # fmt: skip
     for i, (way, estimate, ratio, low, high) in enumerate(lines):
-        shown = min(ratio, MOST_RATIO)
-        picture.bar(0, shown, -i - 0.36, -i + 0.36, i // len(RATIOS), f"{way}, {estimate}: {ratio:.2f}")
+        width = min(ratio, MOST_RATIO)
+        picture.bar(0, width, -i - 0.36, -i + 0.36, i // len(RATIOS), f"{way}, {estimate}: {ratio:.2f}")
         if low == low:
             picture.line([(min(low, MOST_RATIO), -i), (min(high, MOST_RATIO), -i)], "axis", f"{low:.2f} to {high:.2f}")
         picture.text(MOST_RATIO + 0.02, -i, f" {ratio:.2f}{' ▸' if ratio > MOST_RATIO else ''}", "start")

@@ -117,9 +117,9 @@ def resolution(estimates: Sequence[Estimate]) -> str:
 def why_good(estimates: Sequence[Estimate]) -> str:
     """Return what a good verdict rests on: an audit, and where there is a baseline that the model has learnt more."""
     besides = [estimate.baseline for estimate in estimates if estimate.baseline]
-    named = " or ".join(dict.fromkeys(beside.name for beside in besides if beside.difference > 0))
-    better = all(beside.difference > 0 for beside in besides) and named
-    return f" The split passed its audit{f', and the model is better than predicting {named}' if better else ''}."
+    listing = " or ".join(dict.fromkeys(beside.name for beside in besides if beside.difference > 0))
+    better = all(beside.difference > 0 for beside in besides) and listing
+    return f" The split passed its audit{f', and the model is better than predicting {listing}' if better else ''}."
 
 
 def _last(estimates: Sequence[Estimate]) -> list[Estimate]:

@@ -120,10 +120,10 @@ def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tup
     if group is not None:
         return active[np.lexsort((group.codes[active], codes))], f"rows by fold and {group.name}"
     by_fold = active[np.argsort(codes, kind="stable")]
-    kept = np.unique(np.linspace(0, active.size - 1, SCHEMA_ROWS).astype(np.int64))
+    chosen = np.unique(np.linspace(0, active.size - 1, SCHEMA_ROWS).astype(np.int64))
     of = counted(active.size, "row")
-    name = f"{kept.size} of {of}" if kept.size < active.size else of
-    return by_fold[kept], f"{name}, by fold" if isinstance(manifest.membership, Labels) else name
+    name = f"{chosen.size} of {of}" if chosen.size < active.size else of
+    return by_fold[chosen], f"{name}, by fold" if isinstance(manifest.membership, Labels) else name
 
 
 def _add_split(seen: SplitData, i: int) -> None:
@@ -292,8 +292,8 @@ def evenness(seen: SplitData) -> list[Evenness]:
             figures.append(Evenness(0.0, None))
             continue
         sizes = np.bincount(folds)
-        known = np.isin(tested, seen.rows).all()
-        gap = _gap_of(seen.target, folds, tested) if known else None
+        is_whole = np.isin(tested, seen.rows).all()
+        gap = _gap_of(seen.target, folds, tested) if is_whole else None
         figures.append(Evenness(float(np.abs(sizes / sizes.mean() - 1).max()), gap))
     return figures
 

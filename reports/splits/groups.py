@@ -14,14 +14,14 @@ MOST_DOTS, MOST_FOLDS = 2_000, 60
 
 def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     """Draw each fold as a pile of its groups, the largest at the bottom, in two shades by turns."""
-    shown = dict(list(groups.items())[:MOST_FOLDS])
-    names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in shown]
-    top = max(map(sum, shown.values())) * 1.05
+    drawn = dict(list(groups.items())[:MOST_FOLDS])
+    names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in drawn]
+    top = max(map(sum, drawn.values())) * 1.05
     picture = Picture(
-        _groups_title(seen, groups), unit_of(seen), "rows", (-0.5, len(shown) - 0.5), (0, top), height=260,
-        x_ticks=list(enumerate(names)), caption=cut(len(shown), len(groups)),
+        _groups_title(seen, groups), unit_of(seen), "rows", (-0.5, len(drawn) - 0.5), (0, top), height=260,
+        x_ticks=list(enumerate(names)), caption=cut(len(drawn), len(groups)),
     )  # fmt: skip
-    for i, sizes in enumerate(shown.values()):
+    for i, sizes in enumerate(drawn.values()):
         low = 0
         for turn, size in enumerate(sizes):
             picture.bar(i - 0.4, i + 0.4, low, low + size, "test" if turn % 2 else "train", f"{counted(size, 'row')}")
@@ -64,23 +64,25 @@ def group_histogram(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
 
 def group_picks(seen: SplitData) -> Picture:
     """Draw how often each group is in a test set against what it holds; the dot's area is its size."""
-    found = picks(seen)
-    assert found is not None and seen.group is not None and seen.picks is not None  # noqa: PT018
-    order = np.argsort(-found.rows, kind="stable")[:MOST_DOTS]
+    counts = picks(seen)
+    assert counts is not None and seen.group is not None and seen.picks is not None  # noqa: PT018
+    order = np.argsort(-counts.rows, kind="stable")[:MOST_DOTS]
     never = int((seen.picks == 0).sum())
-    mean = float(found.share.mean()) * 100
-    rare = f"{counted(never, 'group')} of {found.rows.size:,} in none" if never else "every group in some"
+    mean = float(counts.share.mean()) * 100
+    rare = f"{counted(never, 'group')} of {counts.rows.size:,} in none" if never else "every group in some"
     picture = Picture(
-        f"A group is tested in {mean:.0f} % of {counted(seen.n_seen, 'draw')} on average, {rare}", found.what,
-        "draws that test it (%)", ends(found.holds), (0, max(float(found.share.max()) * 108, 1.0)),
+        f"A group is tested in {mean:.0f} % of {counted(seen.n_seen, 'draw')} on average, {rare}", counts.what,
+        "draws that test it (%)", ends(counts.holds), (0, max(float(counts.share.max()) * 108, 1.0)),
     )  # fmt: skip
-    largest = float(found.rows.max())
+    largest = float(counts.rows.max())
     for g in order.tolist():
-        words = f"{seen.group.names[g]}: {counted(found.rows[g], 'row')}, tested in {found.share[g]:.1%} of the draws"
-        radius = 2.0 + 5.0 * (found.rows[g] / largest) ** 0.5
+        words = f"{seen.group.names[g]}: {counted(counts.rows[g], 'row')}, tested in {counts.share[g]:.1%} of the draws"
+        radius = 2.0 + 5.0 * (counts.rows[g] / largest) ** 0.5
         hint = words if order.size <= 500 else ""
-        picture.dots([(float(found.holds[g]), float(found.share[g]) * 100, hint)], 0, radius)
+        picture.dots([(float(counts.holds[g]), float(counts.share[g]) * 100, hint)], 0, radius)
     picture.line([(picture.x_range[0], mean), (picture.x_range[1], mean)], "limit")
-    picture.line([(found.everywhere, picture.y_range[0]), (found.everywhere, picture.y_range[1])], "limit")
-    picture.name(f"means: {mean:.1f} % of the draws; {found.what} {short(round(found.everywhere, 4))}", "limit", "line")
+    picture.line([(counts.everywhere, picture.y_range[0]), (counts.everywhere, picture.y_range[1])], "limit")
+    picture.name(
+        f"means: {mean:.1f} % of the draws; {counts.what} {short(round(counts.everywhere, 4))}", "limit", "line"
+    )
     return picture

@@ -307,9 +307,9 @@ def _reach(reach: Reach, numeric: bool) -> list[Block]:
 
 def _sizes(manifest: Manifest) -> Table:
     held = counts(manifest)
-    shown = list(held.items())[:MOST_ROWS]
-    rows = [[manifest.membership.code_name(int(code)), number(n)] for code, n in shown]
-    note = f"The first {len(shown):,} of {len(held):,}." if len(held) > len(shown) else ""
+    drawn = list(held.items())[:MOST_ROWS]
+    rows = [[manifest.membership.code_name(int(code)), number(n)] for code, n in drawn]
+    note = f"The first {len(drawn):,} of {len(held):,}." if len(held) > len(drawn) else ""
     return Table("Rows of each fold or part", rows, ["fold or part", "rows"], note)
 
 

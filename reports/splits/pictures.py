@@ -103,20 +103,20 @@ def class_deviations(seen: SplitData) -> Picture | None:
     if report.classes is None or shares is None or gap is None:
         return None
     folds = [(name, place) for name, place in zip(places_of(seen), report.measured, strict=True) if place.shares]
-    shown = sorted(range(len(report.classes)), key=lambda c: -shares[c])[:MOST_CLASSES]
+    drawn = sorted(range(len(report.classes)), key=lambda c: -shares[c])[:MOST_CLASSES]
     rows = float(np.median([fold.rows for _, fold in folds]))
-    band = {c: random_share(shares[c], rows, report.n_rows) * 100 for c in shown}
-    gaps = {c: [(fold.shares[c] - shares[c]) * 100 for _, fold in folds if fold.shares] for c in shown}
+    band = {c: random_share(shares[c], rows, report.n_rows) * 100 for c in drawn}
+    gaps = {c: [(fold.shares[c] - shares[c]) * 100 for _, fold in folds if fold.shares] for c in drawn}
     reach = max(max(band.values()), *(abs(gap) for line in gaps.values() for gap in line), 1e-9) * 1.08
-    left = len(report.classes) - len(shown)
+    left = len(report.classes) - len(drawn)
     picture = Picture(
         f"In {each_of(seen)} the shares of {report.target} are within {points(gap.largest)} of the whole",
         "test rows minus all rows (points)", f"{report.target}, share of all rows",
-        (-reach, reach), (-len(shown) + 0.4, 0.6), height=86 + 30 * len(shown),
-        y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(shown)],
+        (-reach, reach), (-len(drawn) + 0.4, 0.6), height=86 + 30 * len(drawn),
+        y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(drawn)],
         caption=" ".join([f"{counted(left, 'smaller class', 'smaller classes')} in the table only."] if left else []),
     )  # fmt: skip
-    for i, c in enumerate(shown):
+    for i, c in enumerate(drawn):
         picture.bar(-band[c], band[c], -i - 0.32, -i + 0.32, "band")
         dots = [
             (value, -i, f"{report.classes[c]} in {name}: {_count(fold.shares[c], fold.rows)}")
@@ -124,7 +124,7 @@ def class_deviations(seen: SplitData) -> Picture | None:
             if fold.shares
         ]
         picture.dots(dots, 0)
-    picture.line([(0, -len(shown) + 0.4), (0, 0.6)], "whole")
+    picture.line([(0, -len(drawn) + 0.4), (0, 0.6)], "whole")
     picture.name("95 % of random folds", "band")
     picture.name(f"a {unit_of(seen)}", 0, "dot")
     return picture
@@ -182,22 +182,22 @@ def target_differences(seen: SplitData) -> Picture | None:
 
 def row_map(seen: SplitData) -> Picture:
     """Draw splits by rows: tested, trained on or neither; in time order with dates, where there is a time."""
-    shown, names, edges = len(seen.tested), split_names(seen.manifest), seen.edges
+    n_drawn, names, edges = len(seen.tested), split_names(seen.manifest), seen.edges
     strips = _strips(seen)
-    depth = shown + 1.9 * len(strips)
-    labels = [(shown - i - 0.5, names[i]) for i in range(shown)]
+    depth = n_drawn + 1.9 * len(strips)
+    labels = [(n_drawn - i - 0.5, names[i]) for i in range(n_drawn)]
     below = [(-1.0 - 1.9 * j, name) for j, (name, _) in enumerate(strips)]
     rows = edges[-1] / max(len(edges) - 1, 1)
     caption = f"A column stands for about {short(round(rows, 1))} rows." if rows > 1 else ""
     picture = Picture(
-        _map_title(seen), seen.order_name, unit_of(seen), (0, float(edges[-1])), (shown - depth, shown),
+        _map_title(seen), seen.order_name, unit_of(seen), (0, float(edges[-1])), (n_drawn - depth, n_drawn),
         height=78 + int(17 * depth), y_ticks=[*labels, *below], x_ticks=_dates(seen),
-        caption=f"{caption} {cut(shown, seen.manifest.n_splits)}".strip(),
+        caption=f"{caption} {cut(n_drawn, seen.manifest.n_splits)}".strip(),
     )  # fmt: skip
     shades: Cells = {}
     for i, (tested, unused) in enumerate(zip(seen.tested, seen.unused, strict=True)):
         kinds = [_shade(t, u) for t, u in zip(tested, unused, strict=True)]
-        _runs(shades, kinds, edges, shown - i - 0.92, shown - i - 0.08)
+        _runs(shades, kinds, edges, n_drawn - i - 0.92, n_drawn - i - 0.08)
     for j, (_, strip) in enumerate(strips):
         floor = -1.8 - 1.9 * j
         for css, cells in strip.items():
@@ -337,8 +337,8 @@ def grown_balance(seen: SplitData) -> Picture:
     """Draw how even the folds were after each generation: their sizes, and their target where it is known."""
     figures = evenness(seen)
     sizes = [figure.size * 100 for figure in figures]
-    known = [generation for generation, figure in enumerate(figures) if figure.target is not None]
-    gaps = [(generation, 100 * (figures[generation].target or 0.0)) for generation in known]
+    generations = [generation for generation, figure in enumerate(figures) if figure.target is not None]
+    gaps = [(generation, 100 * (figures[generation].target or 0.0)) for generation in generations]
     drift = "no less even than at first" if sizes[-1] <= sizes[0] + 0.5 else f"{sizes[-1]:.1f} % from equal in size"
     picture = Picture(
         f"After {counted(len(figures) - 1, 'extension')} the folds are {drift}", "version", "largest gap (% or points)",

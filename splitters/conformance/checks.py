@@ -102,13 +102,13 @@ class Data:
         name = type(splitter), repr(vars(splitter)), what
         if name not in self._known:
             self._known[name] = make()
-        known: T = self._known[name]
-        return known
+        value: T = self._known[name]
+        return value
 
     def columns(self) -> dict[str, Any]:
         """Return what there is of y, groups and the roles, by name."""
-        given = {"y": self.y, "groups": self.groups, **self.roles}
-        return {name: values for name, values in given.items() if values is not None}
+        roles = {"y": self.y, "groups": self.groups, **self.roles}
+        return {name: values for name, values in roles.items() if values is not None}
 
     def everything(self) -> dict[str, Any]:
         """Return all that a splitter is given, by name."""
@@ -170,7 +170,7 @@ def check(name: str, promise: str | None = None) -> Callable[[Callable[[Splitter
     """Register a function of (splitter, data) that returns whether the splitter does what ``name`` says."""
 
     def register(run: Callable[[Splitter, Data], bool]) -> Callable[[Splitter, Data], bool]:
-        assert all(known.name != name for known in CHECKS), f"two checks are called {name!r}"
+        assert all(each.name != name for each in CHECKS), f"two checks are called {name!r}"
         CHECKS.append(Check(name, promise, run))
         return run
 

@@ -199,9 +199,9 @@ def _as_given(splitter: Splitter, data: Data) -> bool:
 @check("gives a row with the same key the same sides, whatever other rows there are", "by_key_alone")
 def _by_key_alone(splitter: Splitter, data: Data) -> bool:
     # Fewer rows and in another order: neither may matter.
-    kept = np.arange(data.n - 3)[::-1]
-    fewer = [(np.sort(kept[train]), np.sort(kept[test])) for train, test in data.take(kept).split(splitter)]
-    return same(fewer, [(train[train < kept.size], test[test < kept.size]) for train, test in data.pairs(splitter)])
+    rows = np.arange(data.n - 3)[::-1]
+    fewer = [(np.sort(rows[train]), np.sort(rows[test])) for train, test in data.take(rows).split(splitter)]
+    return same(fewer, [(train[train < rows.size], test[test < rows.size]) for train, test in data.pairs(splitter)])
 
 
 @check("trains on times that lie more than the gap before every time it tests", "past_before_future")
@@ -213,19 +213,22 @@ def _past_before_future(splitter: Splitter, data: Data) -> bool:
 
 @check("trains on no row whose label was not known, the gap before what it tests", "labels_known")
 def _labels_known(splitter: Splitter, data: Data) -> bool:
-    time, known = _times(data)
+    time, label_end = _times(data)
     gap = gap_of(splitter.get_params(deep=False).get("gap", 0), time)
-    return all(bool(later(known[train], gap).max() < time[test].min()) for train, test in data.pairs(splitter))
+    return all(bool(later(label_end[train], gap).max() < time[test].min()) for train, test in data.pairs(splitter))
 
 
 @check("trains on no row whose label overlaps one that it tests, nor in the gap or the embargo", "purged")
 def _purged(splitter: Splitter, data: Data) -> bool:
-    time, known = _times(data)
-    given = splitter.get_params(deep=False)
-    gap, embargo = (0 if rows_in(width) else width for width in (given.get("gap", 0), given.get("embargo", 0)))
+    time, label_end = _times(data)
+    params = splitter.get_params(deep=False)
+    gap, embargo = (0 if rows_in(width) else width for width in (params.get("gap", 0), params.get("embargo", 0)))
     before, after = gap_of(gap, time), gap_of(embargo, time, "embargo")
     for train, test in data.pairs(splitter):
-        apart = later(known[train], before)[:, None] < time[test], time[train][:, None] > later(known[test], after)
+        apart = (
+            later(label_end[train], before)[:, None] < time[test],
+            time[train][:, None] > later(label_end[test], after),
+        )
         if not (apart[0] | apart[1]).all():
             return False
     return True

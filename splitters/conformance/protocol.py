@@ -127,11 +127,11 @@ def _repeats(splitter: Splitter, data: Data) -> bool:
 
 @check("obeys the seed")
 def _seed(splitter: Splitter, data: Data) -> bool:
-    given = splitter.get_params(deep=False)
-    if "random_state" not in given or not splitter.portable or splitter.needs.time:  # time may leave nothing to draw
+    params = splitter.get_params(deep=False)
+    if "random_state" not in params or not splitter.portable or splitter.needs.time:  # time may leave nothing to draw
         return True
     # Few rows may allow one good split alone; and other names for the same folds are the same split.
-    others = [copy.deepcopy(splitter).set_params(random_state=given["random_state"] + more) for more in (1, 2)]
+    others = [copy.deepcopy(splitter).set_params(random_state=params["random_state"] + more) for more in (1, 2)]
     return any(
         _unnamed(some.pairs(splitter)) != _unnamed(some.split(other))
         for some in chain([data], (data_for(splitter, times * data.n) for times in (2, MORE)))

@@ -176,6 +176,6 @@ def side_by_side(tables: Sequence[IntArray]) -> tuple[IntArray, FloatArray]:
     """Return the tables of several columns as one, of two classes the rarer alone, and the weight of each class."""
     rarer = [table[:, [int(np.argmin(table.sum(axis=0)))]] if table.shape[1] == 2 else table for table in tables]
     weights = [
-        np.full(kept.shape[1], 2.0 if table.shape[1] == 2 else 1.0) for kept, table in zip(rarer, tables, strict=True)
+        np.full(rare.shape[1], 2.0 if table.shape[1] == 2 else 1.0) for rare, table in zip(rarer, tables, strict=True)
     ]
     return np.column_stack(rarer), np.concatenate(weights)

@@ -90,8 +90,8 @@ class Crossing:
     def loads(self, bins: IntArray) -> IntArray:
         """Return what each bin keeps (1 + classes, bins)."""
         where = self.bin_of_rows(bins)
-        kept = np.flatnonzero(where >= 0)
-        sums = [np.bincount(where[kept], count[kept], self.shares.size) for count in self.counts]
+        placed = np.flatnonzero(where >= 0)
+        sums = [np.bincount(where[placed], count[placed], self.shares.size) for count in self.counts]
         return np.stack(sums).astype(np.int64)
 
     @cached_property
@@ -117,10 +117,10 @@ class Crossing:
         high = np.where(own, -1, others).max(axis=1)
         inside, agreed = high < 0, (low == high) & (low >= 0)
         brought = self.counts[:, rows]
-        kept = np.zeros((brought.shape[0], self.shares.size), dtype=np.int64)
+        gained = np.zeros((brought.shape[0], self.shares.size), dtype=np.int64)
         # kept.T[...] += would count a bin once where it stands in `low` several times.
-        np.add.at(kept.T, low[agreed], brought[:, agreed].T)
-        return np.asarray(kept + brought[:, inside].sum(axis=1)[:, None])
+        np.add.at(gained.T, low[agreed], brought[:, agreed].T)
+        return np.asarray(gained + brought[:, inside].sum(axis=1)[:, None])
 
     def cost_of(self, bins: IntArray) -> float:
         """Return the cost of levels in ``bins``."""
@@ -129,11 +129,11 @@ class Crossing:
     def cost(self, loads: IntArray) -> FloatArray:
         """Return the cost of loads (1 + classes, bins, alternatives)."""
         rows = loads[0].astype(np.float64)
-        kept = np.add.reduce(rows, axis=0)
-        off = rows / (self.shares[:, None] * np.maximum(kept, 1.0)) - 1.0
+        held = np.add.reduce(rows, axis=0)
+        off = rows / (self.shares[:, None] * np.maximum(held, 1.0)) - 1.0
         lost = (loads[1:] / np.maximum(rows, 1.0) - self.rates[1:, None, None]) * self.roots[:, None, None]
         uneven = off * off + np.add.reduce(lost * lost, axis=0) + MISSING * (loads[0] == 0)
-        cost: FloatArray = np.add.reduce(uneven, axis=0) + PRICE * (1.0 - kept / self.n)
+        cost: FloatArray = np.add.reduce(uneven, axis=0) + PRICE * (1.0 - held / self.n)
         return cost
 
 
@@ -145,13 +145,13 @@ def bins_of_levels(crossing: Crossing, stream: Stream) -> IntArray:
     of what is joined and several starts. The problem is a balanced cut of a graph, for which nobody knows an exact
     way that is fast; tests compare with every assignment where rows are few. O(visits x rows of a level).
     """
-    kept = []
+    chosen = []
     for cap in CAPS:
         joined = _joined(crossing, cap * float(crossing.shares.min()) * crossing.n)
         coarse = Crossing(joined[crossing.levels], crossing.counts, crossing.shares, crossing.roots)
         starts = [_improved(coarse, _grown(coarse, start, stream), stream) for start in range(STARTS)]
-        kept.append(_improved(crossing, min(starts, key=coarse.cost_of)[joined], stream))
-    return min(kept, key=crossing.cost_of)
+        chosen.append(_improved(crossing, min(starts, key=coarse.cost_of)[joined], stream))
+    return min(chosen, key=crossing.cost_of)
 
 
 def _joined(crossing: Crossing, most: float) -> IntArray:

@@ -212,13 +212,13 @@ def covering_bound(aim: Aim, known: float) -> float:
     cover = Cover(
         order.size,
         np.concatenate(masks),
-        np.concatenate([cost[kept] for cost, kept in zip(costs, masks, strict=True)]),
-        np.repeat(np.arange(len(bins)), [kept.size for kept in masks]),
+        np.concatenate([cost[covers] for cost, covers in zip(costs, masks, strict=True)]),
+        np.repeat(np.arange(len(bins)), [covers.size for covers in masks]),
         np.array([len(same) for same in bins], dtype=np.float64),
     )
-    bound, kept = cover.bound()
+    bound, covers = cover.bound()
     if bound < CLOSE:
-        bound = max(bound, best_packing(aim, known, subsets=kept).bound / known)
+        bound = max(bound, best_packing(aim, known, subsets=covers).bound / known)
     return known * min(bound, 1.0)
 
 
@@ -241,10 +241,10 @@ class Cover:
         The program is solved for some subsets; those that cost less than its prices say join it, until there are
         none.
         """
-        shown = stable_order(self.costs)[:SHOWN]
-        best, kept = 0.0, np.ones(self.costs.size, dtype=np.bool_)
+        cheapest = stable_order(self.costs)[:SHOWN]
+        best, mask = 0.0, np.ones(self.costs.size, dtype=np.bool_)
         for _ in range(ROUNDS):
-            prices = self._prices(shown)
+            prices = self._prices(cheapest)
             if prices is None:
                 break
             beyond = self.costs - subset_sums(prices[None, : self.n])[0][self.masks]
@@ -256,18 +256,18 @@ class Cover:
             bound = math.fsum([*prices[: self.n].tolist(), *(self.counts * least).tolist()])
             if bound > best:
                 # A cover with this subset costs at least bound + (beyond - least); a better one stays below 1.
-                best, kept = bound, beyond - least[self.kind] <= 1.0 - bound
+                best, mask = bound, beyond - least[self.kind] <= 1.0 - bound
             cheap = np.flatnonzero(beyond < prices[self.n :][self.kind] - 1e-9)
             if cheap.size == 0:
                 break
-            shown = np.union1d(shown, cheap[stable_order(beyond[cheap])[:SHOWN]])
-        return best, [self.masks[kept & (self.kind == f)] for f in range(self.counts.size)]
+            cheapest = np.union1d(cheapest, cheap[stable_order(beyond[cheap])[:SHOWN]])
+        return best, [self.masks[mask & (self.kind == f)] for f in range(self.counts.size)]
 
-    def _prices(self, shown: IntArray) -> FloatArray | None:
+    def _prices(self, cheapest: IntArray) -> FloatArray | None:
         """Return prices of entries, then of bins, worth the most while no subset shown costs less than its own."""
-        entries = self.masks[shown, None] >> np.arange(self.n) & 1
-        holds = np.column_stack([entries, self.kind[shown, None] == np.arange(self.counts.size)])
+        entries = self.masks[cheapest, None] >> np.arange(self.n) & 1
+        holds = np.column_stack([entries, self.kind[cheapest, None] == np.arange(self.counts.size)])
         # linprog minimises. The bounds on prices keep entries that no subset shown holds from being worth any amount.
         gain = -np.concatenate([np.ones(self.n), self.counts])
-        solved = linprog(gain, A_ub=csr_array(holds, dtype=float), b_ub=self.costs[shown], bounds=(-1.0, 1.0))
+        solved = linprog(gain, A_ub=csr_array(holds, dtype=float), b_ub=self.costs[cheapest], bounds=(-1.0, 1.0))
         return None if solved.x is None else np.asarray(solved.x)

@@ -139,8 +139,8 @@ class TwoBins:
         if few.size == 0:
             return few, of_a[:0]
         costs = of_a[few] + self._side(1, 1.0, change.take(few, axis=1), most)
-        kept = np.flatnonzero(costs <= limit)
-        return few[kept], costs[kept]
+        near = np.flatnonzero(costs <= limit)
+        return few[near], costs[near]
 
     def costs(self, change: FloatArray, moving: IntArray) -> FloatArray:
         """Return the cost of both bins after each change (1 + columns, candidates); infinite where one is empty.

@@ -34,12 +34,12 @@ def begins(n: int, bins: int, spans: Spans) -> list[int]:
         # Numbers with as many rows as an average bin of the rest stand at one of these ranks each.
         starts = [rank for stretch in stretches for rank in _steps(*stretch, rest, left)]
         heavy = {span for span in spans(starts) if span[1] - span[0] >= max(rest / left, fewest)}
-        known = len(alone)
+        n_alone = len(alone)
         for first, stop in sorted(heavy, key=lambda span: (span[0] - span[1], span)):
             more = sorted([*alone, (first, stop)])
             if _largest(_between(more, n), bins - len(more), fewest) <= stop - first:
                 alone = more
-        if len(alone) == known:
+        if len(alone) == n_alone:
             return sorted(_cut(stretches, _shares(stretches, left, fewest), spans).union(*alone) - {0, n})
 
 
@@ -100,6 +100,6 @@ def _cut(stretches: Sequence[Span], shares: Sequence[int], spans: Spans) -> set[
         for (first, stop), share in zip(stretches, shares, strict=True)
         for rank in _steps(first, stop, stop - first, share)[1:]
     ]
-    found = zip(wanted, spans([rank for rank, _ in wanted]), strict=True)
-    inside = [(rank, [at for at in span if first < at < stop]) for (rank, (first, stop)), span in found]
+    ends = zip(wanted, spans([rank for rank, _ in wanted]), strict=True)
+    inside = [(rank, [at for at in span if first < at < stop]) for (rank, (first, stop)), span in ends]
     return {min(places, key=lambda at: abs(at - rank)) for rank, places in inside if places}

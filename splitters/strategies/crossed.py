@@ -85,21 +85,21 @@ class Crossed(LabelSplitter):
     def codes(self, rows: Rows, locked: float = 0.0, seed: int = 0) -> NDArray[Any]:
         """Return the labels where a share ``locked`` of the rows is kept for the end: -2, drawn first by ``seed``."""
         entities, strategy = np.stack(rows.together(), axis=1), self.inner()
-        kept = np.arange(rows.n) if rows.entities is None else np.flatnonzero(self._kept(rows, locked))
-        left = rows.take(kept)
+        usable = np.arange(rows.n) if rows.entities is None else np.flatnonzero(self._kept(rows, locked))
+        left = rows.take(usable)
         groups = components_of(np.stack(left.together(), axis=1))  # what the entities of the rows that are kept join
         levels = tuple(range(int(groups.max(initial=-1)) + 1))
         left = replace(left, groups=groups, group_levels=levels, entities=None)
-        rest = np.arange(kept.size)
+        rest = np.arange(usable.size)
         if locked:
             check_fraction(locked, left)
             rest = np.setdiff1d(rest, locked_rows(left, locked, Stream(seed, HOLDOUT)))
         strategy.check(left.take(rest))
         decided = strategy.decide(left.take(rest))
-        among = np.full(kept.size, LOCKED, dtype=decided.dtype)
+        among = np.full(usable.size, LOCKED, dtype=decided.dtype)
         among[rest] = decided
         codes = np.full(rows.n, LEFT_OUT, dtype=decided.dtype)
-        codes[kept] = among
+        codes[usable] = among
         return _with_all_that_fit(entities, codes)
 
     def _kept(self, rows: Rows, locked: float) -> NDArray[np.bool_]:

@@ -69,9 +69,9 @@ class GroupPacker(LabelSplitter):
         """Return the bin of each group."""
         if self.optimiser == "evenfold":
             return pack_to(aim, stream, self.effort, close=True, exact=self.best)
-        given = {} if isinstance(self.optimiser, str) else {**self.optimiser}
-        given.pop("name", None)
-        return Published(**given).pack(aim, stream)
+        options = {} if isinstance(self.optimiser, str) else {**self.optimiser}
+        options.pop("name", None)
+        return Published(**options).pack(aim, stream)
 
     def _bins_of_rows(self, rows: Rows) -> IntArray:
         return np.asarray(self._bins(self._aim(rows), self._stream(PACKING))[rows.groups])
@@ -104,8 +104,8 @@ def check_optimiser(optimiser: Any) -> None:
     """Raise SplitError unless ``optimiser`` is a name, or the published one with its parameters."""
     if optimiser in ("evenfold", "published"):
         return
-    known = {"name", *(field.name for field in fields(Published))}
-    if not isinstance(optimiser, Mapping) or optimiser.get("name") != "published" or not set(optimiser) <= known:
+    names = {"name", *(field.name for field in fields(Published))}
+    if not isinstance(optimiser, Mapping) or optimiser.get("name") != "published" or not set(optimiser) <= names:
         raise SplitError(
             f"optimiser={optimiser!r}; choose 'evenfold', 'published', or the latter with its parameters, "
             "such as {'name': 'published', 'start': 'random', 'min_cost': 1e-7, 'max_retries': 500}."

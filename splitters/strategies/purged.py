@@ -51,13 +51,13 @@ class _Blocks(PairSplitter):
         return self._kept(rows, stable_order(rows.time), train, test)
 
     def _kept(self, rows: Rows, order: IntArray, train: IntArray, test: IntArray) -> IntArray:
-        tested, kept = np.zeros((2, rows.n), dtype=np.bool_)
-        tested[test], kept[train] = True, True
+        tested, usable = np.zeros((2, rows.n), dtype=np.bool_)
+        tested[test], usable[train] = True, True
         # Tested blocks that touch are one stretch: nothing has to be purged between them.
         edges = np.flatnonzero(np.diff(tested[order].astype(np.int8), prepend=0, append=0))
         for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            kept &= self._apart(rows, order, first, stop)
-        return without_groups_of(test, np.flatnonzero(kept), rows)
+            usable &= self._apart(rows, order, first, stop)
+        return without_groups_of(test, np.flatnonzero(usable), rows)
 
     def _apart(self, rows: Rows, order: IntArray, first: int, stop: int) -> Any:
         """Return which rows are known before the stretch of these ranks, or happen after its labels are known."""
@@ -79,9 +79,9 @@ class _Blocks(PairSplitter):
 
     def _check_blocks(self, rows: Rows) -> None:
         name, n_blocks = self.blocks, int(getattr(self, self.blocks))
-        for given, called in ((self.gap, "gap"), (self.embargo, "embargo")):
-            if rows_in(given) is None:
-                gap_of(given, rows.time, called)
+        for length, called in ((self.gap, "gap"), (self.embargo, "embargo")):
+            if rows_in(length) is None:
+                gap_of(length, rows.time, called)
         times = begins_of(np.sort(rows.time)).size
         if times < n_blocks:
             raise SplitError(

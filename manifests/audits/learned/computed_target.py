@@ -46,12 +46,12 @@ def computed_target(sample: Sample) -> Outcome:
     sample = sample.learned
     target = sample.target
     numbers = [*_numbers(sample)]
-    found = _restated(sample, numbers)
-    if found is None and (terms := _terms(numbers, np.asarray)):
-        found = _number(sample, numbers, terms, target.values)
-    if found is None:
+    sign = _restated(sample, numbers)
+    if sign is None and (terms := _terms(numbers, np.asarray)):
+        sign = _number(sample, numbers, terms, target.values)
+    if sign is None:
         return None
-    how, names, score = found
+    how, names, score = sign
     message = (
         f"features make up {target.name!r}: {how}{sample.looked_at}; leave out those that are not known before the "
         f"target is (exclude {listed(names)})."
@@ -72,8 +72,8 @@ def _numbers(sample: Sample) -> Iterator[Column]:
 def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
     target = sample.target
     for column in numbers:
-        known = np.isfinite(column.values)
-        alike = correlation(ranks_of(column.values[known]), ranks_of(target.values[known]))
+        present = np.isfinite(column.values)
+        alike = correlation(ranks_of(column.values[present]), ranks_of(target.values[present]))
         if column.n_levels > LEAST_ROWS / 5 and abs(alike) > ALONE:
             return f"{column.name} puts the rows in its order (rank correlation {alike:.3f})", [column.name], abs(alike)
     order = np.argsort(target.values, kind="stable")
@@ -91,11 +91,13 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
 def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
     """Return the numbers, as they are or in another form, that most rows have and that are finite in it."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        made = [(column, of(column.values)) for column in numbers]
-    made = [(column, values) for column, values in made if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS]
-    if not made:
+        transformed = [(column, of(column.values)) for column in numbers]
+    transformed = [
+        (column, values) for column, values in transformed if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS
+    ]
+    if not transformed:
         return None
-    X = np.column_stack([values for _, values in made])
+    X = np.column_stack([values for _, values in transformed])
     rows = np.flatnonzero(np.isfinite(X).all(axis=1))
     if rows.size < max(LEAST_ROWS, ROWS_A_COLUMN * X.shape[1]) or rows.size * X.shape[1] ** 2 > MOST_PRODUCTS:
         return None
@@ -104,24 +106,24 @@ def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
     varies = spread > 1e-12
     if not varies.any():
         return None
-    kept = [column for (column, _), use in zip(made, varies, strict=True) if use]
-    return Terms(kept, X[:, varies] / spread[varies], rows)
+    varying = [column for (column, _), use in zip(transformed, varies, strict=True) if use]
+    return Terms(varying, X[:, varies] / spread[varies], rows)
 
 
 def _number(sample: Sample, numbers: list[Column], terms: Terms, values: Array) -> tuple[str, list[str], float] | None:
-    found = _sum(terms, values[terms.rows], sample.blocks[terms.rows])
-    if found is not None:
-        shown = _added(_weights(found, terms, values[terms.rows], np.asarray))
-        return f"{shown} is nearly it ({found.told})", found.names, found.score
+    best = _sum(terms, values[terms.rows], sample.blocks[terms.rows])
+    if best is not None:
+        formula = _added(_weights(best, terms, values[terms.rows], np.asarray))
+        return f"{formula} is nearly it ({best.told})", best.names, best.score
     powers = _terms(numbers, np.log)
     if powers is None or not (values[powers.rows] > 0).all():
         return None
     logarithms = np.log(values[powers.rows])
-    found = _sum(powers, logarithms, sample.blocks[powers.rows])
-    if found is None:
+    best = _sum(powers, logarithms, sample.blocks[powers.rows])
+    if best is None:
         return None
-    shown = _multiplied(_weights(found, powers, logarithms, np.log))
-    return f"{shown} is nearly it, up to a factor ({found.told}, of logarithms)", found.names, found.score
+    formula = _multiplied(_weights(best, powers, logarithms, np.log))
+    return f"{formula} is nearly it, up to a factor ({best.told}, of logarithms)", best.names, best.score
 
 
 def _added(weights: list[tuple[str, float]]) -> str:
@@ -190,12 +192,12 @@ def _left(X: Array, centred: Array) -> Array:
     return np.asarray(centred - X @ np.linalg.lstsq(X, centred, rcond=None)[0])
 
 
-def _weights(found: _Sum, terms: Terms, outcome: Array, of: Callable[[Array], Array]) -> list[tuple[str, float]]:
+def _weights(best: _Sum, terms: Terms, outcome: Array, of: Callable[[Array], Array]) -> list[tuple[str, float]]:
     """Return each chosen column with its weight in its own units."""
-    values = [of(terms.columns[i].values[terms.rows]) for i in found.chosen]
+    values = [of(terms.columns[i].values[terms.rows]) for i in best.chosen]
     design = np.column_stack([np.ones(outcome.size), *values])
     weights = np.linalg.lstsq(design, outcome, rcond=None)[0][1:]
-    return list(zip(found.names, weights.tolist(), strict=True))
+    return list(zip(best.names, weights.tolist(), strict=True))
 
 
 def _out_of_fold(X: Array, outcome: Array, blocks: Codes) -> Array:

@@ -59,8 +59,8 @@ class Candidate:
     def remedy(self) -> str:
         """What to do, for a specification and at a terminal."""
         column = self.group.removeprefix("group: ")
-        made = f"in pandas table[{column!r}] = {self.made_of}"
-        first = f"write a column {column!r} into the data ({made}) and " if self.made_of else ""
+        recipe = f"in pandas table[{column!r}] = {self.made_of}"
+        first = f"write a column {column!r} into the data ({recipe}) and " if self.made_of else ""
         return f"{first}split with `{self.group}` (--group {column})"
 
 
@@ -242,9 +242,9 @@ def level_effect(outcomes: Array, codes: Codes, ordered: bool) -> Effect:
     """
     from scipy.stats import f as f_distribution
 
-    known = codes >= 0
-    levels = np.unique(codes[known], return_inverse=True)[1]
-    outcomes, n, k = outcomes[known], int(np.count_nonzero(known)), int(levels.max(initial=-1)) + 1
+    present = codes >= 0
+    levels = np.unique(codes[present], return_inverse=True)[1]
+    outcomes, n, k = outcomes[present], int(np.count_nonzero(present)), int(levels.max(initial=-1)) + 1
     best = Effect(0.0, 1.0, 0.0)
     if k < 2 or n - k < LEAST_LEVELS:
         return best

@@ -26,22 +26,22 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
     def as_split(sample: Sample) -> Array:
         return predict_from_all(sample.feature_columns(), sample.target.outcomes, sample.blocks)
 
-    def priced(found: Found) -> Found:
+    def priced(finding: Found) -> Found:
         sample = read()
-        if found.remedy is None or isinstance(sample, NotAsked) or sample.target is None:
-            return found
+        if finding.remedy is None or isinstance(sample, NotAsked) or sample.target is None:
+            return finding
         sample = sample.learned
         if sample.rows.size < LEAST_ROWS or not is_usable(sample.feature_columns()):
-            return found
+            return finding
         with in_one_thread():
-            impact = _scores(sample, as_split(sample), found.remedy)
+            impact = _scores(sample, as_split(sample), finding.remedy)
         if impact is None:
-            return found
+            return finding
         measure, before, mended = impact
-        scores = f"{measure} {before:.3f} as split, {mended:.3f} {found.remedy.said}"
-        message = f"{found.message} At stake: {scores}, of a small model."
+        scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.said}"
+        message = f"{finding.message} At stake: {scores}, of a small model."
         figures = {"measure": measure, "as_split": before, "mended": mended}
-        return replace(found, message=message, figures={**found.figures, "impact": figures})
+        return replace(finding, message=message, figures={**finding.figures, "impact": figures})
 
     return priced
 
@@ -52,8 +52,8 @@ def _scores(sample: Sample, as_split: Array, remedy: Remedy) -> tuple[str, float
     rows = np.arange(target.outcomes.shape[0])
     match remedy:
         case DropFeatures():
-            kept = [column for column in columns if column.name not in remedy.features]
-            mended = predict_from_all(kept, target.outcomes, blocks) if is_usable(kept) else _mean(target, blocks)
+            rest = [column for column in columns if column.name not in remedy.features]
+            mended = predict_from_all(rest, target.outcomes, blocks) if is_usable(rest) else _mean(target, blocks)
         case KeepTogether():
             whole = _whole_units(remedy.units[sample.rows], blocks)
             if np.unique(whole).size < 2:
@@ -63,8 +63,8 @@ def _scores(sample: Sample, as_split: Array, remedy: Remedy) -> tuple[str, float
             rows, mended = _from_the_past(sample, sample.clock(remedy.column), columns)
             if not rows.size:  # all rows are of one stretch of time, which has no past
                 return None
-    shown = target.take(rows)
-    return target.measure, shown.score(as_split[rows]), shown.score(mended[rows])
+    own = target.take(rows)
+    return target.measure, own.score(as_split[rows]), own.score(mended[rows])
 
 
 def _mean(target: Target, blocks: Codes) -> Array:
@@ -76,10 +76,10 @@ def _mean(target: Target, blocks: Codes) -> Array:
 
 def _whole_units(units: Codes, blocks: Codes) -> Codes:
     """Return the block of each row, that of its unit's first row where it has one."""
-    known = np.flatnonzero(units >= 0)
-    first = np.unique(units[known], return_index=True)
+    in_units = np.flatnonzero(units >= 0)
+    first = np.unique(units[in_units], return_index=True)
     whole = blocks.copy()
-    whole[known] = blocks[known[first[1]]][np.searchsorted(first[0], units[known])]
+    whole[in_units] = blocks[in_units[first[1]]][np.searchsorted(first[0], units[in_units])]
     return whole
 
 

@@ -48,13 +48,13 @@ def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
     best_of_others = max([together, *ranked[1:2]]) if len(alike) == 1 else together
     knows_little = len(alike) == 1 or together < OTHERS_KNOW_LITTLE[target.numeric]
     if not (knows_little and ranked[len(alike) - 1] - best_of_others >= gap):
-        shown = listed(f"{name} ({score:.3f})" for name, score in alike.items())
-        return Found(0, f"{shown} tell much of {target.name!r} alone ({target.measure}), as other features do.")
-    shown = listed(f"{name} ({target.measure} {score:.3f})" for name, score in new.items())
+        listing = listed(f"{name} ({score:.3f})" for name, score in alike.items())
+        return Found(0, f"{listing} tell much of {target.name!r} alone ({target.measure}), as other features do.")
+    listing = listed(f"{name} ({target.measure} {score:.3f})" for name, score in new.items())
     beside = f"all {n_others} others together reach {together:.3f}" if n_others else "there is no other feature"
     message = (
         f"{amount(len(new), 'feature')} alone nearly {verb(len(new), 'gives', 'give')} {target.name!r} away: "
-        f"{shown}; {beside}{sample.looked_at}; leave {verb(len(new), 'it', 'them')} out unless "
+        f"{listing}; {beside}{sample.looked_at}; leave {verb(len(new), 'it', 'them')} out unless "
         f"{verb(len(new), 'it is', 'they are')} known before the target is."
     )
     return Found(len(new), message, {"features": new, "others_together": together}, DropFeatures(tuple(new)))

@@ -47,7 +47,7 @@ def pure_levels(sample: Sample) -> Outcome:
         return sample.why_not
     sample = sample.learned
     marks = [] if sample.target.numeric else [*_marks(sample)]
-    signs = {mark.column: said for mark in marks if (said := _pure(mark, sample, marks))}
+    signs = {mark.column: sign for mark in marks if (sign := _pure(mark, sample, marks))}
     signs |= _identifier_parts(sample)
     if not signs:
         return None
@@ -61,20 +61,20 @@ def pure_levels(sample: Sample) -> Outcome:
 def _marks(sample: Sample) -> Iterator[Mark]:
     gaps, with_gaps = np.zeros(sample.rows.size, dtype=np.int64), 0
     for column in sample.feature_columns():
-        known = column.codes >= 0
-        gaps += ~known
+        present = column.codes >= 0
+        gaps += ~present
         if column.kind != "category":
             yield Mark(repr(column.name), column.name, column.codes + 1, (), column.values)
             more = _more_digits(column)
             yield Mark(f"more digits than usual in {column.name!r}", column.name, more.astype(np.int64), (False, True))
         else:
-            labels = tuple(column.levels[int(code)] for code in np.unique(column.values[known]))
+            labels = tuple(column.levels[int(code)] for code in np.unique(column.values[present]))
             yield Mark(repr(column.name), column.name, column.codes + 1, (None, *labels))
             for word, holds in words_of(column).items():
                 yield Mark(f"word {shown(word)} in {column.name!r}", column.name, holds.astype(np.int64), (False, True))
-        if not known.all():
+        if not present.all():
             with_gaps += 1
-            yield Mark(f"a gap in {column.name!r}", column.name, (~known).astype(np.int64), (False, True))
+            yield Mark(f"a gap in {column.name!r}", column.name, (~present).astype(np.int64), (False, True))
     if with_gaps > 1:
         yield Mark("the number of gaps in a row", "gaps", gaps, tuple(range(int(gaps.max()) + 1)))
 
@@ -128,8 +128,10 @@ def _elsewhere(mark: Mark, rest: Any, outcomes: Array) -> float:
     """Return how much of the target the other levels tell, those of a number by their order."""
     if mark.numbers is None:
         return level_effect(outcomes[rest], mark.codes[rest], ordered=False).share
-    known = rest & np.isfinite(mark.numbers)
-    return max(correlation(mark.numbers[known], outcome) ** 2 for outcome in outcomes[known].T) if known.any() else 0.0
+    usable = rest & np.isfinite(mark.numbers)
+    return (
+        max(correlation(mark.numbers[usable], outcome) ** 2 for outcome in outcomes[usable].T) if usable.any() else 0.0
+    )
 
 
 def _identifier_parts(sample: Sample) -> dict[str, str]:

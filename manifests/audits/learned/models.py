@@ -41,17 +41,17 @@ def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
 
     The audit of a split and that of a model's features learn mostly the same: the fits are nearly all of their time.
     """
-    known: dict[str | None, Array] = {}
+    answers: dict[str | None, Array] = {}
 
     @wraps(learn)
     def run(*arguments: Any) -> Array:
         key = joblib.hash((learn.__name__, *arguments))
-        if key not in known:
+        if key not in answers:
             learnt = learn(*arguments)
-            for oldest in list(known)[: max(0, len(known) + 1 - MOST_KNOWN)]:
-                known.pop(oldest, None)
-            known[key] = learnt
-        return known[key].copy()
+            for oldest in list(answers)[: max(0, len(answers) + 1 - MOST_KNOWN)]:
+                answers.pop(oldest, None)
+            answers[key] = learnt
+        return answers[key].copy()
 
     return run
 
@@ -82,13 +82,13 @@ def _level_means(column: Column, outcomes: Array, train: NDArray[np.bool_], test
 
 
 @_once
-def _grown(values: Array, outcomes: Array, asked: Array) -> Array:
+def _grown(values: Array, outcomes: Array, queries: Array) -> Array:
     from sklearn.tree import DecisionTreeRegressor
 
     least = max(5, values.size // 250)
     tree = DecisionTreeRegressor(max_leaf_nodes=MOST_LEAVES, min_samples_leaf=least, random_state=0)
     tree.fit(values[:, None], outcomes)
-    return np.asarray(tree.predict(asked[:, None])).reshape(-1, outcomes.shape[1])
+    return np.asarray(tree.predict(queries[:, None])).reshape(-1, outcomes.shape[1])
 
 
 def predict_from_all(columns: Sequence[Column], outcomes: Array, blocks: Codes) -> Array:
@@ -116,17 +116,17 @@ def predict_boosted(
 
 
 @_once
-def _learnt(train: Array, outcome: Array, asked: Array, categorical: list[bool], rounds: int) -> Array:
-    kept = [i for i, column in enumerate(train.T) if np.unique(column[~np.isnan(column)]).size > 1]
-    if not kept:
-        return np.full(asked.shape[0], outcome.mean())
+def _learnt(train: Array, outcome: Array, queries: Array, categorical: list[bool], rounds: int) -> Array:
+    varying = [i for i, column in enumerate(train.T) if np.unique(column[~np.isnan(column)]).size > 1]
+    if not varying:
+        return np.full(queries.shape[0], outcome.mean())
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     model = HistGradientBoostingRegressor(
         max_iter=rounds, max_leaf_nodes=12, min_samples_leaf=10, learning_rate=0.15, max_bins=63,
-        categorical_features=[categorical[i] for i in kept], early_stopping=False, random_state=0,
+        categorical_features=[categorical[i] for i in varying], early_stopping=False, random_state=0,
     )  # fmt: skip
-    return np.asarray(model.fit(train[:, kept], outcome).predict(asked[:, kept]))
+    return np.asarray(model.fit(train[:, varying], outcome).predict(queries[:, varying]))
 
 
 def design(columns: Sequence[Column]) -> tuple[Array, list[bool]]:

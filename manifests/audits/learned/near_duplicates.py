@@ -129,16 +129,16 @@ def _twins(space: Array, trees: list[Any], rows: Codes) -> tuple[Codes, Array, f
 
 def _space(columns: list[Column]) -> Array:
     """Return rows as points: the ranks of numbers (0 to 1), and categories so that two levels lie about 1/2 apart."""
-    made: list[Array] = []
+    axes: list[Array] = []
     for i, column in enumerate(columns):
         if column.n_levels > column.values.size / 3 and column.kind == "category":
             continue
         if column.kind != "category" and column.n_levels >= LEAST_DISTINCT:
-            made += _ranked(column)
+            axes += _ranked(column)
         else:
             places = Stream(0, AUDITING, 7, i).uniform(2 * (column.n_levels + 1)).reshape(-1, 2)
-            made.append(places[column.codes] * 0.9)
-    return np.column_stack(made) if made else np.empty((0, 0))
+            axes.append(places[column.codes] * 0.9)
+    return np.column_stack(axes) if axes else np.empty((0, 0))
 
 
 def _ranked(column: Column) -> list[Array]:
@@ -157,17 +157,17 @@ def _ranked(column: Column) -> list[Array]:
     return [ranks] + ([0.5 * missing.astype(np.float64)] if missing.any() else [])
 
 
-def _neighbours(space: Array, trees: list[Any], asked: Codes) -> tuple[Codes, Array, Array]:
+def _neighbours(space: Array, trees: list[Any], queries: Codes) -> tuple[Codes, Array, Array]:
     """Return each row's nearest row that is not equal to it, the distance to it, and that to the sixth nearest."""
     distances, rows = [], []
     for tree in trees:
         # One for the row itself and two for rows that are equal to it: none of these counts as near.
-        _, nearest = tree.query(tree.data[asked], k=min(NEIGHBOURS + 2, len(space) - 1) + 1)
-        away = [np.sqrt(np.square(space[asked] - space[column]).sum(axis=1)) for column in nearest.T]
+        _, nearest = tree.query(tree.data[queries], k=min(NEIGHBOURS + 2, len(space) - 1) + 1)
+        away = [np.sqrt(np.square(space[queries] - space[column]).sum(axis=1)) for column in nearest.T]
         distances.append(np.stack(away, axis=1))
         rows.append(nearest)
     distance, row = np.hstack(distances), np.hstack(rows)
-    distance[row == asked[:, None]] = np.inf
+    distance[row == queries[:, None]] = np.inf
     distance[distance <= 1e-12] = np.inf  # equal rows are another check's
     if len(rows) > 1:  # the same row may be near in both views
         repeated = np.sort(row, axis=1)

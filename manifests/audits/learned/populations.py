@@ -51,12 +51,12 @@ def other_populations(sample: Sample) -> Outcome:
     # All of it is reported now; what was learnt already is not learnt again.
     separations = {fold: _separation(sample, codes == fold, columns) for fold in compared}
     apart = {fold: value for fold, (value, error) in separations.items() if _raises_alarm(value, error)}
-    shown = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
+    listing = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
     values = pa.table({column.name: column.values for column in columns})
     written = listed(map(repr, columns_of_folds(values, joined.manifest, codes[:, None])))
     cure = "split again at random, or say what sets them apart (a site, a period) and split by that"
     message = (
-        f"{shown} {verb(len(apart), 'is', 'are')} from another population: a small model tells "
+        f"{listing} {verb(len(apart), 'is', 'are')} from another population: a small model tells "
         f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; "
         f"{f'leave out {written}, which holds the fold of each row' if written else cure}."
     )
@@ -113,11 +113,15 @@ def _separation(
     ``until_clear`` stops before the last part where the others make sure that there is no alarm, and returns the
     highest AUC that would have been possible.
     """
-    kept = _balanced(mine)
-    X, categorical = design([column.take(kept) for column in columns])
-    inside = mine[kept]
+    balanced = _balanced(mine)
+    X, categorical = design([column.take(balanced) for column in columns])
+    inside = mine[balanced]
     # Rows of no group stand alone, numbered far above the groups.
-    units = kept if sample.groups is None else np.where(sample.groups[kept] < 0, kept + 10**9, sample.groups[kept])
+    units = (
+        balanced
+        if sample.groups is None
+        else np.where(sample.groups[balanced] < 0, balanced + 10**9, sample.groups[balanced])
+    )
     _, first, numbers = np.unique(units, return_index=True, return_inverse=True)
     n_inside, n_outside = (int(np.unique(numbers[side]).size) for side in (inside, ~inside))
     if min(n_inside, n_outside) < LEAST_SIDE:

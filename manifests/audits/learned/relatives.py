@@ -42,10 +42,10 @@ def relatives(sample: Sample) -> Outcome:
         return NotAsked("what is known of an entity from the past may be used in the future")
     sample = sample.take(np.flatnonzero(sample.target.present))
     proposals = [*_proposals(sample)]
-    found = [(sharing, *proposal) for proposal in proposals if (sharing := _shared(sample, proposal, len(proposals)))]
-    if not found:
+    hits = [(sharing, *proposal) for proposal in proposals if (sharing := _shared(sample, proposal, len(proposals)))]
+    if not hits:
         return None
-    (agree, chance), names, codes = max(found, key=lambda each: each[0][0])
+    (agree, chance), names, codes = max(hits, key=lambda each: each[0][0])
     crossing = crossings(sample.joined, sample.units(codes))
     n_clusters = np.unique(codes[codes >= 0]).size
     how = f"agree in {listed(map(repr, names), most=6)}" if names else "follow each other closely in their numbers"
@@ -115,8 +115,8 @@ def _same(a: Column, b: Column) -> bool:
     """Return whether two columns are one in other units."""
     if "category" in (a.kind, b.kind):
         return False
-    known = ~(np.isnan(a.values) | np.isnan(b.values))
-    return bool(known.any()) and abs(correlation(ranks_of(a.values[known]), ranks_of(b.values[known]))) > SAME
+    present = ~(np.isnan(a.values) | np.isnan(b.values))
+    return bool(present.any()) and abs(correlation(ranks_of(a.values[present]), ranks_of(b.values[present]))) > SAME
 
 
 def _chains(sample: Sample) -> Codes | None:
@@ -168,8 +168,8 @@ def _shared(sample: Sample, proposal: Proposal, tests: int) -> tuple[float, floa
     from scipy.stats import t
 
     codes = proposal[1]
-    kept = _whole(codes, MOST_ROWS)
-    small, codes = sample.take(kept), codes[kept]
+    chosen = _whole(codes, MOST_ROWS)
+    small, codes = sample.take(chosen), codes[chosen]
     related = codes >= 0
     if related.sum() < max(LEAST_ROWS, LEAST_SHARE * codes.size) or np.unique(codes[related]).size < LEAST_CLUSTERS:
         return None
@@ -180,10 +180,10 @@ def _shared(sample: Sample, proposal: Proposal, tests: int) -> tuple[float, floa
     blocks = Stream(0, AUDITING, 13).below(BLOCKS, int(units.max()) + 1)[units]
     outcomes = small.target.outcomes[:, :3]
     centred = outcomes - outcomes.mean(axis=0)
-    told = predict_from_all(columns, outcomes, blocks) - outcomes.mean(axis=0)
+    predicted = predict_from_all(columns, outcomes, blocks) - outcomes.mean(axis=0)
     # As much of the prediction as is true: relatives share what is learnt of nothing, too.
-    slope = np.clip((centred * told).sum(axis=0) / np.maximum(np.square(told).sum(axis=0), 1e-12), 0.0, 1.0)
-    left = centred - slope * told
+    slope = np.clip((centred * predicted).sum(axis=0) / np.maximum(np.square(predicted).sum(axis=0), 1e-12), 0.0, 1.0)
+    left = centred - slope * predicted
     mates, strangers = _partners(small, codes, units)
     use = (mates >= 0) & (strangers >= 0)
     if use.sum() < max(LEAST_ROWS, 0.6 * LEAST_SHARE * codes.size):

@@ -136,8 +136,8 @@ class Sample:
     def learned(self) -> Sample:
         """At most 8,000 rows that have a target, for small models to learn from."""
         present = np.arange(self.rows.size) if self.target is None else np.flatnonzero(self.target.present)
-        kept = present[np.sort(Stream(0, AUDITING, 1).permutation(present.size)[:MOST_LEARNED])]
-        return replace(self.take(kept), drawn=self.drawn or kept.size < present.size)
+        chosen = present[np.sort(Stream(0, AUDITING, 1).permutation(present.size)[:MOST_LEARNED])]
+        return replace(self.take(chosen), drawn=self.drawn or chosen.size < present.size)
 
     @property
     def why_not(self) -> NotAsked | None:
@@ -147,16 +147,16 @@ class Sample:
         n = int(np.count_nonzero(self.target.present))
         return NotAsked(f"{n} rows have a target; {LEAST_ROWS} would do") if n < LEAST_ROWS else None
 
-    def take(self, kept: NDArray[Any]) -> Sample:
+    def take(self, positions: NDArray[Any]) -> Sample:
         """Return a part of the sample."""
         return Sample(
             self.joined,
-            self.rows[kept],
-            self.blocks[kept],
-            {name: column.take(kept) for name, column in self.columns.items()},
+            self.rows[positions],
+            self.blocks[positions],
+            {name: column.take(positions) for name, column in self.columns.items()},
             self.features,
-            self.target and self.target.take(kept),
-            None if self.groups is None else self.groups[kept],
+            self.target and self.target.take(positions),
+            None if self.groups is None else self.groups[positions],
             self.drawn,
         )
 
@@ -225,13 +225,13 @@ def _is_readable(kind: pa.DataType) -> bool:
 
 
 def _taken(joined: Joined, names: list[str], rows: Codes) -> pa.Table:
-    kept, start, ascending = [], 0, np.sort(rows)
+    blocks, start, ascending = [], 0, np.sort(rows)
     for block in blocks_of(joined.source, names):
         stop = start + block.num_rows
         inside = ascending[np.searchsorted(ascending, start) : np.searchsorted(ascending, stop)]
-        kept.append(canonical_table(in_floats(block.take(inside - start)), names, joined.manifest.types))
+        blocks.append(canonical_table(in_floats(block.take(inside - start)), names, joined.manifest.types))
         start = stop
-    return pa.concat_tables(kept).take(pa.array(np.searchsorted(ascending, rows))).combine_chunks()
+    return pa.concat_tables(blocks).take(pa.array(np.searchsorted(ascending, rows))).combine_chunks()
 
 
 def column_of(name: str, column: pa.ChunkedArray) -> Column:
@@ -270,8 +270,8 @@ def target_of(name: str, column: pa.ChunkedArray) -> Target:
     sizes = np.bincount(codes[codes >= 0], minlength=1)
     largest = np.argsort(-sizes, kind="stable")[:MOST_CLASSES]
     # Of two classes the rarer one alone: the other column would say the same.
-    shown = largest[1:] if largest.size == 2 else largest
-    outcomes = (codes[:, None] == shown).astype(np.float64)
+    classes = largest[1:] if largest.size == 2 else largest
+    outcomes = (codes[:, None] == classes).astype(np.float64)
     return Target(name, outcomes, np.isin(codes, largest), False, codes.astype(np.float64))
 
 

@@ -40,12 +40,12 @@ def carried_targets(sample: Sample) -> Outcome:
     signs = {column.name: sign for column in features if (sign := _sign(column, sample, outcomes))}
     if not signs:
         return None
-    shown = listed(f"{name} ({sign})" for name, sign in signs.items())
+    listing = listed(f"{name} ({sign})" for name, sign in signs.items())
     later = any("later targets" in sign for sign in signs.values())
     cure = "before its row alone (shift(1) of it, in its entity)" if later else "the training rows alone"
     message = (
         f"{amount(len(signs), 'feature')} {verb(len(signs), 'was', 'were')} computed with targets of tested rows: "
-        f"{shown}{sample.looked_at}; compute {verb(len(signs), 'it', 'them')} from {'rows ' * later}{cure}."
+        f"{listing}{sample.looked_at}; compute {verb(len(signs), 'it', 'them')} from {'rows ' * later}{cure}."
     )
     return Found(len(signs), message, {"features": signs}, DropFeatures(tuple(signs)))
 
@@ -79,9 +79,9 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     """
     from scipy.stats import chi2
 
-    known = (codes >= 0) & ~np.isnan(values)
-    levels = np.unique(codes[known], return_inverse=True)[1]
-    x, y = values[known], outcome[known]
+    present = (codes >= 0) & ~np.isnan(values)
+    levels = np.unique(codes[present], return_inverse=True)[1]
+    x, y = values[present], outcome[present]
     sizes = np.bincount(levels, minlength=1).astype(np.float64)
     several = sizes > 1
     if np.count_nonzero(several) < LEAST_LEVELS or sizes[several].sum() < LEAST_SHARED * values.size:
@@ -147,9 +147,9 @@ def _knows_the_future(column: Column, outcome: Array, sample: Sample, tries: int
 
 def _orders(sample: Sample) -> Iterator[tuple[str, Codes, Codes]]:
     """Yield the orders in which targets may follow one another: by time, within an entity if need be, or by the key."""
-    n, named = sample.rows.size, sample.joined.columns.time
-    clocks = [sample.clock(named)] if named else [c for c in sample.columns.values() if is_clock(c)]
-    if not named:
+    n, clock_name = sample.rows.size, sample.joined.columns.time
+    clocks = [sample.clock(clock_name)] if clock_name else [c for c in sample.columns.values() if is_clock(c)]
+    if not clock_name:
         yield "the key", np.arange(n), np.zeros(n, dtype=np.int64)
     for clock in clocks:
         entities = [("", np.zeros(n, dtype=np.int64))] if clock.n_levels > 0.99 * n else []
@@ -159,11 +159,11 @@ def _orders(sample: Sample) -> Iterator[tuple[str, Codes, Codes]]:
             for c in sample.columns.values()
             if c is not clock and not c.fractional and 2 <= c.n_levels <= n / 5
         ]
-        for said, codes in entities:
+        for of_entity, codes in entities:
             codes = np.unique(codes, return_inverse=True)[1]
             together = codes * (clock.n_levels + 1) + clock.codes + 1
             if np.unique(together).size > 0.99 * n:  # one row of an entity at a time
-                yield f"{clock.name!r}{said}", np.lexsort((clock.codes, codes)), codes
+                yield f"{clock.name!r}{of_entity}", np.lexsort((clock.codes, codes)), codes
                 break
 
 
