@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,84 +49,80 @@ def killed_before(module: str, name: str, work: Callable[[], Any]) -> None:
             work()
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_kill_after_any_step_is_finished_or_undone_by_the_next_run(home: Home, step: str) -> None:
-    """Each version that serves has its generation, and the next month finds neither too many rows nor too few."""
-    module, name, committed = STEPS[step]
-    killed_before(module, name, lambda: retrain("monthly", rows(150), GOOD))
-    outcome = retrain("monthly", rows(180), GOOD)
-    before, added, version = ("1.1", 30, "3") if committed else ("1.0", 60, "2")
-    assert (outcome.growth.added, outcome.split.version) == (added, {"1.0": "1.1", "1.1": "1.2"}[before])
-    assert champion(home, "monthly") == version
-    versions = registry(home).search_model_versions("name = 'monthly'")
-    assert {each.tags["evenfold.spec"] for each in versions} == {
-        f"monthly@{folder.name}" for folder in (home.splits / "monthly").iterdir()
-    }, "each generation has its model, and nothing lies beside them"
+def test_a_kill_after_any_step_is_finished_or_undone_by_the_next_run(home: Home) -> None:
+    """Each version that serves has its generation, and the next month finds neither too many rows nor too few.
+
+    Every month but the last is killed, each after another step of the commit; in this order no step is one that
+    finishing the month before takes as well.
+    """
+    n = joined = 120
+    versions, order = (
+        1,
+        ["registered", "staged", "replacing", "intended", "promoted", "logged", "renamed", "offered", "kept"],
+    )
+    assert set(order) == set(STEPS)
+    for module, name, committed in map(STEPS.__getitem__, order):
+        n += 30
+        killed_before(module, name, partial(retrain, "monthly", rows(n), GOOD))
+        if committed:
+            joined, versions = n, versions + 1
+    outcome = retrain("monthly", rows(n + 30), GOOD)
+    assert (outcome.growth.added, outcome.split.version) == (n + 30 - joined, f"1.{versions}")
+    assert champion(home, "monthly") == f"{versions + 1}"
+    found = registry(home).search_model_versions("name = 'monthly'")
+    folders = [folder.name for folder in (home.splits / "monthly").iterdir()]
+    assert sorted(each.tags["evenfold.spec"] for each in found) == sorted(f"monthly@{name}" for name in folders)
+    assert len(folders) == versions + 1
     assert all(verify(str(folder)).intact for folder in (home.splits / "monthly").iterdir())
     assert not list(home.splits.rglob("commit.json"))
 
 
-@pytest.mark.parametrize("step", ["logged", "promoted"])
-def test_the_same_month_goes_on_after_a_kill(home: Home, step: str) -> None:
-    """It logs one model and registers one version, whichever step it was killed at."""
-    killed_before(*STEPS[step][:2], lambda: retrain("monthly", rows(150), GOOD))
-    assert retrain("monthly", rows(150), GOOD).split.version == "1.1"
-    assert champion(home, "monthly") == "2"
+def test_the_same_month_goes_on_after_a_kill(home: Home) -> None:
+    """It logs one model and registers one version, whichever steps it was killed at."""
+    for step in ("logged", "promoted", "kept"):
+        killed_before(*STEPS[step][:2], lambda: retrain("monthly", rows(150), GOOD))
+    outcome = retrain("monthly", rows(150), GOOD)
+    assert (outcome.split.version, champion(home, "monthly")) == ("1.1", "2")
     assert len(registry(home).search_model_versions("name = 'monthly'")) == 2
+    assert registry(home).get_run(outcome.run_id).info.status == "FINISHED"
     experiment = registry(home).get_experiment_by_name("monthly").experiment_id
     assert [each.name for each in registry(home).search_logged_models([experiment])].count("model") == 2
 
 
-@pytest.mark.parametrize(
-    ("verdict", "how", "stops"),
-    [
-        ("refused", {}, True),
-        ("unclear", {"on_unclear": "stop"}, True),
-        ("unclear", {}, False),
-        ("refused", {"gates": False}, False),
-    ],
-)
-def test_a_month_is_committed_when_it_was_judged_sound(
-    home: Home, monkeypatch: pytest.MonkeyPatch, verdict: Any, how: dict[str, Any], stops: bool
-) -> None:
+def test_a_month_is_committed_when_it_was_judged_sound(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refused one leaves nothing but its record, and the right one after it joins what was there before it."""
     before, wrong = lying(home), rows(150).assign(y=lambda table: table["y"].where(table["id"] < 120, -table["y"]))
-    with monkeypatch.context() as patched:
-        judged = Judged(verdict=verdict, sentences=["the new targets are turned round."])
-        patched.setattr(judge_month.fn, "fn", lambda *_, **__: judged)
-        if (how in ({}, {"gates": False}) and verdict != "refused") or "gates" in how:
-            assert "the new targets are turned round." in retrain("monthly", wrong, GOOD, **how).judged.sentences
-            assert champion(home, "monthly") == "2"
-            return
+
+    def judged(verdict: Any, table: pd.DataFrame, **how: Any) -> Any:
+        told = Judged(verdict=verdict, sentences=["the new targets are turned round."])
+        with monkeypatch.context() as patched:
+            patched.setattr(judge_month.fn, "fn", lambda *_, **__: told)
+            return retrain("monthly", table, GOOD, **how)
+
+    for verdict, how in (("refused", {}), ("unclear", {"on_unclear": "stop"})):
         with pytest.raises(GateError, match=r"what joins monthly 1\.1 .*turned round.*--no-gates"):
-            retrain("monthly", wrong, GOOD, **how)
-    assert lying(home) == before
-    assert retrain("monthly", rows(150), GOOD).growth.added == 30
-    assert champion(home, "monthly") == "2"
+            judged(verdict, wrong, **how)
+        assert lying(home) == before
+    for n, verdict, how in ((150, "unclear", {}), (180, "refused", {"gates": False})):
+        outcome = judged(verdict, rows(n), **how)
+        assert (outcome.growth.added, outcome.judged.sentences) == (30, ["the new targets are turned round."])
+    assert champion(home, "monthly") == "3"
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000, '{"name": "../../x"}', "THEIRS"])
-def test_a_commit_that_nobody_of_ours_began_promotes_nothing(home: Home, text: str) -> None:
+def test_a_commit_that_nobody_of_ours_began_promotes_nothing(home: Home) -> None:
     """Whoever may write among shared splits could call any version of ours promoted; it ends in a sentence."""
     retrain("monthly", rows(150), GOOD)
     run = registry(home).get_model_version("monthly", "1").run_id
     theirs = {"name": "monthly", "run_id": run, "promote": True, "over": "2", "store": home.tracking_uri}
     place = home.splits / "monthly" / ".committing-9.9"
     place.mkdir()
-    (place / "commit.json").write_text(json.dumps(theirs) if text == "THEIRS" else text)
-    with pytest.raises(SplitError, match=r"commit\.json was not signed by this home.* or remove .*\.committing-9\.9\."):
-        retrain("monthly", rows(180), GOOD)
-    assert (champion(home, "monthly"), place.exists()) == ("2", True)
+    for text in ("{", "[]", "{}", "[" * 100_000, '{"name": "../../x"}', json.dumps(theirs)):
+        (place / "commit.json").write_text(text)
+        with pytest.raises(SplitError, match=r"commit\.json was not signed by this home.* or remove .*\.committing-9"):
+            retrain("monthly", rows(180), GOOD)
+        assert (champion(home, "monthly"), place.exists()) == ("2", True)
     shutil.rmtree(place)
     assert retrain("monthly", rows(180), GOOD).split.version == "1.2"
-
-
-def test_a_first_month_that_a_gate_refuses_leaves_no_split(home: Home) -> None:
-    """The right table after it is the first."""
-    with pytest.raises(GateError, match=r"the audit of other 1\.0 failed"):
-        retrain("other", rows(120).assign(told=lambda table: 2 * table["y"]), GOOD)
-    assert not (home.splits / "other").exists()
-    assert retrain("other", rows(100), GOOD).split.version == "1.0"
 
 
 def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> None:

@@ -53,10 +53,10 @@ def test_a_champion_that_changed_meanwhile_is_compared_with(home: Home, monkeypa
 
 
 def test_two_homes_that_retrain_alike_at_once_register_one_version(
-    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_store: Path
 ) -> None:
     """They share no lock: whoever finds the other's version of the same run takes its own back."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'shared.db'}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shutil.copy(empty_store, tmp_path / 'shared.db')}")
     table, other, made = tmp_path / "rows.parquet", tmp_path / "other", recorded._new_version
     rows(120).to_parquet(table)
 

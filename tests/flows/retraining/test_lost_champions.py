@@ -15,14 +15,13 @@ from tables import rows
 pytestmark = pytest.mark.usefixtures("first")
 
 
-@pytest.mark.parametrize("gates", [True, False])
 @pytest.mark.parametrize(
-    ("recipe", "why"),
+    ("recipe", "why", "gates"),
     [
-        ('{"estimator": "a_package_that_left:Model", "metrics": ["r2"]}', "a_package_that_left"),
-        ('{"estimator": "sklearn.linear_model:Ridge", "params": {"no": 1}, "metrics": ["r2"]}', "no"),
-        ('{"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": -1}, "metrics": ["r2"]}', "alpha"),
-        (None, "it names no recipe"),
+        ('{"estimator": "a_package_that_left:Model", "metrics": ["r2"]}', "a_package_that_left", True),
+        ('{"estimator": "sklearn.linear_model:Ridge", "params": {"no": 1}, "metrics": ["r2"]}', "no", False),
+        ('{"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": -1}, "metrics": ["r2"]}', "alpha", True),
+        (None, "it names no recipe", False),
     ],
     ids=["gone", "edited", "fails", "deleted"],
 )

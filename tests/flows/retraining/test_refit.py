@@ -44,16 +44,6 @@ def retrain(name: str, frame: pd.DataFrame, model: dict[str, Any] = GOOD, **fiel
     return retrained(name, frame, model, spec={"gates": ANY_TABLE, **fields.pop("spec", {})}, **fields)
 
 
-@pytest.mark.usefixtures("first")
-def test_a_refit_tells_its_score_on_the_rows_that_both_tested(home: Home) -> None:
-    """It stands in the outcome and in the report, with the chance that is allowed."""
-    outcome = retrain("monthly", rows(150))
-    assert outcome.checked is not None
-    assert "on the 120 rows that both tested went from" in outcome.checked.passed["lower_score"]
-    assert "half the width of the champion's recorded interval is" in outcome.report
-    assert champion(home, "monthly") == "2"
-
-
 def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(y=frame["y"].sample(frac=1, random_state=2).to_numpy())
 
@@ -69,9 +59,8 @@ def spoiled(frame: pd.DataFrame) -> pd.DataFrame:
     [
         (lambda: shuffled(rows(150)), "R2 on all rows of each, for none could be paired, went from"),
         (lambda: spoiled(rows(320)), "R2 on the 120 rows that both tested went from"),
-        (lambda: shuffled(rows(170)).tail(60), "R2 on all rows of each"),
     ],
-    ids=["shuffled", "spoiled", "few"],
+    ids=["shuffled", "spoiled"],
 )
 @pytest.mark.usefixtures("first")
 def test_a_score_that_fell_keeps_the_champion(home: Home, change: Any, sentence: str) -> None:
@@ -88,11 +77,7 @@ def test_a_score_that_fell_keeps_the_champion(home: Home, change: Any, sentence:
 
 @pytest.mark.usefixtures("first")
 def test_a_champion_without_a_recorded_score_is_replaced_and_that_is_told(home: Home) -> None:
-    """Versions of before: the refit goes on, and says what was not compared. A tag that somebody changed stops it."""
-    for tag in ("not json", '[{"metric": 5}]'):
-        changed(home, "monthly", "1", "evenfold.scores", tag)
-        with pytest.raises(GateError, match=r"is not a list of scores .*; put back what was there, or delete the tag"):
-            retrain("monthly", rows(140))
+    """Versions of before: the refit goes on, and says what was not compared."""
     changed(home, "monthly", "1", "evenfold.scores")
     outcome = retrain("monthly", rows(140))
     assert outcome.checked is not None
@@ -113,28 +98,30 @@ def broken_month(_module_home: Home, tmp_path_factory: pytest.TempPathFactory) -
         yield kept_after(_module_home, folder / "kept", lambda: retrain("nonsense", rows(120), BROKEN))[1]
 
 
-@pytest.mark.parametrize(
-    ("how", "check", "sentence"),
-    [
-        ("nan", "unusable_predictions", "30 of 30 predictions of the newest rows are not finite numbers"),
-        ("far", "wild_predictions", "30 predictions of the newest rows lie outside of the target's range by more than"),
-        ("same", "constant_predictions", "all 30 predictions of the newest rows are the same"),
-    ],
-)
+NONSENSE = {
+    "nan": ("unusable_predictions", "30 of 30 predictions of the newest rows are not finite numbers"),
+    "same": ("constant_predictions", "all 30 predictions of the newest rows are the same"),
+    "far": (
+        "wild_predictions",
+        "30 predictions of the newest rows lie outside of the target's range by more than",
+    ),
+}
+
+
 def test_a_model_that_predicts_nonsense_is_not_promoted(
-    home: Home, broken_month: Path, monkeypatch: pytest.MonkeyPatch, how: str, check: str, sentence: str
+    home: Home, broken_month: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its folds were fine: the model of all rows is looked at as well, and stays out of the registry."""
     put_back(home, broken_month)
-    monkeypatch.setenv("NONSENSE", how)
-    with pytest.raises(GateError, match=f"{sentence}.*{check}: off"):
-        retrain("nonsense", rows(150), BROKEN)
-    assert champion(home, "nonsense") == "1"
-    if how == "far":  # each of them is told by its name above, and gates are off for all alike
-        done = retrain("nonsense", rows(150), BROKEN, gates=False)
-        assert done.checked is not None
-        assert done.checked.failed == [check]
-        assert "gate failed" in done.report
+    for how, (check, sentence) in NONSENSE.items():
+        monkeypatch.setenv("NONSENSE", how)
+        with pytest.raises(GateError, match=f"{sentence}.*{check}: off"):
+            retrain("nonsense", rows(150), BROKEN)
+        assert champion(home, "nonsense") == "1"
+    done = retrain("nonsense", rows(150), BROKEN, gates=False)
+    assert done.checked is not None
+    assert done.checked.failed == [check]
+    assert "gate failed" in done.report
 
 
 def test_a_champion_that_says_the_same_of_all_rows_may_do_so_again(home: Home) -> None:

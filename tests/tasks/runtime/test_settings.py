@@ -26,9 +26,10 @@ def test_every_setting_that_the_source_or_a_page_names_is_a_field() -> None:
 
 def test_a_setting_that_does_not_fit_is_named_with_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, before anything is done."""
-    monkeypatch.setenv("EVENFOLD_WORKERS", "none")
-    with pytest.raises(SplitError, match="EVENFOLD_WORKERS is 'none'; set a whole number of at least 1"):
-        Settings.here()
+    for wrong in ("two", "0", "-1"):
+        monkeypatch.setenv("EVENFOLD_WORKERS", wrong)
+        with pytest.raises(SplitError, match=f"EVENFOLD_WORKERS is '{wrong}'; set a whole number of at least 1"):
+            Settings.here()
 
 
 def test_the_environment_is_heard_anew_whenever_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
