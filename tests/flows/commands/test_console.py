@@ -67,18 +67,12 @@ def test_who_stops_reading_changes_no_exit_code(tmp_path: Path) -> None:
 
 
 def test_a_sentence_breaks_between_words_and_keeps_its_indentation() -> None:
-    """On a terminal; the words are the same, and no line is too long or ends in blanks."""
+    """On a terminal; elsewhere, and where it is copied, a line stays whole."""
     lines = shown(LONG)
     assert len(lines) > 2
     assert all(len(line) <= 80 and line.startswith("  ") and line == line.rstrip() for line in lines)
     assert " ".join(" ".join(lines).split()) == " ".join(LONG.split())
-
-
-def test_elsewhere_and_where_it_is_copied_a_line_stays_whole() -> None:
-    """A log and a pasted command have no line breaks that nobody wrote."""
-    assert shown(LONG, terminal=False) == [LONG]
-    assert shown(LONG, soft_wrap=True) == [LONG]
-    assert shown("a [b]\n  c") == ["a [b]", "  c"]
+    assert shown(LONG, terminal=False) == shown(LONG, soft_wrap=True) == [LONG]
 
 
 def test_columns_says_how_wide_a_pipe_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,13 +87,16 @@ def test_columns_says_how_wide_a_pipe_is(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("COLUMNS")
     out, _ = consoles()
     out.file = io.StringIO()
-    out.say(LONG, hang=4)
-    assert out.file.getvalue() == f"{LONG}\n"
+    out.say(f"{LONG} :smile: rate[/h]", hang=4)
+    assert out.file.getvalue() == f"{LONG} :smile: rate[/h]\n"
 
 
 def test_a_table_is_aligned_by_what_a_terminal_shows() -> None:
     """Wide letters take two places; no line ends in blanks."""
     assert lined_up([["", "n"], ["\u6771\u4eac", "10"], ["a", ""]]) == ["         n", "  \u6771\u4eac  10", "  a"]
+    assert first_that_fits(Words(width=20), [["a" * 50], ["b" * 30]]) == "b" * 30, "the last where none fits"
+    table = first_that_fits(Words(width=140), score_tables([], estimates(("out-of-bag", ".632"))))
+    assert [line.split("  ")[1] for line in table.splitlines()[1:3]] == ["R2, out-of-bag", "R2, .632"]
 
 
 @pytest.mark.parametrize(("width", "columns"), [(140, 4), (64, 3), (50, 2)])
@@ -120,11 +117,6 @@ def test_scores_are_shown_as_people_read_them() -> None:
     assert mae.split() == ["MAE", "7.4", "5.2", "to", "10.7", "7.4", "6.4", "6.3"]
     many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
     assert "0.0 to 19.0" in first_that_fits(Words(width=140), score_tables(many, estimates()))
-
-
-def test_a_range_of_folds_that_ends_beyond_all_numbers_is_told() -> None:
-    """One infinite error among more folds than are listed is the range's end, and ends no command."""
-    many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
     many[3] = replace(many[3], test=dict.fromkeys(METRICS, -math.inf))
     assert "0.0 to undefined" in first_that_fits(Words(width=140), score_tables(many, estimates()))
 
@@ -169,15 +161,6 @@ def test_names_with_brackets_stand_in_headings_as_they_are(home: Home, tmp_path:
     assert "on the 20 rows of june [/b]   " in shown_by(show_later, later(estimates()[:1], name="june [/b]"))
     found = Comparison("r2", 0.8, 0.9, 0.1, None, None, 10, "Nobody knows.")
     assert "A tree [/b]   B ridge [1]   the same" in shown_by(show_comparisons, [found], ("tree [/b]", "ridge [1]"))
-
-
-def test_rows_that_left_a_split_are_not_counted(home: Home, tmp_path: Path) -> None:
-    """Of 40 rows three were deleted: 37 are in the folds, whatever the manifest remembers."""
-    table = pd.DataFrame({"id": range(40)})
-    manifest = decide({"columns": {"key": "id"}, "strategy": "KFold", "params": {"n_splits": 2}}, table)
-    grown = extend(manifest, table.head(37)).manifest
-    split = SplitRef.of(grown, write_manifest(grown, tmp_path), "")
-    assert "   37 rows in 2 folds   " in shown_by(show_balance, measure(grown), split, False)
 
 
 def test_means_of_a_small_target_keep_their_digits(home: Home, tmp_path: Path) -> None:
@@ -229,17 +212,6 @@ def test_the_gap_of_random_folds_stands_beside_the_target_that_it_is_of(home: Ho
         assert len(bounded) == 1
         assert bounded[0].startswith("class shares within " if place == 1 else "target distributions within ")
         assert "attributes within " in said
-
-
-def test_several_methods_keep_their_names() -> None:
-    """Out-of-bag and .632 of one metric are two rows that must be told apart."""
-    table = first_that_fits(Words(width=140), score_tables([], estimates(("out-of-bag", ".632"))))
-    assert [line.split("  ")[1] for line in table.splitlines()[1:3]] == ["R2, out-of-bag", "R2, .632"]
-
-
-def test_the_last_table_is_shown_where_none_fits() -> None:
-    """A very narrow window still gets something."""
-    assert first_that_fits(Words(width=20), [["a" * 50], ["b" * 30]]) == "b" * 30
 
 
 def test_a_remark_names_its_metric_unless_it_is_about_all() -> None:

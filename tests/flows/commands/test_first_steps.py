@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import ModelError, ModelSpec, Problem
 from evenfold.flows.cli import main
 from evenfold.manifests import audit, decide
-from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.splits import name_of
 from mlflow import MlflowClient
@@ -100,25 +98,12 @@ def test_an_extension_by_nothing_decides_nothing(
     assert experiment.tags["mlflow.note.content"].startswith("Splits of visits, and what was evaluated")
 
 
-@pytest.mark.parametrize(
-    ("file", "name"), [("visits.csv.gz", "visits"), ("visits.2024.csv", "visits.2024"), ("a/visits.parquet", "visits")]
-)
-def test_a_split_is_called_as_its_file_without_its_endings(file: str, name: str) -> None:
-    """A packed file is no other one."""
-    assert name_of(file) == name
-
-
-def test_a_parameter_of_the_strategy_is_told_its_place() -> None:
-    """n_splits at the top of a specification belongs under params."""
-    with pytest.raises(SplitError, match=r"no field 'n_splits' in the specification; write params: \{n_splits: 3\}\."):
-        decide({"columns": {"target": "cost"}, "n_splits": 3}, table())
-
-
-def test_a_metric_of_two_classes_names_its_form_for_more() -> None:
-    """Of roc_auc on three classes the ones that average over classes are the answer."""
-    three = table().assign(kind=np.arange(60) % 3)
-    with pytest.raises(ModelError, match=r"Metrics that can: roc_auc_ovo, .*roc_auc_ovr, .*accuracy"):
-        Problem.of(three, ModelSpec(metrics=("roc_auc",), task="classification"), "kind")
+def test_a_split_is_called_as_its_file_without_its_endings() -> None:
+    """A packed file is no other one; letters of every script stay, as far as a folder can be called so."""
+    names = {"visits.csv.gz": "visits", "visits.2024.csv": "visits.2024", "a/visits.parquet": "visits", "_a.csv": "a"}
+    names |= {"donn\xe9es 1.csv": "donn\xe9es-1", "\u65e5\u672c\u8a9e.csv": "\u65e5\u672c\u8a9e"}
+    names |= {f"{'x' * 150}.csv": "x" * 100, "a[b].csv": "a-b"}
+    assert {file: name_of(file) for file in names} == names
 
 
 def test_the_splits_of_a_manifest_say_what_they_are() -> None:
