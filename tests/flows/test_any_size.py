@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from evenfold.flows import evaluate, extend, retrain, split
+from evenfold.flows import evaluate, extend, split
 from evenfold.manifests import decide, verbs
 from evenfold.manifests.tables import read as tables
 from evenfold.splitters import SplitError
@@ -59,12 +59,7 @@ def test_a_setting_says_how_much_memory_a_table_may_take(
     """Without a flag EVENFOLD_MEMORY decides where rows are sorted, and a wrong size is said."""
     where: list[bool] = []
     fits = verbs.fits_in_memory
-
-    def noted(*given: Any) -> bool:
-        where.append(fits(*given))
-        return where[-1]
-
-    monkeypatch.setattr(verbs, "fits_in_memory", noted)
+    monkeypatch.setattr(verbs, "fits_in_memory", lambda *given: where.append(fits(*given)) or where[-1])
     monkeypatch.setenv("EVENFOLD_MEMORY", LITTLE)
     first = split(data, **COLUMNS, engine="plain")
     monkeypatch.setenv("EVENFOLD_MEMORY", "1GB")
@@ -79,12 +74,7 @@ def test_a_record_that_is_complete_is_not_made_again(home: Home, data: Path, mon
     """The page of a split is drawn once, again where its record lost a file, the data changed, or a refresh asks."""
     drawn: list[str] = []
     split_pages = records.split_pages
-
-    def noted(uri: str, *rest: Any) -> Any:
-        drawn.append(uri)
-        return split_pages(uri, *rest)
-
-    monkeypatch.setattr(records, "split_pages", noted)
+    monkeypatch.setattr(records, "split_pages", lambda uri, *rest: drawn.append(uri) or split_pages(uri, *rest))
     first = split(data, **COLUMNS, engine="plain")
     again = split(data, **COLUMNS, engine="plain")
     assert (len(drawn), again.run_id) == (1, first.run_id)
@@ -98,29 +88,6 @@ def test_a_record_that_is_complete_is_not_made_again(home: Home, data: Path, mon
     pq.write_table(table.set_column(3, "x", pa.array(np.arange(table.num_rows))), data)
     assert split(data, **COLUMNS, engine="plain").run_id == first.run_id
     assert len(drawn) == 4
-
-
-def test_a_flow_reads_no_file_as_a_whole_twice(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A strategy that is chosen is planned once, and an evaluation's table is read once for all of its fits."""
-    planned, read = verbs.planned, tables.read_table
-    plans: list[Any] = []
-    whole: list[Any] = []
-
-    def noted_plan(*args: Any, **kwargs: Any) -> Any:
-        plans.append(args)
-        return planned(*args, **kwargs)
-
-    def noted_read(source: Any, columns: Any = None, types: Any = None) -> pa.Table:
-        if columns is None and isinstance(source, (str, Path)):
-            whole.append(source)
-        return read(source, columns, types)
-
-    monkeypatch.setattr("evenfold.tasks.splits.planned", noted_plan)
-    for room in ("tasks.work", "tasks.splits", "manifests.plan", "manifests.joined"):
-        monkeypatch.setattr(f"evenfold.{room}.read_table", noted_read)
-    evaluate(data, **FOLDS, model="sklearn.linear_model:Ridge", engine="plain")
-    assert len(plans) == 1
-    assert len(whole) == 1
 
 
 def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
@@ -174,5 +141,5 @@ def test_flows_read_a_table_of_a_database_and_notice_that_rows_joined(home: Home
     with duckdb.connect(database) as connection:
         connection.register("rows", rows)
         connection.execute("insert into flights select * from rows where id >= 1500")
-    grown = retrain(address, **FOLDS, model=model, registered_name="delays", engine="plain")
-    assert (grown.growth.added, grown.growth.moved) == (500, 0)
+    grown = extend(made.split.uri, address, engine="plain")
+    assert (grown.added, grown.moved) == (500, 0)

@@ -105,14 +105,12 @@ def test_intervals_for_independent_rows_say_that_a_series_is_none(home: Home, da
     assert any(".38 to .60" in note for note in drawn.interval.notes)
 
 
-@pytest.mark.parametrize("strategy", ["KFold", "ShuffleSplit"])
-def test_scores_that_are_all_alike_give_no_interval_of_no_width(home: Home, data: Path, strategy: str) -> None:
+def test_scores_that_are_all_alike_give_no_interval_of_no_width(home: Home, data: Path) -> None:
     """A perfect score on every split says nothing of the next rows by its spread; other methods go by the rows."""
     frame = pd.read_parquet(data)
     tree = {"estimator": "sklearn.tree:DecisionTreeClassifier", "features": ["a"], "metrics": ["accuracy"]}
-    spec = SPEC | {"strategy": strategy, "name": strategy.lower()}
     alike = frame.assign(a=frame["a"] > 0, y=frame["a"] > 0)
-    (made,) = asked(alike, spec=spec, model=tree, interval="corrected_t").estimates
+    (made,) = asked(alike, spec=SPEC | {"name": "alike"}, model=tree, interval="corrected_t").estimates
     assert (made.value, made.interval) == (1.0, None)
     assert any("every split has the same score" in note for note in made.notes)
 
@@ -143,19 +141,12 @@ def test_a_margin_makes_models_that_differ_little_equivalent(home: Home, data: P
     assert "within 0.05" in made.words
 
 
-def test_a_tuning_keeps_the_level(home: Home, data: Path) -> None:
-    grid = {"alpha": [0.1, 100.0]}
-    wide, narrow = (tune(data, spec=SPEC, model=RIDGE, grid=grid, level=level, engine="plain") for level in (0.99, 0.5))
-    assert wide.level == 0.99
-    assert wide.low < narrow.low < narrow.high < wide.high
-    assert wide.run_id != narrow.run_id, "another level is another conclusion, which overwrites none"
-
-
-@pytest.mark.parametrize("interval", ["none", "bootstrap", "nested"])
-def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(home: Home, data: Path, interval: str) -> None:
+def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(home: Home, data: Path) -> None:
     """As an evaluation of each would, further fits and all; they were made by auto whatever was asked."""
-    tuned = tune(data, spec=SPEC, model=RIDGE, grid={"alpha": [0.1, 100.0]}, interval=interval, engine="plain")
-    one = asked(data, model=RIDGE | {"params": {"alpha": 100.0}}, interval=interval)
+    how: dict[str, Any] = {"interval": "nested", "level": 0.5}
+    tuned = tune(data, spec=SPEC, model=RIDGE, grid={"alpha": [0.1, 100.0]}, engine="plain", **how)
+    one = asked(data, model=RIDGE | {"params": {"alpha": 100.0}}, **how)
+    assert tuned.level == 0.5
     assert one.n_cached == one.n_fits
     assert tuned.n_fits == 2 * one.n_fits
     client = MlflowClient(home.tracking_uri)
@@ -244,15 +235,6 @@ def test_nested_tuning_equals_choosing_by_hand_inside_every_fold(home: Home) -> 
     assert "of choosing anew in every fold" in page
 
 
-def test_nested_tuning_of_a_series_chooses_by_its_past(home: Home) -> None:
-    """Earlier stretches are tested already, so nothing more is fitted; the first has no past to choose by."""
-    spec = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
-    made = tune(noise(), spec=spec, model=RIDGE, grid=GRID, nested=True, engine="plain")
-    assert made.nested is not None
-    assert made.nested.splits == made.split.splits()[1:]
-    assert made.n_fits == 3 * made.split.n_splits
-
-
 def test_nested_tuning_of_a_series_chooses_by_rows_that_are_known_by_then(home: Home) -> None:
     """Rows inside the gap chose as well, and a gap that covers all that was tested left the choice to them alone."""
     spec = {"name": "s", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
@@ -262,6 +244,7 @@ def test_nested_tuning_of_a_series_chooses_by_rows_that_are_known_by_then(home: 
     work = work_of(made.split, RIDGE)
     assert made.nested is not None
     assert made.nested.splits == [2, 3], "what split 0 tested is inside the gap of split 1"
+    assert made.n_fits == 3 * made.split.n_splits, "earlier stretches are tested already"
     chosen = []
     for i in made.nested.splits:
         train = set(work.pair(i)[0].tolist())
@@ -284,20 +267,11 @@ def test_nested_tuning_says_where_it_cannot_be(home: Home) -> None:
         tune(noise(), spec=spec, model=RIDGE, grid=GRID, nested=True, engine="plain")
 
 
-@pytest.mark.parametrize(
-    ("strategy", "params", "group"),
-    [
-        ("GroupStratifiedShuffleSplit", {"n_splits": 4, "train_size": 0.8}, "site"),
-        ("Bootstrap", {"n_splits": 4}, None),
-    ],
-)
-def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(
-    home: Home, strategy: str, params: dict[str, Any], group: str | None
-) -> None:
+def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(home: Home) -> None:
     """The scores are those that an evaluation of the same draws says, and each try is a step in MLflow."""
     frame = noise(n_groups=12).assign(y=lambda table: (table["y"] + table["x0"] > 0).astype(int))
-    columns = {"key": "id", "target": "y"} | ({"group": group} if group else {})
-    spec = {"name": "d", "columns": columns, "strategy": strategy, "params": params}
+    spec: dict[str, Any] = {"name": "d", "columns": {"key": "id", "target": "y", "group": "site"}}
+    spec |= {"strategy": "GroupStratifiedShuffleSplit", "params": {"n_splits": 4, "train_size": 0.8}}
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["roc_auc"]}
     made = tune(frame, spec=spec, model=model, grid={"C": [0.01, 1.0, 100.0]}, engine="plain")
     one = evaluate(frame, spec=spec, model={**model, "params": {"C": 1.0}}, engine="plain")
@@ -314,24 +288,17 @@ def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(
 
 
 @pytest.mark.parametrize(
-    ("strategy", "params", "method"),
+    ("parts", "method"),
     [
-        ("StratifiedSplit", {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}, "validation part"),
-        ("StratifiedSplit", {"parts": {"train": 0.7, "test": 0.3}}, "test part"),
-        (
-            "StratifiedSplit",
-            {"parts": {"train": 0.5, "validation": 0.2, "later": 0.2, "test": 0.1}},
-            "validation and later parts",
-        ),
-        ("StratifiedKFold", {"n_splits": 3}, "cross-validation"),
+        ({"train": 0.7, "test": 0.3}, "test part"),
+        ({"train": 0.5, "validation": 0.2, "later": 0.2, "test": 0.1}, "validation and later parts"),
     ],
 )
-def test_what_is_reported_is_called_by_the_part_that_was_tested(
-    home: Home, strategy: str, params: dict[str, Any], method: str
-) -> None:
+def test_what_is_reported_is_called_by_the_part_that_was_tested(home: Home, parts: Any, method: str) -> None:
     """One validation part is no cross-validation; classes of text are shared out to parts."""
     frame = noise(90).assign(y=lambda table: np.where(table["y"] > 0.3, "yes", "no"))
-    spec = {"name": "p", "columns": {"key": "id", "target": "y"}, "strategy": strategy, "params": params}
+    spec: dict[str, Any] = {"name": "p", "columns": {"key": "id", "target": "y"}, "strategy": "StratifiedSplit"}
+    spec |= {"params": {"parts": parts}}
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["accuracy", "f1"]}
     made = evaluate(frame, spec=spec, model=model, engine="plain")
     assert {each.method for each in made.estimates} == {method}

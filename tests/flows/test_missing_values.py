@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from evenfold.flows import evaluate, retrain, tune
 from evenfold.flows.cli import main
+from evenfold.flows.requests import recipe_of
 from evenfold.tasks import Home
 from mlflow import MlflowClient
 
@@ -61,16 +62,12 @@ def test_the_refusal_names_the_flag_and_the_flag_does_what_it_says(
     assert "Missing numbers" not in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("home")
-def test_every_flow_that_fits_a_model_takes_it(passengers: Path) -> None:
+def test_every_flow_that_fits_a_model_takes_it() -> None:
     """In Python it is the same parameter of evaluate, tune and retrain, and it goes over the model's own."""
-    asked = {"target": "survived", "key": "id", "n_splits": 2, "engine": "plain", "impute": "most_frequent"}
-    made = evaluate(passengers, model={"estimator": LOGISTIC, "impute": "mean"}, **asked)
-    assert made.model.impute == "most_frequent"
-    assert tune(passengers, model=LOGISTIC, grid={"C": [0.1, 1]}, **asked).model.impute == "most_frequent"
-    assert retrain(passengers, model=LOGISTIC, **asked).registered is not None
     for flow in (evaluate, tune, retrain):
         assert "impute" in flow.parameters.properties
+    given = {"estimator": LOGISTIC, "impute": "mean"}
+    assert recipe_of(given, impute="most_frequent").impute == "most_frequent"
 
 
 def test_a_deployed_retraining_loads_the_model_that_fills_missing_numbers(

@@ -74,7 +74,6 @@ def test_retraining_weighs_changed_code_against_the_scores_of_the_code_before(sh
     assert retrain("shop", small(), MODEL).reused
     more = small(130).assign(id=range(130))
     spec = {"gates": dict.fromkeys(["changed_targets", "vanished_rows"], "off")}
-    for gates in (True, False):
-        with pytest.raises(GateError, match=r"cannot be compared .* changed since version 1, and no scores"):
-            retrain("shop", more, MODEL, spec=spec, gates=gates)
+    with pytest.raises(GateError, match=r"cannot be compared .* changed since version 1, and no scores"):
+        retrain("shop", more, MODEL, spec=spec, gates=False)
     assert champion(home, "shop") == "1"

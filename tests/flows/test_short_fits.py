@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from evenfold.estimates import EvaluationError
 from evenfold.flows import Evaluation, evaluate
 from evenfold.flows.fits import BLOCK_SECONDS, SHORT_SECONDS, short_blocks
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.work import key_of_fit, work_of
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
-from servers import environment
+from servers import environment, wait_until
 
 N_SPLITS = 7
 RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
@@ -77,42 +75,33 @@ def test_folds_in_blocks_are_kept_one_by_one(prefect_home: Home, data: Path, mon
     monkeypatch.setenv("EVENFOLD_WORKERS", "2")
     one = evaluated(data)
     assert (one.n_fits, one.n_cached) == (N_SPLITS, 0)
+    # The first fold of each worker has a run of its own; the others are blocks, as many for each worker.
+    wanted = ["fit fold 0", "fit fold 1", "fit folds 2-3", "fit folds 4-6"]
+    wait_until(lambda: task_runs() == wanted, "what has ended in the server's history", 60)
     work = work_of(one.split, one.model)
     keys = {key_of_fit(work, i) for i in range(N_SPLITS)}
     assert {path.name for path in (prefect_home.results / "score").iterdir() if path.is_file()} == keys
     monkeypatch.setenv("EVENFOLD_WORKERS", "3")
     two, plain = evaluated(data), evaluated(data, "plain")
     assert [(run.cached, run.n_cached, run.run_id) for run in (two, plain)] == [(True, N_SPLITS, one.run_id)] * 2
-    again, anew = evaluated(data, refresh=True), evaluated(data, "plain", refresh=True)
-    assert [again.n_cached, anew.n_cached] == [0, 0]
-    assert values(one) == values(two) == values(plain) == values(again) == values(anew)
+    anew = evaluated(data, "plain", refresh=True)
+    assert anew.n_cached == 0
+    assert values(one) == values(two) == values(plain) == values(anew)
     assert one.estimates == anew.estimates
 
 
-def test_short_folds_share_task_runs(prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first fold of each worker has a run of its own; the others are blocks, as many for each worker."""
-    monkeypatch.setenv("EVENFOLD_WORKERS", "2")
-    evaluated(data)
-    wanted = ["fit fold 0", "fit fold 1", "fit folds 2-3", "fit folds 4-6"]
-    until = time.monotonic() + 60
-    while task_runs() != wanted and time.monotonic() < until:
-        time.sleep(0.5)  # the server writes down what has ended a while after
-    assert task_runs() == wanted
-
-
-@pytest.mark.parametrize("engine", ["plain", "prefect"])
 def test_a_fold_that_fails_in_a_block_loses_no_other(
-    engine: str, prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+    prefect_home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It alone is named, with its own reason; the others of its block are there, and cached the next time."""
     monkeypatch.setenv("EVENFOLD_WORKERS", "1")
     model = {"estimator": "estimators:Picky"}
     for n_cached in (0, N_SPLITS - 1):
-        part = evaluated(data, engine, model, allow_partial=True)
+        part = evaluated(data, model=model, allow_partial=True)
         assert len(part.scores) == N_SPLITS - 1
         assert part.n_cached == n_cached
     with pytest.raises(EvaluationError, match=rf"1 of {N_SPLITS} fits failed: fold \d.*row 53 is missing"):
-        evaluated(data, engine, model)
+        evaluated(data, model=model)
 
 
 KILLED = """
@@ -138,8 +127,6 @@ def test_a_block_that_is_killed_keeps_its_finished_folds(home: Home, data: Path,
     assert finished > 0
     second = evaluated(data, "plain", model)
     assert second.n_cached == finished
-    with locked(home.locks, f"score/{key_of_fit(work_of(second.split, second.model), finished)}"):
-        assert evaluated(data, "plain").n_cached == N_SPLITS
 
 
 @pytest.mark.parametrize(
