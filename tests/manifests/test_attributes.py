@@ -97,7 +97,6 @@ def test_numbers_are_cut_at_their_quartiles_and_rare_levels_are_others() -> None
 
 
 def test_classes_called_missing_or_others_keep_a_name_of_their_own() -> None:
-    """Two levels of one name were one row of a page, and one figure in MLflow."""
     codes, names = levels_of(pa.chunked_array([pa.array(["missing", "a", None, "missing"], pa.large_string())]))
     assert (codes.tolist(), names) == ([1, 0, 2, 1], ["a", "missing", "(missing)"])
     words = [f"w{i:02d}" for i in range(30)] + ["others"] * 2 + ["(others)"] * 2
@@ -121,7 +120,6 @@ def test_classes_called_missing_or_others_keep_a_name_of_their_own() -> None:
     ],
 )
 def test_columns_that_hold_the_folds_are_known_by_what_they_hold(strategy: str, n: int, found: list[str]) -> None:
-    """Not by their names, and not where folds are what a column says by design."""
     frame = pd.DataFrame({"id": range(n), "site": np.arange(n) % 4, "group": np.arange(n) % 80, "x": np.arange(n) % 7})
     column = {"LeaveOneGroupOut": {"group": "site"}, "BalancedGroupKFold": {"group": "group"}}.get(strategy, {})
     column |= {"time": "id"} if strategy == "ForwardChaining" else {}
@@ -135,7 +133,6 @@ def test_columns_that_hold_the_folds_are_known_by_what_they_hold(strategy: str, 
 
 @pytest.mark.parametrize("words", [("TRAIN", "VALIDATION", "TEST"), ("train", "dev"), ("Training", "test", None)])
 def test_a_column_of_words_for_parts_is_no_feature_whatever_the_folds_are(words: tuple[str, ...]) -> None:
-    """Of several parts; one word alone, or another beside them, may be anything."""
     frame = pd.DataFrame({"id": range(90), "part": np.resize(np.array(words, dtype=object), 90)})
     table = pa.Table.from_pandas(frame.assign(one=words[0], site=[*frame["part"][:89], "north"]))
     manifest = decide({"strategy": "KFold", "columns": {"key": "id"}}, frame)

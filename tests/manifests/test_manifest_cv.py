@@ -11,16 +11,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from cases import CASES
 from evenfold.manifests import Manifest, decide, read_manifest, write_manifest
-from evenfold.splitters import SplitError, Splitter
+from evenfold.splitters import SplitError
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score, cross_validate
-from tables import quick_spec_of, spec_of, table
+from tables import table
 
-NAMED = [splitter for splitter in CASES if spec_of(splitter) is not None]
 FRAME = table()
 SPEC = {"columns": {"key": "id", "target": "number"}}
 
@@ -30,18 +28,7 @@ def by_key(manifest: Manifest, frame: pd.DataFrame) -> list[tuple[list[int], lis
     return [(ids[train].tolist(), ids[test].tolist()) for train, test in manifest.as_cv(frame).split(frame)]
 
 
-@pytest.mark.parametrize("splitter", NAMED, ids=repr)
-def test_rows_are_joined_by_key_in_any_order(splitter: Splitter) -> None:
-    """The same keys are on the same sides, and training rows come in the same order."""
-    manifest = decide(quick_spec_of(splitter), FRAME)
-    shuffled = FRAME.sample(frac=1, random_state=5)
-    assert by_key(manifest, FRAME) == by_key(manifest, shuffled)
-    assert len(by_key(manifest, FRAME)) == manifest.as_cv(FRAME).get_n_splits(FRAME) == manifest.n_splits
-    assert len(manifest.as_cv(FRAME)) == manifest.n_splits
-
-
 def test_other_columns_and_containers_may_come_along() -> None:
-    """Only the key is looked at, of whatever width it is."""
     manifest = decide(SPEC, FRAME)
     wanted = by_key(manifest, FRAME)
     assert by_key(manifest, FRAME[["id"]].astype(np.int16)) == wanted
@@ -90,7 +77,6 @@ def test_other_columns_and_containers_may_come_along() -> None:
     ids=["unknown", "missing", "both", "repeated", "no key", "no column", "fractions", "an array", "nothing"],
 )
 def test_rows_that_were_not_split_are_refused(change: Any, said: str) -> None:
-    """Each with its sentence."""
     manifest = decide(SPEC, FRAME)
     with pytest.raises(SplitError) as error:
         manifest.as_cv(change(FRAME))
@@ -109,7 +95,6 @@ def test_rows_that_were_not_split_are_refused(change: Any, said: str) -> None:
     ids=["text", "bools", "times", "dates", "floats"],
 )
 def test_keys_of_every_type_tell_unknown_rows(values: Any) -> None:
-    """The row that is not known and the one that is missing are counted and shown."""
     frame = pd.DataFrame({"k": values, "part": 1})
     manifest = decide({"columns": {"key": ["part", "k"]}, "strategy": "KFold", "params": {"n_splits": 2}}, frame)
     assert manifest.as_cv(frame.iloc[::-1]).get_n_splits() == 2
@@ -127,7 +112,6 @@ def test_keys_of_every_type_tell_unknown_rows(values: Any) -> None:
     ids=["array", "sparse", "list", "frame"],
 )
 def test_an_X_of_another_length_is_refused(shape: Any) -> None:
-    """Whatever holds it; of the right length it is taken, and y is looked at in the same way."""
     cv = decide(SPEC, FRAME).as_cv(FRAME)
     assert len(list(cv.split(shape(97), range(97)))) == 5
     with pytest.raises(SplitError, match="X has 96 rows and the manifest was joined to 97; call as_cv with the frame"):
@@ -153,8 +137,12 @@ def test_without_a_key_only_the_same_number_of_rows_is_taken() -> None:
     """The position is the key then, and the sentence says so."""
     manifest = decide({"columns": {"target": "number"}}, FRAME)
     assert manifest.keys is None
-    tests = [test for _, test in manifest.as_cv(FRAME).split()]
-    assert sorted(np.concatenate(tests).tolist()) == list(range(97))
+    X, pairs = FRAME[["number"]].to_numpy(), list(manifest.as_cv(FRAME).split())
+    assert sorted(np.concatenate([test for _, test in pairs]).tolist()) == list(range(97))
+    for (train, test), (ours, theirs) in zip(manifest.split(X), pairs, strict=True):
+        assert (train.tolist(), test.tolist()) == (ours.tolist(), theirs.tolist())
+    with pytest.raises(SplitError, match=r"X has .* rows and the manifest was joined to"):
+        next(manifest.split(X[:-1]))
     with pytest.raises(SplitError) as error:
         manifest.as_cv(FRAME.iloc[:-1])
     assert str(error.value) == (
@@ -164,7 +152,6 @@ def test_without_a_key_only_the_same_number_of_rows_is_taken() -> None:
 
 
 def test_scikit_learn_takes_it_everywhere(tmp_path: Any) -> None:
-    """cross_val_score, cross_validate, cross_val_predict, GridSearchCV and clone; fresh or read from disk."""
     X, y = FRAME[["unread", "flag"]], FRAME["number"]
     manifest = decide(SPEC, FRAME)
     cv = manifest.as_cv(FRAME)
@@ -178,20 +165,7 @@ def test_scikit_learn_takes_it_everywhere(tmp_path: Any) -> None:
     assert cross_val_score(Ridge(), X, y, cv=copy.deepcopy(stored).as_cv(FRAME)).tolist() == by_hand
 
 
-def test_a_shuffled_frame_gives_the_same_scores() -> None:
-    """To the last bit: rows are trained on in key order, whatever the order of the frame."""
-    features, spec = ["unread", "flag", "number"], {"columns": {"key": "id", "target": "label"}}
-    manifest = decide(spec, FRAME)
-
-    def scores(frame: pd.DataFrame) -> list[float]:
-        cv = manifest.as_cv(frame)
-        return cross_val_score(LogisticRegression(), frame[features], frame["label"], cv=cv, scoring="neg_log_loss")
-
-    assert scores(FRAME).tolist() == scores(FRAME.sample(frac=1, random_state=2)).tolist()
-
-
 def test_part_of_the_rows_cannot_be_searched_in() -> None:
-    """A nested search passes the rows of one fold, and the manifest says that it knows all of them."""
     X, y = FRAME[["unread"]], FRAME["number"]
     search = GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=decide(SPEC, FRAME).as_cv(FRAME))
     with pytest.raises(SplitError, match="X has 64 rows and the manifest was joined to 97"):
@@ -199,7 +173,6 @@ def test_part_of_the_rows_cannot_be_searched_in() -> None:
 
 
 def test_a_draw_that_comes_out_differently_is_refused() -> None:
-    """Draws are made again, and proved against what was recorded."""
     drawn = decide({"columns": {"key": "id"}, "strategy": "Bootstrap", "params": {"n_splits": 3}}, FRAME)
     other = decide({"columns": {"key": "id"}, "strategy": "Bootstrap", "params": {"n_splits": 3}, "seed": 1}, FRAME)
     drawn = replace(drawn, membership=replace(drawn.membership, recorded=other.membership.recorded))
@@ -208,19 +181,18 @@ def test_a_draw_that_comes_out_differently_is_refused() -> None:
 
 
 def test_a_manifest_is_itself_a_cv_where_the_features_hold_the_key() -> None:
-    """cross_val_score scores the same folds as with as_cv, in any order of rows."""
-    manifest = decide(SPEC, FRAME)
-    shuffled = FRAME.sample(frac=1, random_state=3)
+    """The same scores as with as_cv, to the last bit and in any order of rows, which are learnt in key order."""
+    manifest = decide({"columns": {"key": "id", "target": "label"}}, FRAME)
+    features, shuffled = ["id", "unread", "number"], FRAME.sample(frac=1, random_state=3)
     scores = [
-        cross_val_score(Ridge(), shuffled[["id"]], shuffled["number"], cv=cv)
-        for cv in (manifest, manifest.as_cv(shuffled))
+        cross_val_score(LogisticRegression(), frame[features], frame["label"], cv=cv, scoring="neg_log_loss").tolist()
+        for frame, cv in ((shuffled, manifest), (shuffled, manifest.as_cv(shuffled)), (FRAME, manifest.as_cv(FRAME)))
     ]
-    assert np.array_equal(*scores)
+    assert scores[0] == scores[1] == scores[2]
     assert manifest.get_n_splits() == len(scores[0])
 
 
 def test_a_manifest_as_cv_says_in_one_sentence_what_to_pass_instead() -> None:
-    """Features without the key cannot be joined: the error names as_cv, also from inside scikit-learn."""
     manifest = decide(SPEC, FRAME)
     for features in (FRAME[["number"]], FRAME[["number"]].to_numpy(), None):
         with pytest.raises(
@@ -231,19 +203,8 @@ def test_a_manifest_as_cv_says_in_one_sentence_what_to_pass_instead() -> None:
         cross_val_score(Ridge(), FRAME[["number"]], FRAME["number"], cv=manifest)
 
 
-def test_a_manifest_without_a_key_is_a_cv_of_as_many_rows() -> None:
-    """Rows go by position; another number of rows is refused."""
-    manifest = decide({"columns": {"target": "number"}, "strategy": "KFold"}, FRAME)
-    X = FRAME[["number"]].to_numpy()
-    for (train, test), (ours, theirs) in zip(manifest.split(X), manifest.as_cv(FRAME).split(), strict=True):
-        assert (train.tolist(), test.tolist()) == (ours.tolist(), theirs.tolist())
-    with pytest.raises(SplitError, match=r"X has .* rows and the manifest was joined to"):
-        next(manifest.split(X[:-1]))
-
-
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_folds_and_sides_are_had_in_one_call(kind: Any) -> None:
-    """fold_of is a column in the frame's own order; train_test are frames of its own kind."""
     manifest = decide(SPEC, FRAME)
     shuffled = FRAME.sample(frac=1, random_state=4)
     frame = kind(shuffled)
@@ -257,7 +218,6 @@ def test_folds_and_sides_are_had_in_one_call(kind: Any) -> None:
 
 
 def test_rows_of_draws_have_no_one_fold() -> None:
-    """train_test gives the sides of a draw; fold_of says so in one sentence."""
     manifest = decide(SPEC | {"strategy": "Bootstrap", "params": {"n_splits": 3}}, FRAME)
     train, test = manifest.train_test(FRAME, 2)
     assert len(train) == len(FRAME)

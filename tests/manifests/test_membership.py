@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import Manifest, decide, diff, extend
-from evenfold.manifests.membership import LOCKED, Draws, Labels, Pairs
+from evenfold.manifests import Manifest, decide, diff
+from evenfold.manifests.membership import Draws, Labels, Pairs
 from evenfold.splitters import KFold, SplitError
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION
 
@@ -35,7 +35,6 @@ def decided(spec: dict[str, Any], **more: Any) -> Manifest:
 def test_every_shape_answers_the_same_questions(
     spec: dict[str, Any], shape: type, n_splits: int, n_repeats: int
 ) -> None:
-    """Counts, names and digests are those of the splits themselves."""
     membership = decided(spec, holdout=0.1).membership
     assert type(membership) is shape
     assert (membership.n, membership.n_splits, membership.n_repeats) == (60, n_splits, n_repeats)
@@ -59,7 +58,6 @@ def test_a_holdout_is_refused_where_pairs_are_positions_among_all_rows() -> None
 
 
 def test_codes_have_names() -> None:
-    """A sentence about a row says where it is: its fold, its part, or why it is in none."""
     folds = decided({"strategy": "KFold"}).membership
     assert [folds.code_name(code) for code in (0, -1, -2, -3)] == ["fold 0", "never tested", "locked", "excluded"]
     parts = Labels.of(np.array([0, -1, -2]), decided({"strategy": "FractionalStratifiedSplit"}).splitter)
@@ -70,7 +68,6 @@ def test_codes_have_names() -> None:
 
 @pytest.mark.parametrize("spec", [{"strategy": "KFold"}, REPEATED, {"strategy": "PoissonBootstrap"}])
 def test_excluded_rows_are_in_no_split_and_folds_stay(spec: dict[str, Any]) -> None:
-    """A fold whose rows are all gone is still a fold, and an empty one."""
     membership = decided(spec).membership
     idle = membership.column() == membership.column().max()
     less = membership.excluding(idle)
@@ -82,7 +79,6 @@ def test_excluded_rows_are_in_no_split_and_folds_stay(spec: dict[str, Any]) -> N
 
 
 def test_draws_of_other_rows_are_made_when_they_are_asked_for() -> None:
-    """What was recorded of the old rows says nothing of new ones."""
     manifest = decided({"strategy": "PoissonBootstrap", "params": {"n_splits": 3}})
     draws, keys = manifest.membership, manifest.keys
     assert isinstance(draws, Draws)
@@ -95,14 +91,12 @@ def test_draws_of_other_rows_are_made_when_they_are_asked_for() -> None:
 
 
 def test_stored_pairs_hold_of_their_rows_alone() -> None:
-    """Nothing says where a new row belongs."""
     pairs = decided({"strategy": "ForwardChaining"}).membership
     with pytest.raises(SplitError, match="pairs that are stored hold of the rows that were split"):
         pairs.with_rows(pairs.codes[:40], None)
 
 
 def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
-    """Moved rows are counted, not moved cells."""
     older = decided(REPEATED)
     codes = older.membership.codes.copy()
     codes[7] = (codes[7] + 1) % 3
@@ -110,32 +104,7 @@ def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
     assert diff(older, newer).n_moved == 1
 
 
-def test_codes_may_lie_elsewhere() -> None:
-    """A membership that reads its codes on demand offers its methods, and the manifest asks no more of it."""
-    grown = extend(decided({"strategy": "KFold"}), FRAME.assign(id=FRAME["id"] + 30), max_missing=1).manifest
-
-    class Elsewhere(Labels):
-        """Labels that count how often their codes are asked for."""
-
-        asked = 0
-
-        def column(self, repeat: int = 0) -> Any:
-            Elsewhere.asked += 1
-            return super().column(repeat)
-
-    assert isinstance(grown.membership, Labels)
-    lazy = Elsewhere(grown.membership.codes, grown.membership.tested)
-    manifest = replace(grown, membership=lazy)
-    assert manifest.n_splits == grown.n_splits
-    assert Elsewhere.asked == 0
-    for ours, theirs in zip(manifest.pairs(), grown.pairs(), strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
-    assert manifest.split_id == grown.split_id
-    assert not (lazy.column() == LOCKED).any()
-
-
 def test_labels_know_their_folds_from_the_codes() -> None:
-    """The highest code says how many folds there are; parts say which of them are tested."""
     assert list(Labels.of(np.array([2, 0, 1, -1]), KFold(3)).tested) == [0, 1, 2]
     parts = decided({"strategy": "FractionalStratifiedSplit", "params": {"parts": {"train": 0.8, "validation": 0.2}}})
     assert isinstance(parts.membership, Labels)
@@ -143,7 +112,6 @@ def test_labels_know_their_folds_from_the_codes() -> None:
 
 
 def test_the_rule_by_which_groups_are_locked_is_part_of_what_was_asked() -> None:
-    """Of strategies that see groups and a target to balance: of all others it locks what it always did."""
     rows = pd.DataFrame({"id": range(60), "g": np.arange(60) // 2, "y": np.arange(60) % 7})
     outside = {"strategy": "FromSklearn", "params": {"splitter": "sklearn.model_selection:GroupKFold"}}
     columns = {"key": "id", "group": "g", "target": "y"}

@@ -26,7 +26,6 @@ def test_a_target_plays_no_other_part(role: str) -> None:
 
 
 def test_a_key_is_no_group() -> None:
-    """Where each row is its own group nothing is kept together, and a key says so before any row is read."""
     with pytest.raises(SplitError, match=r"'row' is named as key and as group, so every row is its own group"):
         decide({"columns": COLUMNS | {"group": "row"}}, TABLE)
     with pytest.raises(SplitError, match="'row' is named as key and as group"):

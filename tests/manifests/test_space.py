@@ -29,7 +29,6 @@ def plots(n: int = 500) -> pd.DataFrame:
 
 
 def test_coordinates_choose_the_strategy_and_the_order_of_rows_nothing(tmp_path: Path) -> None:
-    """The same membership of rows in any order, and from the file; what the strategy does not read does not matter."""
     frame = plots()
     made = decide(SPEC, frame)
     assert made.spec.strategy == "SpatialBlockKFold"

@@ -31,7 +31,6 @@ COLUMNS = {"key": "id", "target": "y", "time": "day"}
 
 
 def test_a_time_without_a_strategy_trains_on_the_past() -> None:
-    """Named a time, with or without a group, every training row is older than every tested one."""
     data = visits()
     for more in ({}, {"group": "patient"}):
         manifest = decide({"columns": COLUMNS | more, "params": {"n_splits": 3}}, data)
@@ -47,7 +46,6 @@ def test_a_time_without_a_strategy_trains_on_the_past() -> None:
     [("ForwardChaining", {"n_splits": 3}), ("PurgedKFold", {"n_splits": 4, "embargo": "5 days"})],
 )
 def test_rows_whose_target_is_not_known_in_time_are_not_trained_on(strategy: str, params: Any, tmp_path: Any) -> None:
-    """Whatever the order of rows, on disk and back, and the audit that asks the same question passes."""
     data = visits()
     spec = {"columns": COLUMNS | {"label_end": "known"}, "strategy": strategy, "params": params}
     made = decide(spec, data)
@@ -62,7 +60,6 @@ def test_rows_whose_target_is_not_known_in_time_are_not_trained_on(strategy: str
 
 
 def test_the_holdout_of_a_split_by_time_is_the_latest_stretch() -> None:
-    """What overlaps it is in no split and no fit; a look trains on rows that were known before it began."""
     data = visits()
     spec = {"columns": COLUMNS | {"label_end": "known"}, "params": {"n_splits": 2}, "holdout": 0.2}
     manifest = decide(spec, data)
@@ -79,7 +76,6 @@ def test_the_holdout_of_a_split_by_time_is_the_latest_stretch() -> None:
 
 
 def test_the_audit_asks_about_time_wherever_one_is_named() -> None:
-    """Random folds of rows that have a time train on the future, and that is told as an error with its remedy."""
     data = visits()
     made = audit(decide({"columns": COLUMNS, "strategy": "KFold"}, data), data)
     assert "time_overlap" in made.failed
@@ -90,7 +86,6 @@ def test_the_audit_asks_about_time_wherever_one_is_named() -> None:
 
 
 def test_the_audit_finds_labels_that_became_known_later() -> None:
-    """When the ends of labels were corrected after the split, the rows that overlap a tested one are counted."""
     data = visits()
     columns = COLUMNS | {"label_end": "known"}
     manifest = decide({"columns": columns, "strategy": "PurgedKFold"}, data)
@@ -114,7 +109,6 @@ def test_columns_that_do_not_fit_a_strategy_of_time_are_refused() -> None:
 
 @pytest.mark.parametrize("strategy", ["GroupStratifiedShuffleSplit", "GroupShuffleSplit", "GroupBootstrap"])
 def test_draws_of_groups_beside_a_holdout_are_of_the_groups_that_are_left(strategy: str, tmp_path: Any) -> None:
-    """No group is on both sides or locked, the manifest draws again what it recorded, as the bare strategy does."""
     data = visits().assign(y=lambda rows: rows["y"] > 0).sort_values("id", ignore_index=True)
     params = {"n_splits": 4} | ({"beta": 50} if strategy == "GroupStratifiedShuffleSplit" else {})
     spec = {"columns": {"key": "id", "target": "y", "group": "patient"}, "strategy": strategy, "params": params}
@@ -128,11 +122,3 @@ def test_draws_of_groups_beside_a_holdout_are_of_the_groups_that_are_left(strate
         assert not (sides[0] | sides[1]) & locked
         assert rest.index[a].tolist() == train.tolist()
         assert rest.index[b].tolist() == test.tolist()
-
-
-def test_data_without_a_feature_are_not_asked_about_features() -> None:
-    """A table of keys and targets alone gives no finding: there is nothing to look at."""
-    data = visits()[["id", "y"]]
-    made = audit(decide({"columns": {"key": "id", "target": "y"}}, data), data)
-    assert made.findings == []
-    assert made.not_asked["target_like_features"] == "no column of the data is a feature; name some"

@@ -48,7 +48,6 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_runs_moves_the_digest_and_what_does_not_leaves_it(
     file: str, old: str, new: str, moves: bool, shop: Path
 ) -> None:
-    """Relative, star and late imports, namespaces, a cycle and a package that raises; only what changed moves."""
     before = code_of("shop.model:make")
     edit(shop, file, old, new)
     now = code_of("shop.model.make")
@@ -63,7 +62,6 @@ def test_what_libraries_ship_has_no_code_of_ones_own(path: str | None) -> None:
 
 
 def test_what_cannot_be_read_is_said_once(shop: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A compiled module counts by its bytes; one that is absent is named, and a name in a module is none."""
     write(shop, {"shop/features.py": "import shop.fast, shop.gone\nfrom .scale import f\n", "shop/fast.py": "a b"})
     with caplog.at_level(logging.WARNING, "evenfold"):
         before = code_of("shop.model:make")
@@ -73,7 +71,6 @@ def test_what_cannot_be_read_is_said_once(shop: Path, caplog: pytest.LogCaptureF
 
 
 def test_a_process_counts_the_code_that_it_runs(shop: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that changes under a process that has imported it counts once it is reloaded, and that is said."""
     write(shop, {"company/rate.py": "RATE = 1\n"})
     before, module = code_of("company.rate:RATE"), importlib.import_module("company.rate")
     company = sys.modules["company"]

@@ -42,7 +42,6 @@ def sizes(splitter: Splitter) -> list[int]:
     ("splitter", "n"), [(splitter, n) for splitter in CASES for n in sizes(splitter)], ids=lambda value: repr(value)
 )
 def test_a_strategy_keeps_its_promises(splitter: Splitter, n: int) -> None:
-    """A splitter does what each check that applies to it says; the message names those that fail."""
     check_conformance(splitter, n)
 
 
@@ -58,7 +57,6 @@ def test_a_strategy_keeps_its_promises(splitter: Splitter, n: int) -> None:
     ids=repr,
 )
 def test_a_strategy_is_not_accused_of_what_its_rows_leave_no_room_for(splitter: Splitter, n: int, seed: int) -> None:
-    """Few rows allow one good split alone, and a share can be missed by as much as must stay together."""
     check_conformance(splitter, n, seed)
 
 
@@ -82,14 +80,12 @@ class Oversampled:
     """A splitter of somebody else's, which lists some rows again that it trains on."""
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Any, Any]]:
-        """Yield three folds."""
         folds = np.arange(len(X)) % 3
         for fold in range(3):
             train = np.flatnonzero(folds != fold)
             yield np.append(train, train[:5]), np.flatnonzero(folds == fold)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return their number."""
         return 3
 
 
@@ -104,13 +100,10 @@ class Oversampled:
     ids=repr,
 )
 def test_rows_may_be_trained_on_twice_by_promise_or_where_the_code_is_not_ours(splitter: Splitter) -> None:
-    """Fewer draws than rows, and folds with rows listed again, are sound."""
     check_conformance(splitter)
 
 
 def test_X_may_be_asked_for_its_shape() -> None:
-    """scikit-learn's users pass X as an array or a frame, and a splitter may rely on it."""
-
     class ByShape(KFold):
         """Counts the rows as most splitters of one's own do."""
 
@@ -121,13 +114,11 @@ def test_X_may_be_asked_for_its_shape() -> None:
 
 
 def test_every_strategy_has_a_case() -> None:
-    """No exported strategy escapes the suite."""
     missing = set(all_strategies()) - {type(splitter).__name__ for splitter in CASES}
     assert not missing, f"add a line for {sorted(missing)} to CASES in tests/cases.py"
 
 
 def test_every_promise_has_a_check() -> None:
-    """A word nobody checks is no promise, and a check that nothing promises is no use."""
     promised = {promise for splitter in [*CASES, FewerDraws()] for promise in splitter.promises}
     checked = {check.promise for check in CHECKS} - {None}
     unchecked = sorted(promised - checked)
@@ -138,7 +129,6 @@ def test_every_promise_has_a_check() -> None:
 
 
 def test_what_another_thread_draws_once_is_not_held_against_a_splitter() -> None:
-    """A client's thread that waits for a random while may draw from the global state during any split."""
     waiting = [random.random]
 
     class Meanwhile(KFold):

@@ -178,25 +178,21 @@ FAULTS: list[tuple[Splitter, str]] = [
 
 @pytest.mark.parametrize(("splitter", "fault"), FAULTS, ids=[f"{i}: {name}" for i, (_, name) in enumerate(FAULTS)])
 def test_a_broken_splitter_is_caught_by_the_check_that_names_its_fault(splitter: Splitter, fault: str) -> None:
-    """The check that fails is the one that says what is wrong."""
     named = [each.name for each in failures(splitter, data_for(splitter, 60))]
     assert any(name.startswith(fault) for name in named), named
 
 
 def test_every_check_has_caught_something() -> None:
-    """A check that has never caught anything is no check."""
     caught = {each.name for each in CHECKS if any(each.name.startswith(fault) for _, fault in FAULTS)}
     assert {each.name for each in CHECKS} == caught
 
 
 @pytest.mark.parametrize("splitter", [KFold(), Bootstrap(5), StratifiedKFold(), BalancedGroupKFold()], ids=repr)
 def test_the_wrapping_itself_breaks_nothing(splitter: Splitter) -> None:
-    """The faults come from the spoilers, not from the harness."""
     check_conformance(broken(splitter, lambda pairs, splitter, rows: pairs))
 
 
 def test_the_message_names_every_failed_check() -> None:
-    """Whoever runs the suite on a strategy of their own reads what it does not do."""
     with pytest.raises(AssertionError, match="obeys the seed"):
         check_conformance(Seedless())
 
@@ -211,8 +207,6 @@ def test_the_message_names_promises_that_nothing_checks() -> None:
 
 @pytest.mark.parametrize("rest", [0, 1])
 def test_a_fault_at_odd_or_at_even_numbers_alone_is_caught(rest: int) -> None:
-    """A call tries two numbers of rows, so that a remainder cannot hide a fault."""
-
     def lose_a_row(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
         return [(train, test[: test.size - (rows.n % 2 == rest)]) for train, test in pairs]
 
@@ -222,15 +216,12 @@ def test_a_fault_at_odd_or_at_even_numbers_alone_is_caught(rest: int) -> None:
 
 
 def test_one_row_more_may_be_refused() -> None:
-    """Pairs that were given for so many rows and no others are judged on these."""
     halves = np.arange(60) < 30
     check_conformance(PredefinedPairs([(halves, ~halves)]), 60)
 
 
 @pytest.mark.parametrize("sorts_first", [False, True])
 def test_a_splitter_that_cannot_read_a_list_is_accused_of_that_and_of_what_it_did_before(sorts_first: bool) -> None:
-    """Whoever reads "leaves its inputs alone" looks for a change, which an error in itself is not."""
-
     class ArraysAlone(StratifiedKFold):
         """Asks y for its shape."""
 

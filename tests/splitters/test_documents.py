@@ -11,7 +11,6 @@ def nested(deep: int) -> str:
 
 
 def test_values_are_nested_at_most_fifty_deep() -> None:
-    """Whether the text or the values themselves are; thousands of brackets are not even made into values."""
     read_document(nested(DEEPEST))
     for deep in (DEEPEST + 1, 5_000):
         with pytest.raises(ValueError, match="nested more than 50 deep"):
@@ -23,7 +22,6 @@ def test_values_are_nested_at_most_fifty_deep() -> None:
 
 
 def test_a_short_text_cannot_stand_for_a_million_values() -> None:
-    """A list that names another one ten times holds it ten times."""
     lists = ["a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"]
     lists += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 7)]
     read_document("\n".join(lists[:3]))

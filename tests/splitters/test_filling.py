@@ -17,7 +17,6 @@ from hypothesis import example, given, settings, strategies as st
 @example(held=[0, 0, 1, 1], strata=[0, 1], seed=0)
 @settings(max_examples=60)
 def test_filling_lifts_the_emptiest_and_moves_nothing(held: list[int], strata: list[int], seed: int) -> None:
-    """No bin gets a row of a class while another has two fewer of it."""
     before = np.column_stack([held, held[::-1], np.zeros(4, dtype=np.int64)]).astype(np.int64)
     bins = fill(np.array(strata), before, np.full(4, 0.25), Stream(seed))
     after = before.copy()
@@ -28,7 +27,6 @@ def test_filling_lifts_the_emptiest_and_moves_nothing(held: list[int], strata: l
 
 
 def test_filling_is_as_even_as_whole_rows_allow_in_2_000_random_cases() -> None:
-    """Bins that start empty end within one row of their share of each class and of the sizes, whatever the shares."""
     for case in range(2_000):
         rng = np.random.default_rng(case)
         n_bins, n_classes = rng.integers(2, 9), rng.integers(1, 7)
@@ -43,7 +41,6 @@ def test_filling_is_as_even_as_whole_rows_allow_in_2_000_random_cases() -> None:
 
 
 def test_filling_never_feeds_a_fuller_bin_before_an_emptier_one_in_2_000_random_cases() -> None:
-    """With equal shares no bin gets a row of a class while another has two fewer, whatever they held before."""
     for case in range(2_000):
         rng = np.random.default_rng(case)
         n_bins, n_classes = rng.integers(2, 9), rng.integers(1, 7)

@@ -30,7 +30,6 @@ If they are not: something that decides them has changed."""
 
 
 def run(*command: str, disabled: list[str], threads: int = 1, hash_seed: int = 0) -> str:
-    """Return what a Python of its own prints, with CPU features disabled."""
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": str(hash_seed)}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     environment.pop("NPY_DISABLE_CPU_FEATURES", None)
@@ -42,7 +41,6 @@ def run(*command: str, disabled: list[str], threads: int = 1, hash_seed: int = 0
 
 
 def changes(current: dict[str, Any], golden: dict[str, Any]) -> list[str]:
-    """Return a line for each case that differs."""
     lines = []
     for name in sorted(set(current) | set(golden)):
         ours, theirs = current.get(name, {}), golden.get(name, {})
@@ -58,32 +56,27 @@ def changes(current: dict[str, Any], golden: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted({*NAMES, *pinned()}))
 def test_the_folds_are_the_pinned_ones(name: str) -> None:
-    """Every case gives the folds that its class's version gave when they were pinned, and declares what it did."""
     differing = changes(digests([name]), {name: pinned().get(name, {})})
     assert not differing, REMEDY.format(changes="\n".join(differing))
 
 
 @pytest.mark.skipif(not FEATURES, reason=f"NumPy dispatches nothing on this CPU; it could on {__cpu_dispatch__}")
 def test_disabling_cpu_features_takes_effect() -> None:
-    """Without this the next test could pass by doing nothing: the exponential's bytes do change."""
     assert run("-c", EXP, disabled=[]) != run("-c", EXP, disabled=FEATURES)
 
 
 @pytest.mark.skipif(not FEATURES, reason=f"NumPy dispatches nothing on this CPU; it could on {__cpu_dispatch__}")
 def test_the_folds_are_the_same_on_other_cpus() -> None:
-    """Older vector units, two threads and another hash seed decide the same folds."""
     elsewhere = run(str(DIGESTS), disabled=FEATURES, threads=2, hash_seed=2)
     assert changes(json.loads(elsewhere), pinned()) == []
 
 
 def test_a_change_of_one_row_is_seen() -> None:
-    """A digest covers every position of both sides, their order and where one side ends."""
     pairs = ([0, 1], [2]), ([0], [1, 2]), ([0, 1], [3]), ([1, 0], [2])
     assert len({digest(PredefinedPairs([pair]), 60) for pair in pairs}) == 4
 
 
 def test_a_difference_is_told_with_its_remedy() -> None:
-    """A changed digest, a changed version, a new case and a lost one each have a line."""
     golden = {"A": {"A()": {"version": 1, "60": "x"}, "A(2)": {"version": 1}}}
     current = {"A": {"A()": {"version": 2, "60": "y"}, "A(3)": {"version": 1}}}
     assert changes(current, golden) == [
@@ -95,5 +88,4 @@ def test_a_difference_is_told_with_its_remedy() -> None:
 
 
 def test_identities_of_manifests_are_pinned() -> None:
-    """Fingerprints, plans and split_ids are those of every earlier version and machine."""
     assert identities() == json.loads(IDENTITIES.read_text())

@@ -23,7 +23,6 @@ from evenfold.splitters.importing import (
 @pytest.mark.parametrize("name", ["sklearn.base:BaseEstimator", "yaml:YAMLObject", "evenfold.splitters:KFold",
                                   "threadpoolctl:ThreadpoolController", "imblearn.base:BaseSampler"])  # fmt: skip
 def test_a_class_is_of_the_distribution_that_python_says(name: str) -> None:
-    """Found in the lists of files as the standard library finds it, which reads those of every package for it."""
     module, _, thing = name.partition(":")
     known = packages_distributions()[module.partition(".")[0]][0]
     assert distribution_of(getattr(importlib.import_module(module), thing)) == f"{known}=={version(known)}"
@@ -35,7 +34,6 @@ def test_what_no_package_holds_is_named_by_its_module() -> None:
 
 
 def test_nothing_strange_is_imported_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package of ours that is absent is left out; another one's module is refused before anything is imported."""
     for name in ("antigravity", "sklearn.mixture", "sklearn_of_mine"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     for strange in ("antigravity", "sklearn_of_mine"):
@@ -78,7 +76,6 @@ NAMES = [
 def test_a_deployed_run_imports_listed_classes_and_listed_functions(
     allowed: str, name: str, trusted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of the package that is named, in a public module; a package's functions only one by one."""
     monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", allowed)
     if trusted:
         require_trusted(name, ESTIMATOR)

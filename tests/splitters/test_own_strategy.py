@@ -25,7 +25,6 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path, home: Home) -> None:
-    """Folds of equal size with both classes, under the identity that the same class has in Python."""
     page = (ROOT / "docs" / "own-strategy.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^\$ evenfold (split .*)$", page, re.M)
     done = evenfold(place, *line.split(), "--engine", "plain", "--json")
@@ -45,7 +44,6 @@ def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path, h
     ],
 )
 def test_what_does_not_import_is_said(named: str, message: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the module, or what it lacks."""
     monkeypatch.syspath_prepend(place)
     with pytest.raises(SplitError, match=re.escape(message)):
         strategy_of({"strategy": named}, 0)

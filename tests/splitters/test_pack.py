@@ -26,7 +26,6 @@ SHARES = {"folds": [1 / 3, 1 / 3, 1 / 3], "parts": [0.6, 0.3, 0.1]}
 
 
 def groups(seed: int, n: int, n_classes: int, mean: float = 40.0) -> Any:
-    """Return a table of groups with uneven sizes and mixes."""
     rng = np.random.default_rng(seed)
     sizes = np.maximum(1, rng.lognormal(0, 1, n) * mean).astype(int)
     mixes = rng.dirichlet(np.full(n_classes, 0.5), n)
@@ -89,7 +88,6 @@ def test_a_column_of_two_classes_counts_as_much_by_its_rarer_class_twice() -> No
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from(list(SHARES)))
 def test_identical_entries_are_dealt_in_their_shares(values: list[int], name: str) -> None:
-    """Of m entries of a kind each bin gets floor(m * share), and the rest are left to place."""
     shares = np.array(SHARES[name])
     table = np.array(values)[:, None] * np.array([1, 2])
     kind = kinds(table)
@@ -115,7 +113,6 @@ def test_refining_lowers_the_cost_tenfold_and_more(name: str, size_weight: Any) 
 
 
 def test_wandering_stays_below_its_limit_and_gets_about() -> None:
-    """Random exchanges never cost more than the limit, and lead to many packings."""
     aim = Aim.of(groups(5, 16, 2), np.full(4, 0.25))
     packing = Packing(aim, pack_to(aim, Stream(0), "max"), Stream(1))
     limit, seen = 20 * packing.cost, set()
@@ -129,7 +126,6 @@ def test_wandering_stays_below_its_limit_and_gets_about() -> None:
 @settings(max_examples=12)
 @given(counts(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
 def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any, seed: int) -> None:
-    """As many entries as bins are enough, whatever their sizes; fewer entries go to bins of their own."""
     bins = pack(table, np.full(k, 1 / k), Stream(seed), effort=effort)
     assert bins.min() >= 0
     assert len(set(bins.tolist())) == min(k, table.shape[0])
@@ -155,7 +151,6 @@ def test_most_effort_finds_the_optimum_of_all_packings(seed: int, name: str, siz
 @pytest.mark.parametrize("name", SHARES)
 @pytest.mark.parametrize("looseness", [1.01, 3.0, 100.0])
 def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: float) -> None:
-    """Told only a cost that is too high, branch and bound returns the best of all packings, and its cost as bound."""
     aim = Aim.of(groups(11, 8, 2), np.array(SHARES[name]))
     least = least_cost(aim, every_packing(8, 3))
     proof = best_packing(aim, least * looseness)
@@ -167,7 +162,6 @@ def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: flo
 @pytest.mark.parametrize("name", SHARES)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> None:
-    """Told a cost that is twice too high, it finds the optimum's, from above and below."""
     aim = Aim.of(groups(seed, 8, 2), np.array(SHARES[name]))
     least = least_cost(aim, every_packing(8, 3))
     assert covering_bound(aim, 2 * least) == pytest.approx(least, rel=1e-6)
@@ -175,7 +169,6 @@ def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_prices_of_a_cover_are_worth_what_the_best_mixture_of_bins_costs(seed: int) -> None:
-    """By linear programming's duality: a mixture of subsets that holds each entry once and fills each bin once."""
     n, counts_of_bins = 7, np.array([2.0, 1.0])
     masks = np.tile(np.arange(1, 1 << n), 2)
     kind = np.repeat([0, 1], (1 << n) - 1)
@@ -189,7 +182,6 @@ def test_the_prices_of_a_cover_are_worth_what_the_best_mixture_of_bins_costs(see
 @settings(max_examples=25)
 @given(counts(7), st.sampled_from(list(SHARES)), st.integers(0, 9))
 def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None:
-    """The bound holds for every packing, and is reached by the best."""
     aim = Aim.of(table, np.array(SHARES[name]))
     costs = [total(aim, bins) for bins in every_packing(table.shape[0], 3)]
     bound = lower_bound(aim, costs[seed % len(costs)], Stream(seed))
@@ -198,7 +190,6 @@ def test_no_packing_is_below_the_bound(table: Any, name: str, seed: int) -> None
 
 
 def test_a_bound_of_many_entries_is_below_the_best_known() -> None:
-    """Where nothing is proved, the bound is below the cost, the gap is the rest, and nobody says optimal."""
     aim = Aim.of(groups(0, MOST_ENTRIES + 2, 3), np.full(5, 0.2), size_weight=1.0)
     report = report_on(aim, pack_to(aim, Stream(0), "max"), Stream(0))
     assert 0 <= report.lower_bound < report.cost
@@ -217,7 +208,6 @@ def test_a_giant_entry_bounds_the_cost() -> None:
 
 
 def test_a_search_without_budget_proves_nothing_wrong() -> None:
-    """When the budget ends at once, there is no packing and a bound that still holds."""
     aim = Aim.of(groups(2, 14, 2), np.full(4, 0.25))
     best = total(aim, pack_to(aim, Stream(0), "max"))
     proof = best_packing(aim, best * 2, budget=0)
@@ -266,7 +256,6 @@ def test_where_close_is_out_of_reach_seeds_still_differ_a_little_above_the_best(
 
 
 def test_the_packing_depends_on_the_table_alone() -> None:
-    """The order in memory and the width of the integers change nothing."""
     table = groups(6, 150, 4)
     shares = np.array([0.5, 0.3, 0.2])
     wanted = pack(table, shares, Stream(7))
@@ -285,7 +274,6 @@ def test_a_rare_class_is_in_every_bin() -> None:
 
 
 def test_a_hundred_thousand_small_groups_are_even_to_a_row() -> None:
-    """Dealt by kind, placed and exchanged: every bin's rows and classes are within a row of their share."""
     rng = np.random.default_rng(0)
     table = rng.multinomial(1, [0.6, 0.3, 0.1], 100_000) * rng.integers(1, 4, (100_000, 1))
     loads = Aim.of(table, np.full(5, 0.2)).loads(pack(table, np.full(5, 0.2), Stream(0), effort=2))
@@ -302,7 +290,6 @@ def zipf(seed: int = 5, n: int = 120) -> Any:
 
 @pytest.mark.parametrize(("size_weight", "n"), [("relative", 60), (1.0, 120)])
 def test_high_effort_moves_large_groups(size_weight: Any, n: int) -> None:
-    """Where a few groups hold most rows, exchanges of small ones end too early."""
     aim = Aim.of(zipf(n=n), np.full(5, 0.2), size_weight=size_weight)
     low, high = pack_to(aim, Stream(0), HIGH_EFFORT - 1), pack_to(aim, Stream(0), HIGH_EFFORT)
     assert total(aim, high) < total(aim, low) * 0.999
@@ -311,7 +298,6 @@ def test_high_effort_moves_large_groups(size_weight: Any, n: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_high_effort_costs_no_more_where_groups_are_alike(seed: int) -> None:
-    """Nothing is gained there, and nothing lost; sizes that must be exact stay exact."""
     aim = Aim.of(groups(seed, 60, 3), np.array([0.5, 0.3, 0.15, 0.05]))
     assert total(aim, pack_to(aim, Stream(seed), 64)) <= total(aim, pack_to(aim, Stream(seed), 63))
     single = np.eye(4, dtype=np.int64)[np.random.default_rng(seed).integers(0, 4, 103)]
@@ -320,7 +306,6 @@ def test_high_effort_costs_no_more_where_groups_are_alike(seed: int) -> None:
 
 
 def test_high_effort_is_pinned() -> None:
-    """The same seed gives the same bins; others are another version of the strategies, which name theirs there."""
     bins = pack_to(Aim.of(zipf(), np.full(5, 0.2)), Stream(3), 64)
     assert hashlib.sha256(bins.astype("<i8").tobytes()).hexdigest()[:16] == "437a2899f8497e1d"
     assert (BalancedGroupKFold(5).version, BalancedGroupKFold(5, effort=64).version) == (6, "6.1")

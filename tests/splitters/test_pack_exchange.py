@@ -18,7 +18,6 @@ from tables import counts
 @settings(max_examples=30)
 @given(counts(), st.integers(0, 99))
 def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed: int) -> None:
-    """The cost that a pair predicts for each exchange is the cost after making it."""
     aim = Aim.of(table, np.array([0.5, 0.2, 0.3]))
     bins = np.arange(table.shape[0]) % 3
     entries = np.flatnonzero(bins != 2)
@@ -38,7 +37,6 @@ def test_the_cost_of_an_exchange_is_what_the_packing_then_costs(table: Any, seed
 def test_exchanges_that_cost_at_most_a_limit_are_all_found_and_the_best_of_joined_ones_is_the_same(
     size_weight: Any,
 ) -> None:
-    """Whatever the limit: the cost of one bin, or of sizes alone, rules out no exchange that keeps it."""
     table = Stream(3).below(9, 120).reshape(40, 3)
     aim, bins = Aim.of(table, np.array([0.5, 0.2, 0.3]), size_weight=size_weight), np.arange(40) % 3
     loads, entries = aim.loads(bins), np.flatnonzero(bins != 2)
@@ -76,7 +74,6 @@ def test_the_code_of_a_place_is_the_documented_sum() -> None:
 
 
 def test_subset_sums_are_all_of_them() -> None:
-    """Column b sums the vectors whose bits are set in b."""
     vectors = np.array([[1.0, 10.0, 100.0], [2.0, 20.0, 200.0]])
     assert subset_sums(vectors).tolist() == [[0, 1, 10, 11, 100, 101, 110, 111], [0, 2, 20, 22, 200, 202, 220, 222]]
 
@@ -84,14 +81,12 @@ def test_subset_sums_are_all_of_them() -> None:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("width", [1e-300, 5e-324])
 def test_a_grid_that_is_too_fine_for_numbers_puts_points_into_the_same_cells_on_every_machine(width: float) -> None:
-    """What a float beyond all whole numbers becomes differs by machine; here all such points meet in one cell."""
     points = np.array([[1e10, -1e10, 3.0, 0.0]])
     i, j, _ = close_pairs(points, points[:, :1], width, Stream(0), 4)
     assert (i.tolist(), j.tolist()) == ([0, 1, 2], [0, 0, 0])
 
 
 def test_close_points_meet_and_distant_ones_do_not() -> None:
-    """Of a thousand points on each side the one planted pair meets, and few others."""
     rng = np.random.default_rng(0)
     left, right = rng.uniform(-1e3, 1e3, (2, 3, 1000))
     right[:, 500] = left[:, 20] + 1e-6
@@ -102,13 +97,11 @@ def test_close_points_meet_and_distant_ones_do_not() -> None:
 
 
 def test_points_that_coincide_do_not_flood() -> None:
-    """A thousand equal points on each side make a million pairs, of which only a few are returned."""
     i, _, _ = close_pairs(np.zeros((2, 1000)), np.zeros((2, 1000)), 1.0, Stream(0), 5000)
     assert 1000 <= i.size <= 10_000
 
 
 def test_a_width_is_kept_where_a_quarter_of_the_budget_meets_rounded_down() -> None:
-    """One pair of six that may meet is enough, and one of eight is not."""
     left, right = np.zeros((2, 1)), np.zeros((2, 1))
     assert close_pairs(left, right, 1.0, Stream(0), 6)[2] == 1.0
     assert close_pairs(left, right, 1.0, Stream(0), 8)[2] > 1.0

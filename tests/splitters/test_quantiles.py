@@ -17,13 +17,11 @@ def bins_of(y: Any, bins: int = 10) -> Any:
 
 
 def sizes_of(counts: Sequence[int], bins: int = 10) -> list[int]:
-    """Return the rows of each bin of numbers that so many rows each have."""
     return np.bincount(bins_of(np.repeat(np.arange(len(counts)), counts), bins)).tolist()
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 10, 11, 15, 97, 1000])
 def test_numbers_that_are_all_different_are_cut_by_rank(n: int) -> None:
-    """Row r of the order is in bin r x bins // n: folds of such numbers are those of earlier versions."""
     y = np.random.default_rng(n).permutation(n)
     assert bins_of(y).tolist() == (y * min(10, n) // n).tolist()
 
@@ -72,7 +70,6 @@ def test_rounded_numbers_are_cut_where_it_is_most_even() -> None:
 
 @pytest.mark.parametrize(("zeros", "most"), [(1, 2), (9_000, 4)])
 def test_numbers_need_to_be_looked_up_few_times(zeros: int, most: int) -> None:
-    """Each call reads the column out of core: twice where all numbers are different, four times with many zeros."""
     ascending, calls = np.maximum(np.arange(10_000) - zeros + 1, 0), []
 
     def spans(ranks: Sequence[int]) -> list[tuple[int, int]]:
@@ -112,6 +109,5 @@ def test_rows_beyond_the_zeros_are_shared_out_as_a_class_would_be(
 
 
 def test_a_locked_part_of_whole_groups_has_its_share_of_the_rows_beyond_the_zeros() -> None:
-    """A fifth of the rows, and a fifth of those that are not zero, to within one."""
     locked = Holdout(BalancedGroupKFold(4), 0.2).locked(None, SPENT, CUSTOMERS)
     assert abs(np.sum(SPENT[locked] > 0) - 0.2 * np.sum(SPENT > 0)) <= 1

@@ -113,7 +113,6 @@ def test_anything_gives_rows_or_a_split_error(data: st.DataObject, n: int, needs
     ids=lambda values: f"{type(values).__name__} of {getattr(values, 'dtype', type(values[0]).__name__)}",
 )
 def test_codes_follow_first_appearance(values: Any) -> None:
-    """Whatever the values are and whatever holds them."""
     rows = Rows.of(groups=values, needs=Needs(groups=True))
     assert rows.groups is not None
     assert rows.groups.tolist() == [0, 1, 0, 2]
@@ -212,7 +211,6 @@ def test_a_missing_value_of_any_kind_is_counted(role: str, holed: Any) -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_numbers(given: dict[str, Any], needs: Needs, said: str) -> None:
-    """One sentence for each."""
     with pytest.raises(SplitError) as error:
         Rows.of(**given, needs=needs)
     assert str(error.value) == said
@@ -226,7 +224,6 @@ def crossing(n: int, shared: int) -> np.ndarray[Any, Any]:
 
 
 def test_entities_that_join_more_than_half_of_the_rows_are_refused_with_the_level_that_joins_most() -> None:
-    """Exactly half is taken, and so is a large level of one column, for nothing is joined to it."""
     needs = BalancedGroupKFold.needs
     with pytest.raises(SplitError) as error:
         BalancedGroupKFold(2).split(groups=crossing(17, 3))
@@ -264,7 +261,6 @@ def test_of_nothing_there_are_no_codes() -> None:
 
 
 def test_whole_numbers_that_no_float_holds_stay_themselves() -> None:
-    """And other numbers are an array of floats, and no column of objects."""
     assert array_of([2**53 + 1, 0.5], "y").tolist() == [2**53 + 1, 0.5]
     assert array_of([1e9, 0.5], "y").dtype == np.float64
 
@@ -290,7 +286,6 @@ def test_numbers_come_as_they_are() -> None:
 
 
 def test_what_is_not_needed_is_not_seen() -> None:
-    """Missing or odd values there are nobody's business."""
     rows = Rows.of([1, 2], [None, None], needs=Needs(), key=[None, None], time=[[1], {}])
     assert (rows.n, rows.y, rows.key, rows.time) == (2, None, None, None)
 
@@ -308,7 +303,6 @@ def test_groups_given_to_a_strategy_that_ignores_them_are_an_error() -> None:
 
 
 def test_rows_cannot_be_changed() -> None:
-    """They are what was checked."""
     rows = Rows.of(y=list("aab"), needs=CLASSES)
     with pytest.raises(AttributeError):
         rows.n = 5  # type: ignore[misc]
@@ -316,7 +310,6 @@ def test_rows_cannot_be_changed() -> None:
 
 
 def test_numbers_are_ranked_once_with_ties_by_position() -> None:
-    """Who shares them out and who keeps their edges go by the same order."""
     y = np.array([3.5, -1.0, 3.5, 0.0, -1.0, np.pi])
     rows = Rows.of(y=y, needs=Needs(y="numbers"))
     assert rows.ranked.tolist() == np.argsort(y, kind="stable").tolist()

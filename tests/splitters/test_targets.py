@@ -30,7 +30,6 @@ COLUMNS = {
 
 @pytest.mark.parametrize(("values", "numeric"), COLUMNS.values(), ids=list(COLUMNS))
 def test_a_target_is_numbers_or_classes_to_everybody(values: np.ndarray, numeric: bool) -> None:
-    """The bare strategy sees what the specification sees and what the model predicts."""
     rows = Rows.of(y=values, needs=BalancedKFold.needs)
     assert rows.y_holds == ("numbers" if numeric else "classes")
     assert infer_task(pd.Series(values)) == ("regression" if numeric else "classification")
@@ -40,7 +39,6 @@ def test_a_target_is_numbers_or_classes_to_everybody(values: np.ndarray, numeric
 
 @pytest.mark.parametrize(("values", "numeric"), COLUMNS.values(), ids=list(COLUMNS))
 def test_a_bare_strategy_makes_the_folds_of_a_specification(values: np.ndarray, numeric: bool) -> None:
-    """With the position as the key both decide alike; where whole floats became classes, the identity says so."""
     manifest = decide({"columns": {"target": "y"}, "strategy": "BalancedKFold"}, pd.DataFrame({"y": values}))
     assert np.array_equal(manifest.codes, BalancedKFold().assign(y=values))
     assert manifest.algorithm.get("classes") == (2 if values.dtype.kind == "f" and not numeric else None)
@@ -55,13 +53,11 @@ def test_out_of_core_a_target_is_what_it_is_in_memory(values: np.ndarray, numeri
 
 
 def test_rows_say_what_y_holds() -> None:
-    """Several columns are classes of their own each, whatever they hold; none is nothing."""
     assert Rows.of(y=np.zeros((4, 2)), needs=BalancedKFold.needs).y_holds == "columns"
     assert Rows.of(np.zeros((4, 1)), needs=BalancedKFold.needs).y_holds == "nothing"
 
 
 def test_values_are_counted_only_where_the_count_decides() -> None:
-    """A hundred million texts are not counted."""
     assert not is_number("O", lambda: pytest.fail("counted"))
 
 
@@ -78,7 +74,6 @@ def test_a_target_of_as_many_texts_as_rows_is_not_taken_for_classes() -> None:
     ("n_classes", "rows", "refused"), [(100, 5, False), (101, 5, True), (101, 10, False), (102, 9, True)]
 )
 def test_so_many_classes_may_be_texts(n_classes: int, rows: int, refused: bool) -> None:
-    """A hundred, or a tenth of the rows where that is more."""
     y = np.tile([f"street {i}" for i in range(n_classes)], rows)
     with pytest.raises(SplitError, match="those are not classes") if refused else nullcontext():
         StratifiedKFold(5).split(y, y)

@@ -27,13 +27,11 @@ DAYS = np.array(["2024-01-01", "2024-02-01"], dtype="datetime64[us]")
     ],
 )
 def test_a_gap_in_words_is_that_length_to_the_microsecond(text: str, length: timedelta) -> None:
-    """Text and timedelta are the same gap."""
     wanted = np.timedelta64(length // timedelta(microseconds=1), "us")
     assert gap_of(text, DAYS) == gap_of(length, DAYS) == wanted
 
 
 def test_no_gap_needs_no_unit() -> None:
-    """Zero is zero in any unit, and a number is itself where times are numbers."""
     assert gap_of(0, DAYS) == np.timedelta64(0, "us")
     assert gap_of(2.5, np.arange(3)) == 2.5
 
@@ -70,7 +68,6 @@ NEVER = np.where(np.isin(np.arange(20), [9, 10]), np.iinfo(np.int64).max, np.ara
 def test_a_label_that_is_known_at_the_last_time_there_is_is_never_known_in_time(
     strategy: Any, gap: int, unit: str
 ) -> None:
-    """The gap after it does not come round to the first of all times, before everything."""
     strategy.set_params(gap=gap if unit == "int64" else timedelta(microseconds=gap))
     pairs = list(strategy.split(None, time=np.arange(20).astype(unit), label_end=NEVER.astype(unit)))
     assert pairs[-1][1].min() > 10

@@ -67,14 +67,12 @@ def test_a_class_can_be_asked_for_every_trait(strategy: type[Splitter]) -> None:
 
 @pytest.mark.parametrize("splitter", [*BY_DEFAULT, *CASES], ids=repr)
 def test_a_strategy_can_be_cloned_copied_and_sent_to_another_process(splitter: Splitter) -> None:
-    """As GridSearchCV and joblib do, its defaults included: what comes back has the same parameters."""
     for other in (clone(splitter), copy.deepcopy(splitter), pickle.loads(pickle.dumps(splitter))):
         assert repr(other.get_params()) == repr(splitter.get_params())
 
 
 @pytest.mark.parametrize("splitter", CASES, ids=repr)
 def test_a_strategy_is_no_less_than_its_class_says_where_parameters_refine_nothing(splitter: Splitter) -> None:
-    """Only wrappers and what is made of parts differ from what their class says, and the version at high effort."""
     refining = (Repeated, Crossed, Holdout, HashSplit, Predefined, FromSklearn)
     effort = getattr(splitter, "effort", DEFAULT_EFFORT)
     for trait in ("needs", "promises", "version", "portable", "grows", "shares_out"):
@@ -83,15 +81,12 @@ def test_a_strategy_is_no_less_than_its_class_says_where_parameters_refine_nothi
 
 
 def test_a_wrapper_has_the_traits_of_what_it_wraps() -> None:
-    """Repeats of what cannot grow cannot grow, and a holdout before scikit-learn's folds is not portable."""
     assert Repeated(StratifiedKFold(3), 2).needs == StratifiedKFold.needs
     assert not Holdout(FromSklearn("sklearn.model_selection:KFold")).portable
     assert Holdout(KFold()).portable
 
 
 def test_a_subclass_of_what_cannot_grow_cannot_grow() -> None:
-    """The trait is inherited, whatever the subclass is called."""
-
     class Hospitals(LeaveOneGroupOut):
         pass
 
@@ -103,7 +98,6 @@ ONE_EACH = ("LeaveOneOut", "LeaveOneGroupOut", "StratifiedLeaveOneGroupOut")
 
 
 def test_what_grows_is_labels_that_have_shares_and_draws_by_key() -> None:
-    """A fold per row or group, given labels, and draws that look at all rows cannot grow."""
     growing = {name for name, strategy in all_strategies().items() if strategy.grows}
     labels = {name for name, strategy in all_strategies().items() if strategy.kind == "labels"}
     assert growing == labels - {*ONE_EACH, "Predefined"} | {"PoissonBootstrap"}
@@ -113,7 +107,6 @@ def test_what_grows_is_labels_that_have_shares_and_draws_by_key() -> None:
 
 @pytest.mark.parametrize("splitter", [each for each in CASES if each.by_group_table], ids=repr)
 def test_what_is_decided_by_the_table_of_groups_needs_no_rows(splitter: Splitter) -> None:
-    """Groups that are known by their counts alone get the labels that their rows get."""
     rng = np.random.default_rng(0)
     groups, y = rng.permutation(np.resize(np.arange(24), 400)), rng.integers(0, 3, 400)
     rows = splitter.rows(np.empty((400, 0)), y if splitter.needs.y != "ignored" else None, groups)
@@ -143,7 +136,6 @@ GROUPS, TIMES = {"groups": np.arange(30) // 3}, {"time": np.arange(30) // 2}
     ],
 )
 def test_scikit_learn_hands_a_strategy_the_columns_that_it_needs(splitter: Splitter, columns: dict[str, Any]) -> None:
-    """With metadata routing nobody has to request what the strategy says that it reads."""
     with config_context(enable_metadata_routing=True):
         scores = cross_val_score(DummyClassifier(), X, Y, cv=splitter, params=columns)
         search = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}, cv=splitter).fit(X, Y, **columns)
@@ -173,7 +165,6 @@ NUMPY: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 def test_numbers_of_numpy_are_numbers(
     strategy: str, given: dict[str, Any], plain: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A range or a column gives them: the strategy is the same, and so is the manifest, which can be written."""
     splitter = all_strategies()[strategy](**given)
     assert repr(clone(splitter)) == repr(all_strategies()[strategy](**plain))
     rows = pd.DataFrame({"k": range(100), "g": np.arange(100) // 4, "y": np.arange(100) % 3})

@@ -12,35 +12,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from audited import FEATURES, asked, clean, finding, split, the
-from evenfold.manifests import GATES, Audit, audit, decide, extend
-from evenfold.manifests.audits.features import are_all_columns
+from evenfold.manifests import GATES, audit, decide, extend
 from evenfold.manifests.audits.findings import Found, Gate
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
 
 
-def test_all_columns_by_name_are_the_audit_that_names_none() -> None:
-    """What need not be asked twice is the same; a text beside them, another order or fewer columns are not."""
-    data = clean()
-    made, names = split(data), ["dose", "age", "day"]
-    assert are_all_columns(names, made.spec, data)
-    assert audit(made, data, features=names) == audit(made, data)
-    assert not are_all_columns(names, made.spec, data.assign(note=data["id"]))
-    assert not are_all_columns(names[::-1], made.spec, data)
-    assert not are_all_columns(FEATURES, made.spec, data)
-
-
-def test_data_that_share_no_row_with_the_manifest_fail_in_sentences() -> None:
+@pytest.mark.parametrize("target", ["y", "dose"])
+def test_data_that_share_no_row_with_the_manifest_fail_in_sentences(target: str) -> None:
     """Whatever the target is, each check ends; that all rows are strange is what fails."""
-    data = clean()
-    for target in ("y", "dose"):
-        manifest = split(data, columns={"target": target})
-        made = audit(manifest, data.assign(id=data["id"] + "-other"))
-        assert {"rows_without_fold", "absent_rows"} <= set(made.failed)
+    data = clean(200)
+    made = audit(split(data, columns={"target": target}), data.assign(id=data["id"] + "-other"))
+    assert {"rows_without_fold", "absent_rows"} <= set(made.failed)
 
 
 def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
-    """No finding; and each check has passed, or says why it was not asked."""
     data = clean()
     made = audit(split(data), data, features=FEATURES)
     assert made.findings == []
@@ -60,7 +46,6 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
 
 
 def test_an_audit_is_the_same_whatever_holds_the_data_and_in_any_order(tmp_path: Path) -> None:
-    """Parquet read block by block, pandas, polars and Arrow, shuffled or not, give equal findings."""
     data = clean()
     data.loc[7, FEATURES] = data.loc[590, FEATURES]
     manifest = split(data)
@@ -68,15 +53,16 @@ def test_an_audit_is_the_same_whatever_holds_the_data_and_in_any_order(tmp_path:
     data.to_csv(tmp_path / "data.csv", index=False)
     shuffled = data.sample(frac=1, random_state=0)
     given = [tmp_path / "data.parquet", tmp_path / "data.csv", data, pl.from_pandas(data), pa.Table.from_pandas(data)]
-    audits = [audit(manifest, each, features=FEATURES) for each in [*given, shuffled]]
+    checks = ("duplicate_rows", "group_in_two_folds", "class_deviation", "giveaway_features", "similar_keys")
+    audits = [asked(manifest, each, *checks, features=FEATURES) for each in [*given, shuffled]]
     assert the("duplicate_rows", audits[0]).figure == 2
     assert all(made == audits[0] for made in audits)
 
 
-@pytest.mark.parametrize(("value", "said"), [(1.5, "1.5"), (0, "0"), ("a", "'a'")])
-@pytest.mark.parametrize("strategy", ["KFold", "BalancedGroupKFold"])
+@pytest.mark.parametrize(
+    ("value", "said", "strategy"), [(1.5, "1.5", "BalancedGroupKFold"), (0, "0", "KFold"), ("a", "'a'", "KFold")]
+)
 def test_a_target_of_one_value_is_told(value: Any, said: str, strategy: str) -> None:
-    """Nothing can be shared out evenly or predicted, and a split of it is legal: a warning, whatever the strategy."""
     data = clean().assign(y=value)
     manifest = split(data, strategy=strategy, columns={"group": "patient" * ("Group" in strategy)})
     assert finding(manifest, data, "constant_target").message == (
@@ -86,7 +72,6 @@ def test_a_target_of_one_value_is_told(value: Any, said: str, strategy: str) -> 
 
 
 def test_a_key_of_fractions_is_told_and_one_of_whole_floats_is_not() -> None:
-    """Fractions are keys to the last bit: computed or rounded anew, they name other rows."""
     data = clean()
     whole, tenths = data.assign(id=np.arange(600.0)), data.assign(id=np.arange(600) * 0.1)
     assert asked(split(whole), whole, "fractional_keys", features=FEATURES).passed
@@ -97,7 +82,6 @@ def test_a_key_of_fractions_is_told_and_one_of_whole_floats_is_not() -> None:
 
 
 def test_an_audit_names_the_text_that_it_looks_at_beside_the_features() -> None:
-    """Text is no feature that rows are compared by, and small models read it all the same."""
     data = clean().assign(ward="north")
     made = audit(split(data), data)
     assert (made.features, made.beside) == (["dose", "age", "day"], ["ward"])
@@ -105,53 +89,40 @@ def test_an_audit_names_the_text_that_it_looks_at_beside_the_features() -> None:
     assert audit(split(data), data, features=FEATURES).beside == []
 
 
-def test_an_audit_survives_json() -> None:
-    """What is stored can be read back."""
-    data = clean().drop(index=3)
-    made = audit(split(clean()), data)
-    assert made.failed == ["absent_rows"]
-    assert Audit.model_validate_json(made.model_dump_json()) == made
-
-
-def test_new_rows_are_told_to_extend() -> None:
-    """The issue's own sentence: so many rows have no fold: run extend."""
-    data = clean(3000)
-    made = audit(split(data.head(1796)), data, features=FEATURES)
-    found = the("rows_without_fold", made)
-    assert found.message == "1,204 rows have no fold (first: row 1796): run `evenfold extend`."
+def test_rows_without_a_fold_are_told_to_extend() -> None:
+    """The issue's own sentence: so many rows have no fold: run extend; those that are back need it as well."""
+    data = clean(600)
+    made = asked(split(data.head(396)), data, "rows_without_fold")
+    assert the("rows_without_fold", made).message == "204 rows have no fold (first: row 396): run `evenfold extend`."
     assert made.failed == ["rows_without_fold"]
-
-
-def test_deleted_rows_that_are_back_have_no_fold() -> None:
-    """They are in no split until extend takes them back."""
-    data = clean()
     grown = extend(split(data), data.drop(index=[4, 5])).manifest
-    made = audit(grown, data, features=FEATURES)
-    assert (
-        the("rows_without_fold", made).message
-        == "2 rows were deleted and are back (first: row 4): run `evenfold extend`."
-    )
+    made = asked(grown, data, "rows_without_fold", "deleted_rows")
+    back = "2 rows were deleted and are back (first: row 4): run `evenfold extend`."
+    assert the("rows_without_fold", made).message == back
     assert the("deleted_rows", made).severity == "note"
 
 
-def test_rows_of_the_manifest_that_are_gone_are_counted() -> None:
-    """They are an error until extend has marked them as deleted, and a note from then on."""
-    data = clean()
+def test_rows_that_are_gone_or_quarantined_are_counted() -> None:
+    """They are an error until extend has marked them, and a note from then on."""
+    data, checks = clean(), ("absent_rows", "deleted_rows", "quarantined_rows")
     manifest = split(data)
     fewer = data.drop(index=[4, 5, 6])
-    made = audit(manifest, fewer, features=FEATURES)
-    assert the("absent_rows", made).message.startswith(
-        "3 rows of the manifest are not in the data: run `evenfold extend`,"
-    )
-    after = audit(extend(manifest, fewer).manifest, fewer, features=FEATURES)
+    made = asked(manifest, fewer, *checks)
+    assert made.failed == ["absent_rows"]
+    assert the("absent_rows", made).message.startswith("3 rows of the manifest are not in the data: run `evenfold ext")
+    after = asked(extend(manifest, fewer).manifest, fewer, *checks)
     assert after.failed == []
     assert the("deleted_rows", after).message == (
         "3 rows (0.5%) were deleted from the data and are in no split; their folds are kept."
     )
+    other = int(np.flatnonzero(manifest.codes != manifest.codes[0])[0])
+    merged = data.assign(patient=data["patient"].replace(int(data.loc[other, "patient"]), 0))
+    made = asked(extend(manifest, merged).manifest, merged, *checks, "group_in_two_folds")
+    assert made.failed == []
+    assert the("quarantined_rows", made).message.startswith("10 rows (1.7%) are quarantined, because")
 
 
 def test_a_repeated_key_is_found_in_old_and_in_new_rows() -> None:
-    """A row that was appended twice is one row too many, whether the manifest knows it or not."""
     data = clean()
     manifest = split(data.head(500))
     twice = pd.concat([data, data.iloc[[3, 550]]], ignore_index=True)
@@ -162,19 +133,7 @@ def test_a_repeated_key_is_found_in_old_and_in_new_rows() -> None:
     )
 
 
-def test_merged_groups_that_are_quarantined_are_counted() -> None:
-    """Extending has quarantined them; the audit says how many rows are in no split."""
-    data = clean()
-    manifest = split(data)
-    other = int(np.flatnonzero(manifest.codes != manifest.codes[0])[0])
-    merged = data.assign(patient=data["patient"].replace(int(data.loc[other, "patient"]), 0))
-    made = audit(extend(manifest, merged).manifest, merged, features=FEATURES)
-    assert made.failed == []
-    assert the("quarantined_rows", made).message.startswith("10 rows (1.7%) are quarantined, because")
-
-
 def test_a_check_that_cannot_run_is_a_finding_and_no_pass() -> None:
-    """Without its group column the data may leak: the gate has failed, and the sentence says why."""
     data = clean()
     made = audit(split(data), data.drop(columns="patient"), features=FEATURES)
     found = the("group_in_two_folds", made)
@@ -186,7 +145,6 @@ def test_a_check_that_cannot_run_is_a_finding_and_no_pass() -> None:
 
 
 def test_features_of_a_kind_that_cannot_be_compared_are_no_silent_pass() -> None:
-    """Lists cannot be hashed by value; who lists such a column is told."""
     data = clean()
     data["steps"] = [[1, 2]] * len(data)
     made = audit(split(data), data, features=["steps"])
@@ -199,7 +157,6 @@ def test_features_of_a_kind_that_cannot_be_compared_are_no_silent_pass() -> None
 
 
 def test_features_are_what_a_model_would_see() -> None:
-    """Numbers, truth values, categories and decimals; not text, not dates, not the columns that play a part."""
     from decimal import Decimal
 
     data = clean()
@@ -218,10 +175,10 @@ def test_features_are_what_a_model_would_see() -> None:
     [
         ({"duplicate_row": 0}, "no gate 'duplicate_row'; did you mean duplicate_rows"),
         ({"xyz": 0}, "no gate 'xyz'; choose of rows_without_fold, "),
-        ({"duplicate_rows": -1}, "gate duplicate_rows=-1; choose a limit of at least 0, or 'off'"),
-        ({"duplicate_rows": "warn"}, "choose a limit of at least 0, or 'off'"),
-        ({"duplicate_rows": float("nan")}, "choose a limit of at least 0, or 'off'"),
-        ({"duplicate_rows": True}, "choose a limit of at least 0, or 'off'"),
+        *(
+            ({"duplicate_rows": limit}, "choose a limit of at least 0, or 'off'")
+            for limit in (-1, "warn", "1", float("nan"), True, 10**400)
+        ),
     ],
 )
 def test_gates_that_are_none_are_refused(gates: dict[str, Any], message: str) -> None:
@@ -232,7 +189,6 @@ def test_gates_that_are_none_are_refused(gates: dict[str, Any], message: str) ->
 
 
 def test_gates_of_the_specification_hold_unless_others_are_given() -> None:
-    """What the team wrote down decides; who audits may look more closely or away."""
     data = clean()
     manifest = split(data, gates={"id_like_features": 0, "missing_classes": "off"})
     made = audit(manifest, data)
@@ -241,7 +197,6 @@ def test_gates_of_the_specification_hold_unless_others_are_given() -> None:
 
 
 def test_no_key_is_told_where_keys_are_pseudonyms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An audit of a manifest with encoded keys finds the same, and holds no key."""
     monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret")
     data = clean()
     data.loc[500, "id"] = "ROW-0007"
@@ -254,27 +209,7 @@ def test_no_key_is_told_where_keys_are_pseudonyms(monkeypatch: pytest.MonkeyPatc
     assert "row-0" not in made.model_dump_json().lower()
 
 
-def test_a_pandas_index_in_a_file_is_no_feature(tmp_path: Path) -> None:
-    """It names rows; pandas puts it into Parquet without being asked."""
-    data = clean()
-    manifest = split(data)
-    data.sample(frac=1, random_state=0).to_parquet(tmp_path / "data.parquet")
-    made = audit(manifest, tmp_path / "data.parquet")
-    assert made.features == ["dose", "age", "day"]
-
-
-def test_several_files_are_audited_as_one(tmp_path: Path) -> None:
-    """A folder of monthly files, in which a column is whole in one and fractional in another."""
-    data = clean()
-    data["age"] = np.arange(600) // 2
-    data.head(300).to_parquet(tmp_path / "a.parquet")
-    data.tail(300).astype({"age": float}).to_parquet(tmp_path / "b.parquet")
-    made = audit(split(data), tmp_path, features=FEATURES)
-    assert made == audit(split(data), data.astype({"age": float}), features=FEATURES)
-
-
 def test_data_without_the_key_are_refused() -> None:
-    """Nothing can be joined, so there is nothing to audit."""
     data = clean()
     with pytest.raises(SplitError, match="no column 'id'"):
         audit(split(data), data.drop(columns="id"))
@@ -298,7 +233,6 @@ def test_a_sample_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 def test_a_figure_that_is_not_a_number_is_within_no_limit() -> None:
-    """As that of a score which is undefined: nothing is promoted on it."""
     found = {"lower_score": lambda: Found(float("nan"), "The score is undefined.")}
     limits = {"lower_score": Gate(1.0, True, "half-widths by which the score may fall")}
     made = judged(limits, found, split(clean()), n_rows=600, features=[])

@@ -45,7 +45,6 @@ def test_a_level_does_not_know_the_target_of_its_only_positive(positives: int) -
 @pytest.mark.parametrize("rows_a_level", [6, 50])
 @pytest.mark.parametrize("target", ["rare", "half", "several", "number"])
 def test_a_level_that_decides_the_target_of_its_rows_is_a_leak(rows_a_level: int, target: str) -> None:
-    """With rows of a level enough to know, whatever is predicted; levels of a single row say neither yes nor no."""
     random, n = np.random.default_rng(0), 1800
     levels = random.permutation(n) // rows_a_level
     own = random.permutation(n // rows_a_level)[levels]
@@ -59,7 +58,6 @@ def test_a_level_that_decides_the_target_of_its_rows_is_a_leak(rows_a_level: int
 
 @pytest.mark.parametrize("target", ["class", "number"])
 def test_a_level_from_which_the_own_row_is_left_out_is_no_mirror_of_the_target(target: str) -> None:
-    """One case among the five rows of each set, or numbers that add up to the same in each: the others tell the own."""
     random, n = np.random.default_rng(0), 5000
     numbers = random.normal(size=(n // 5, 5))
     made = np.tile([1, 0, 0, 0, 0], n // 5) if target == "class" else (numbers - numbers.mean(axis=1)[:, None]).ravel()
@@ -70,7 +68,6 @@ def test_a_level_from_which_the_own_row_is_left_out_is_no_mirror_of_the_target(t
 
 
 def test_parts_are_promised_no_bound_that_they_pass() -> None:
-    """Of three parts a class in two groups lacks one, and that may be the smallest; no number of folds mends it."""
     data = clean(400).assign(patient=lambda frame: frame.index // 10)
     data["y"] = np.where(data["patient"] < 2, "rare", "w")
     spec = {"strategy": "BalancedGroupSplit", "params": {"parts": {"train": 0.8, "validation": 0.1, "test": 0.1}}}
@@ -86,7 +83,6 @@ def test_parts_are_promised_no_bound_that_they_pass() -> None:
 
 
 def test_the_locked_rows_are_no_fold_and_one_group_more_is_needed_for_them() -> None:
-    """Five groups hold a class, and five folds beside the locked rows: what is advised puts one into each."""
     data = clean(400).assign(patient=lambda frame: frame.index // 10)
     data["y"] = np.where(data["patient"] < 5, "rare", "w")
     locked = split(data, strategy="BalancedGroupKFold", holdout={"fraction": 0.2})
@@ -106,7 +102,6 @@ def test_a_large_group_beside_locked_rows_is_advised_folds_that_hold_it() -> Non
 
 
 def test_rows_of_no_group_are_no_group_together() -> None:
-    """Where the group is known of a few rows, each of the others is an observation of its own."""
     frame, random = plain()
     device = random.integers(0, 60, len(frame))
     frame["device"], frame["y"] = [f"d{code:03d}" for code in device], random.normal(size=60)[device] * 2 + frame["a"]
@@ -118,7 +113,6 @@ def test_rows_of_no_group_are_no_group_together() -> None:
 
 @pytest.mark.parametrize("target", ["class", "number"])
 def test_a_time_of_one_value_has_no_price(target: str) -> None:
-    """There is no past to learn from, so nothing is at stake that could be said."""
     frame, _ = plain(n=300)
     frame = frame.assign(t=5, y=frame["y"] if target == "class" else frame["a"])
     manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)

@@ -21,7 +21,6 @@ def made(**spec: object) -> Audit:
 
 
 def test_every_rule_has_a_number_of_its_own_a_gate_and_a_page() -> None:
-    """Numbers never change their meaning, so they are written down here too."""
     assert [rule.check for rule in RULES] == list(GATES)
     assert len({rule.code for rule in RULES}) == len(RULES)
     assert {rule.code: rule.check for rule in RULES}["EF205"] == "unnamed_entities"
@@ -29,12 +28,10 @@ def test_every_rule_has_a_number_of_its_own_a_gate_and_a_page() -> None:
 
 
 def test_a_finding_has_its_number() -> None:
-    """As the documentation and ``ignore`` call it."""
     assert {found.code for found in made().findings} >= {"EF301", "EF302"}
 
 
 def test_what_is_ignored_for_a_reason_fails_nothing_and_is_told_with_it() -> None:
-    """The specification carries the reason, and it moves no row."""
     plain, silent = made(), made(ignore={"EF301": REASON, "giveaway_features": REASON})
     assert plain.failed == ["target_like_features"]
     assert silent.failed == []
@@ -53,7 +50,6 @@ def test_nothing_is_ignored_by_a_slip_or_without_a_reason(ignore: dict[str, str]
 
 
 def test_markdown_and_json_say_the_same() -> None:
-    """A comment under a pull request, and what a program reads."""
     found = made()
     text = formatted(found, "md")
     assert text.splitlines()[2].startswith("1 failed, 1 warning, ")

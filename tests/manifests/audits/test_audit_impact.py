@@ -44,7 +44,6 @@ def test_a_feature_that_gives_the_target_away_is_worth_what_the_others_alone_do_
 
 
 def test_repeated_rows_of_pure_chance_are_worth_all_that_they_seemed_to_tell() -> None:
-    """Every row three times: learnt by heart across folds, and nothing where the three stay together."""
     random = np.random.default_rng(1)
     once = pd.DataFrame(random.normal(size=(500, 3)), columns=list("abc"))
     once["y"] = random.integers(0, 2, 500)

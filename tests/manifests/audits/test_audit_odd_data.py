@@ -14,14 +14,12 @@ from evenfold.manifests.audits.judging import judged
 
 
 def accounted_for(made: Any) -> bool:
-    """Return whether every check ran, and is in exactly one place."""
     places = [*(found.check for found in made.findings), *made.passed, *made.not_asked]
     return all(found.ran for found in made.findings) and sorted(places) == sorted(GATES)
 
 
 @pytest.mark.parametrize("strategy", ["KFold", "StratifiedShuffleSplit"])
 def test_a_target_without_a_value_stops_no_check(strategy: str) -> None:
-    """Folds and draws alike, with gaps in a feature, and a date column that is empty, or is not."""
     frame, _ = plain(n=200)
     frame["gaps"] = frame["a"].where(frame.index >= 60)
     frame["day"], frame["never"] = pd.date_range("2020", periods=200), pd.NaT
@@ -43,8 +41,6 @@ def test_a_date_column_without_a_value_stops_no_check_of_draws() -> None:
 
 
 def test_a_check_that_stumbles_is_told_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was not foreseen is a check that could not run; the sentence names the place and quotes no value."""
-
     def stumbling(_: Any) -> None:
         raise KeyError("Meier")
 
@@ -60,8 +56,6 @@ def test_a_check_that_stumbles_is_told_and_loses_no_other(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("failure", [OSError(110, "Connection timed out"), MemoryError()])
 def test_a_disk_or_a_network_that_fails_is_no_finding(failure: Exception) -> None:
-    """It is raised, for it may be over at the next try, and is no defect of the data or of evenfold."""
-
     def failing() -> None:
         raise failure
 
@@ -72,7 +66,6 @@ def test_a_disk_or_a_network_that_fails_is_no_finding(failure: Exception) -> Non
 
 
 def test_folds_that_follow_in_time_are_known_as_such_in_any_order_of_the_file() -> None:
-    """Rows are put in order by their time, not by which time the file happens to hold first."""
     frame, random = plain(n=600)
     hours, frame["id"] = np.arange(600), random.permutation(600)
     frame["fold"], frame["t"] = hours // 120, pd.Timestamp("2024-01-01") + pd.to_timedelta(hours, unit="h")
@@ -100,7 +93,6 @@ def test_every_empty_cell_of_class_and_split_is_counted_and_few_are_listed() -> 
 
 @pytest.mark.parametrize("features", [None, ["dose", "age", "when"]])
 def test_that_later_rows_are_later_is_no_other_population(features: list[str] | None) -> None:
-    """A date tells next month's rows from the older ones in every table that grows, also where a model reads it."""
     data = clean(400)[["id", "y", "dose", "age"]]
     data["when"] = pd.date_range("2026-01-05", periods=400, freq="h", tz="Europe/Berlin")
     grown = extend(split(data.head(300), columns={"group": None}, strategy="KFold"), data).manifest

@@ -73,7 +73,6 @@ def test_a_leak_is_found_by_the_check_of_its_kind_and_its_column_shuffled_is_not
 
 
 def test_groups_that_are_spelled_in_several_ways_are_named() -> None:
-    """The group that the split keeps whole is then kept whole by its spelling alone."""
     frame, random = plain()
     site = random.integers(1, 60, N)
     frame["site"] = [f"St. Mary {code}" for code in site]
@@ -115,7 +114,6 @@ def _copies(frame: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
 
 
 def _windows(frame: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
-    """Three windows of each recording, off by a twentieth of the spread."""
     again = frame.iloc[np.arange(N) % (N // 3)].reset_index(drop=True).assign(id=frame["id"])
     return again.assign(**{name: again[name] + random.normal(size=N) * 0.05 for name in "abcd"})
 
@@ -129,14 +127,12 @@ def _windows(frame: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
     ],
 )
 def test_relatives_that_no_column_names_are_found_where_they_share_the_target(make: Made, said: str) -> None:
-    """Rows that are related and share nothing beyond what strangers do are no finding."""
     frame = make(*plain())
     assert said in told(frame, "relatives")
     assert not told(frame.assign(y=frame["y"].sample(frac=1, random_state=1).to_numpy()), "relatives")
 
 
 def test_a_birth_date_is_no_time() -> None:
-    """All rows of a patient have one; neighbours of other dates share nothing."""
     frame, random = plain()
     who = random.integers(0, 150, N)
     frame["y"] = random.normal(size=150)[who] * 2 + random.normal(size=N)

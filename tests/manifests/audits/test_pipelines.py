@@ -107,7 +107,6 @@ def test_what_moves_that_a_fold_must_not_see_is_told(build: Any, roles: Any, tol
 
 
 def test_features_that_were_chosen_with_all_targets_are_worth_points() -> None:
-    """The columns that come and go are named."""
     (leak,) = audit_pipeline(selected, rows(), key="id", target="y")
     assert leak.points is not None
     assert leak.points > 3

@@ -27,7 +27,6 @@ def test_an_entity_of_numbers_is_found_and_the_line_is_proposed() -> None:
 
 
 def test_an_entity_of_numbers_that_no_float_tells_apart_is_found() -> None:
-    """Account numbers of nineteen digits, two of which are missing."""
     frame, random = plain()
     accounts = pd.Series(10**18 + _levels(frame, random, 120), dtype="Int64")
     accounts[[3, 5]] = pd.NA
@@ -45,7 +44,6 @@ def test_an_entity_in_a_part_of_the_key_is_found() -> None:
 
 
 def _follow(said: str, table: pd.DataFrame) -> None:
-    """Do word for word what a finding says, and find nothing any more."""
     told = re.search(r"\(in pandas (table\['(\w+)'\] = .*)\) and split with `group: (\w+)` \(--group (\w+)\)", said)
     assert told is not None, said
     exec(told[1], {"table": table})
@@ -55,7 +53,6 @@ def _follow(said: str, table: pd.DataFrame) -> None:
 
 
 def test_a_second_entity_is_found_beside_the_named_one() -> None:
-    """Patients are whole, and their wards are not."""
     frame, random = plain()
     wards = random.integers(0, 40, 240)
     patients = random.integers(0, 240, N)
@@ -77,7 +74,6 @@ def test_an_entity_of_a_seventh_of_the_variance_is_found_and_one_of_a_twentieth_
 
 
 def test_an_entity_of_as_many_rows_each_is_found() -> None:
-    """Three rows of each patient: there is no order in their numbers of rows."""
     frame, random = plain()
     codes = random.permutation(np.repeat(np.arange(N // 3), 3))
     frame["y"] = random.normal(size=N // 3)[codes] + frame["a"]
@@ -85,7 +81,6 @@ def test_an_entity_of_as_many_rows_each_is_found() -> None:
 
 
 def test_a_count_is_no_entity() -> None:
-    """Small counts are common and large ones are rare, while names have rows in no order."""
     frame, random = plain()
     codes = np.minimum(random.exponential(20, N).astype(int), 80)
     frame["y"] = random.normal(size=81)[codes] + random.normal(size=N)

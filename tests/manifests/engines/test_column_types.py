@@ -41,7 +41,6 @@ COLUMNS = [
 
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_sort_out_of_core_changes_no_type_and_no_value(empty: bool, tmp_path: Path) -> None:
-    """Times keep their zone, whatever that of the machine; what the engine has no type for is carried as its bytes."""
     rows = pa.table({"place": [3, 2, 1], **{str(i): column for i, column in enumerate(COLUMNS)}})
     rows = rows.slice(0, 0) if empty else rows
     in_place = pa.concat_tables(in_order(iter([rows]), ["place"], tmp_path, 1 << 28))
@@ -50,7 +49,6 @@ def test_a_sort_out_of_core_changes_no_type_and_no_value(empty: bool, tmp_path: 
 
 
 def test_an_ordered_category_is_its_value_after_a_sort(tmp_path: Path) -> None:
-    """Of parts with categories of their own no one order is known."""
     column = pa.DictionaryArray.from_arrays([1, 0], ["low", "high"], ordered=True)
     (sorted_rows,) = in_order(iter([pa.table({"place": [2, 1], "c": column})]), ["place"], tmp_path, 1 << 28)
     assert sorted_rows.equals(pa.table({"place": [1, 2], "c": ["low", "high"]}))
@@ -85,7 +83,6 @@ def test_categories_of_parts_are_counted_together(tmp_path: Path) -> None:
     ids=lambda column: str(column.type),
 )
 def test_what_no_sort_out_of_core_can_hold_is_refused_by_name(column: pa.Array, tmp_path: Path) -> None:
-    """Not in another library's words, and not changed."""
     rows = pa.table({"place": [2, 1], "odd one": column})
     with pytest.raises(
         SplitError, match=r"column 'odd one' is .*, which cannot be sorted out of core; .* allow more mem"
@@ -94,7 +91,6 @@ def test_what_no_sort_out_of_core_can_hold_is_refused_by_name(column: pa.Array, 
 
 
 def test_keys_and_groups_of_any_finite_number_are_taken_out_of_core(tmp_path: Path) -> None:
-    """They are only compared, as in memory."""
     rows = table().assign(group=lambda f: np.where(f["id"] % 2, 1e200, f["id"] % 7.0), id=lambda f: f["id"] * 1e160)
     spec = {"columns": {"key": "id", "group": "group"}, "params": {"n_splits": 2}}
     assert decide(spec, rows, engine="duckdb", to=tmp_path).split_id == decide(spec, rows).split_id

@@ -25,9 +25,7 @@ HAS_DASK = importlib.util.find_spec("distributed") is not None
 HAS_SPARK = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
 SPECS: list[dict[str, Any]] = [
     {"columns": {"key": "id", "group": "group", "target": "number"}, "types": TYPES},
-    {"columns": {"key": "text", "group": "group", "target": "label"}, "types": TYPES, "holdout": 0.2},
-    {"columns": {"key": ["when", "id"], "target": "number"}, "types": TYPES},
-    {"columns": {"key": "text"}, "strategy": "HashSplit"},
+    {"columns": {"key": ["when", "text"], "target": "label"}, "types": TYPES, "holdout": 0.2},
     {"columns": {"key": "text", "group": "group", "stratify": ["flag", "label"]}, "types": TYPES},
 ]
 
@@ -72,7 +70,6 @@ def dask_client() -> Iterator[Any]:
 @pytest.mark.skipif(not HAS_DASK, reason="Dask is not installed: pip install 'evenfold[dask]'")
 @pytest.mark.parametrize("spec", SPECS)
 def test_dask_decides_the_same(spec: dict[str, Any], dask_client: Any, files: str, tmp_path: Path) -> None:
-    """Files and a DataFrame, split by two processes, have the header and the groups of the split in memory."""
     import dask.dataframe as dd
 
     manifest = decide(spec, rows())
@@ -100,7 +97,6 @@ def spark() -> Iterator[Any]:
 @pytest.mark.skipif(not HAS_SPARK, reason="PySpark or Java is not installed: pip install 'evenfold[spark]', and a JRE")
 @pytest.mark.parametrize("spec", SPECS)
 def test_spark_decides_the_same(spec: dict[str, Any], spark: Any, files: str, tmp_path: Path) -> None:
-    """Files and a DataFrame, in a session of another time zone, have the header of the split in memory."""
     manifest = decide(spec, rows())
     # A session takes times without a zone for its own; with one they are the same instants everywhere.
     aware = rows().assign(when=rows()["when"].dt.tz_localize("UTC"))
@@ -111,7 +107,6 @@ def test_spark_decides_the_same(spec: dict[str, Any], spark: Any, files: str, tm
 
 
 def test_a_key_of_file_and_part_names_no_file() -> None:
-    """Columns of a frame in Spark are called as they are; what its workers read of files is told them."""
     batch = pa.record_batch({"file": ["a", "b"], "part": [1, 2]})
     canonical = Canonical(("file", "part"), ())
     (made,) = Made(canonical, of_files=False)(iter([batch]))
@@ -120,7 +115,6 @@ def test_a_key_of_file_and_part_names_no_file() -> None:
 
 @pytest.mark.skipif(not HAS_DASK, reason="Dask is not installed: pip install 'evenfold[dask]'")
 def test_rows_on_a_cluster_need_a_key(files: str, tmp_path: Path) -> None:
-    """A position means nothing there, and what a cluster cannot read is said."""
     with pytest.raises(SplitError, match="name a key column"):
         decide({"columns": {"target": "number"}}, files, engine="dask", to=tmp_path)
     with pytest.raises(SplitError, match="Dask reads Parquet files"):

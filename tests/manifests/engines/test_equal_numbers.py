@@ -19,18 +19,18 @@ TIED: dict[str, Callable[[Any], Any]] = {
     "rounded": lambda at: np.round(at**2 / 900.0),
     "one number": lambda at: np.full(at.size, 0.5),
 }
-FOLDS = {"effort": 1}
 PARTS = {"parts": {"train": 0.7, "validation": 0.3}, "effort": 1}
 
 
+FOLDED, PARTED = ("BalancedGroupKFold", {"effort": 1}, 0.2), ("BalancedGroupSplit", PARTS, None)
+
+
 @pytest.mark.parametrize(
-    ("strategy", "params", "holdout"), [("BalancedGroupKFold", FOLDS, 0.2), ("BalancedGroupSplit", PARTS, None)]
+    ("tied", "strategy", "params", "holdout"), [(tied, *FOLDED) for tied in TIED] + [("zeros", *PARTED)]
 )
-@pytest.mark.parametrize("tied", TIED)
 def test_equal_numbers_are_cut_alike_out_of_core(
     tied: str, strategy: str, params: Any, holdout: float | None, tmp_path: Path
 ) -> None:
-    """Folds, edges and identities, of rows in any order."""
     rows = table()
     rows["number"] = TIED[tied](np.arange(len(rows)))
     columns = {"key": "id", "group": "group", "target": "number"}

@@ -15,7 +15,6 @@ from tables import table
 
 
 def test_a_column_that_begins_with_a_megabyte_of_nothing_is_declared_out_of_core(tmp_path: Path) -> None:
-    """Its type cannot be seen then; declared, it is read as in memory."""
     n = 130_000  # of nine bytes
     lines = ["id,y,z\n", *(f"{i},{i / 2 if i > n - 99 else ''},{i % 3}\n" for i in range(n))]
     (tmp_path / "data.csv").write_text("".join(lines))
@@ -27,7 +26,6 @@ def test_a_column_that_begins_with_a_megabyte_of_nothing_is_declared_out_of_core
 
 
 def test_what_is_wrong_in_later_rows_of_a_file_is_a_sentence_out_of_core(tmp_path: Path) -> None:
-    """A value of another type behind the first megabyte."""
     (tmp_path / "data.csv").write_text("id,y\n" + "".join(f"{i},{i}\n" for i in range(100_000)) + "100000,a lot\n")
     with pytest.raises(SplitError, match=r"^[^\n]*data.csv cannot be read as CSV .*declare the column's type\.$"):
         decide(
@@ -36,7 +34,6 @@ def test_what_is_wrong_in_later_rows_of_a_file_is_a_sentence_out_of_core(tmp_pat
 
 
 def test_the_room_that_a_model_needs_is_judged_of_csv_and_of_named_columns(tmp_path: Path) -> None:
-    """By the length of the first lines, compressed or not."""
     rows = table(5_000).drop(columns="when")
     rows.to_csv(tmp_path / "rows.csv", index=False)
     rows.to_csv(tmp_path / "rows.csv.gz", index=False)
@@ -64,7 +61,6 @@ def numbers() -> bytes:
 def test_the_rows_of_a_csv_are_judged_by_how_tightly_its_beginning_is_packed(
     tmp_path: Path, suffix: str, numbers: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a compressed table is split out of core by itself; of a small one the number is exact."""
     file = tmp_path / f"rows.csv{suffix}"
     with pa.output_stream(str(file), compression="detect") as stream:
         stream.write(numbers)

@@ -12,7 +12,6 @@ from tables import split, visits
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Manifest:
-    """Return a stored manifest of two generations, with deleted rows."""
     first = split(visits())
     write_manifest(first, tmp_path / "splits")
     later = pd.concat([visits(340).query("number >= 2100"), visits().query("number >= 70")])

@@ -23,30 +23,26 @@ from evenfold.manifests import (
 from evenfold.splitters import SplitError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
-from tables import split, visits
-
-PARTS = {"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}
-REPEATED = {"strategy": {"strategy": "KFold", "params": {"n_splits": 4}}, "n_repeats": 3}
+from tables import PARTS, REPEATED, split, visits
 
 
 def sides(manifest: Manifest, frame: pd.DataFrame) -> list[tuple[list[int], list[int]]]:
-    """Return the positions of both sides of every split."""
     return [(sorted(train.tolist()), sorted(test.tolist())) for train, test in manifest.as_cv(frame).split()]
 
 
 @pytest.mark.parametrize("key", ["id", None])
 def test_positions_come_back_as_the_same_split(key: str | None, tmp_path: Path) -> None:
-    """Folds keep their split_id, with a key and without one."""
     frame = visits()
     manifest = split(frame, columns={"key": key, "target": "y"} if key else {"target": "y"})
     made = export(manifest, "torch", tmp_path / "splits.json", frame)
     assert "Lost: keys, strategy and seed" in made.note
+    cv = manifest.as_cv(frame)
+    assert import_positions(list(cv.split()), frame, key, target="y").split_id == manifest.split_id
     back = import_positions(made.path, frame, key, target="y")
     assert (back.spec.strategy, back.split_id) == ("Predefined", manifest.split_id)
 
 
 def test_positions_tell_how_many_rows_were_locked(tmp_path: Path) -> None:
-    """They are on no side of the splits, and nothing in the file says that a tool may not train on them."""
     manifest = split(visits(), holdout=0.2)
     made = export(manifest, "torch", tmp_path / "splits.json", visits())
     assert "seed, and the lock of 60 rows, which are on no side; the positions" in made.note
@@ -54,7 +50,6 @@ def test_positions_tell_how_many_rows_were_locked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", ["Repeated", "ForwardChaining", "ShuffleSplit"])
 def test_positions_of_repeats_pairs_and_shuffles_keep_their_sides(strategy: str, tmp_path: Path) -> None:
-    """What no column can say comes back as pairs, split for split."""
     frame = visits()
     params = {"params": REPEATED} if strategy == "Repeated" else {}
     columns = {"key": "id", "target": "y"} | ({"time": "day"} if strategy == "ForwardChaining" else {})
@@ -66,7 +61,6 @@ def test_positions_of_repeats_pairs_and_shuffles_keep_their_sides(strategy: str,
 
 
 def test_positions_are_those_of_the_frame_that_was_given(tmp_path: Path) -> None:
-    """Another order of rows gives other positions of the same rows, and without data there are none."""
     frame = visits()
     manifest, other = split(frame), frame.sample(frac=1, random_state=9, ignore_index=True)
     export(manifest, "torch", tmp_path / "a.json", frame)
@@ -94,13 +88,11 @@ def test_positions_are_those_of_the_frame_that_was_given(tmp_path: Path) -> None
     ],
 )
 def test_what_is_no_positions_is_refused(splits: Any, message: str) -> None:
-    """In one sentence, whatever it is."""
     with pytest.raises(SplitError, match=message):
         import_positions(splits, visits(10), "id")
 
 
 def test_files_that_hold_no_splits_are_refused(tmp_path: Path) -> None:
-    """What is no JSON, and a file that is not there."""
     (tmp_path / "a.json").write_text("{")
     with pytest.raises(SplitError, match=r"a\.json holds no splits"):
         import_positions(tmp_path / "a.json", visits(10), "id")
@@ -108,17 +100,15 @@ def test_files_that_hold_no_splits_are_refused(tmp_path: Path) -> None:
         import_positions(tmp_path / "no.json", visits(10), "id")
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
 @pytest.mark.parametrize(
-    ("tool", "words"),
+    ("tool", "words", "name"),
     [
-        ("vertex", {"training", "validation", "test"}),
-        ("databricks", {"train", "validate", "test"}),
-        ("bigquery", {"TRAIN", "EVAL", "TEST"}),
+        ("vertex", {"training", "validation", "test"}, "rows.csv"),
+        ("databricks", {"train", "validate", "test"}, "rows.parquet"),
+        ("bigquery", {"TRAIN", "EVAL", "TEST"}, "rows.csv"),
     ],
 )
 def test_three_words_come_back_as_the_same_split(tool: Any, words: set[str], name: str, tmp_path: Path) -> None:
-    """Beside the key or beside the data, locked rows and all."""
     frame = visits()
     manifest = split(frame, "HashSplit", params=PARTS)
     for data in (None, frame):
@@ -131,7 +121,6 @@ def test_three_words_come_back_as_the_same_split(tool: Any, words: set[str], nam
 
 
 def test_two_parts_and_a_holdout_have_their_words(tmp_path: Path) -> None:
-    """Train and test alone: test is tested. A fold beside locked rows is validation. Excluded rows are left out."""
     frame = visits(120)
     two = split(frame, "HashSplit", params={"parts": {"train": 0.7, "test": 0.3}})
     export(two, "vertex", tmp_path / "two.csv")
@@ -156,7 +145,6 @@ def test_words_for_validation_that_benchmarks_use_are_known(word: str) -> None:
 
 
 def test_folds_have_no_three_words(tmp_path: Path) -> None:
-    """Several folds, a word that is not known, a column that is not there: refused, and nothing is written."""
     frame = visits()
     with pytest.raises(SplitError, match=r"takes one split into training, validation and test, and .* tests 5 folds"):
         export(split(frame), "vertex", tmp_path / "a.csv")
@@ -171,7 +159,6 @@ def test_folds_have_no_three_words(tmp_path: Path) -> None:
 
 
 def test_autogluon_takes_the_folds_as_groups(tmp_path: Path) -> None:
-    """A column beside the data, one value a fold, which groups='fold' leaves out one after the other."""
     frame = visits()
     manifest = split(frame)
     made = export(manifest, "autogluon", tmp_path / "rows.parquet", frame)
@@ -181,7 +168,6 @@ def test_autogluon_takes_the_folds_as_groups(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
 def test_the_records_of_croissant_are_the_same_split(fields: dict[str, Any], tmp_path: Path) -> None:
-    """Parts by their names, folds as numbers, for which Croissant has no word."""
     manifest = split(visits(), **fields)
     made = export(manifest, "croissant", tmp_path / "croissant.json")
     assert ("no word for folds" in made.note) == (fields["strategy"] == "KFold")
@@ -202,7 +188,6 @@ def test_keys_that_are_whole_numbers_are_numbers_in_croissant(tmp_path: Path) ->
 
 @pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
 def test_mlcroissant_reads_the_records(fields: dict[str, Any], tmp_path: Path) -> None:
-    """With the real package: the file is valid, and every row has the part or the fold that it has here."""
     mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
     frame = visits()
     manifest = split(frame, **fields)
@@ -218,7 +203,6 @@ def test_mlcroissant_reads_the_records(fields: dict[str, Any], tmp_path: Path) -
 
 
 def test_skrub_takes_as_cv() -> None:
-    """With the real package: the scores of a DataOp are those of the manifest's folds."""
     skrub = pytest.importorskip("skrub", reason="skrub is not installed")
     frame = visits()
     cv, X, y = split(frame).as_cv(frame), frame[["number", "day"]], frame["y"]
@@ -229,7 +213,6 @@ def test_skrub_takes_as_cv() -> None:
 
 
 def test_skore_takes_as_cv() -> None:
-    """With the real package: evaluate's report is of the manifest's folds."""
     skore = pytest.importorskip("skore", reason="skore is not installed")
     frame = visits()
     cv, X, y = split(frame).as_cv(frame), frame[["number", "day"]], frame["y"]
@@ -240,22 +223,7 @@ def test_skore_takes_as_cv() -> None:
         assert (train.tolist(), test.tolist()) == (list(their_train), list(their_test))
 
 
-def test_index_lists_make_torch_subsets(tmp_path: Path) -> None:
-    """torch.utils.data.Subset takes any sequence and a list of positions, which is what the file holds."""
-    frame = visits()
-    manifest = split(frame)
-    export(manifest, "torch", tmp_path / "splits.json", frame)
-    for fold, of in enumerate(json.loads((tmp_path / "splits.json").read_text())):
-        train, test = manifest.train_test(frame, fold)
-        assert set(frame["id"].iloc[of["train"]]) == set(train["id"])
-        assert set(frame["id"].iloc[of["val"]]) == set(test["id"])
-    assert import_positions([(train, test) for train, test in manifest.as_cv(frame).split()], frame, "id").split_id == (
-        manifest.split_id
-    )
-
-
 def test_a_row_given_twice_hides_none_that_is_missing() -> None:
-    """Counted together these train on every row twice; one by one they do not, so they are no folds."""
     splits = [([1, 1], [0]), ([0, 2, 2], [1]), ([0], [2])]
     manifest = import_positions(splits, visits(3), "id")
     assert [(set(train.tolist()), set(test.tolist())) for train, test in manifest.as_cv(visits(3)).split()] == [
@@ -264,7 +232,6 @@ def test_a_row_given_twice_hides_none_that_is_missing() -> None:
 
 
 def test_what_is_named_twice_is_refused(tmp_path: Path) -> None:
-    """A row on one test side, a key on one side, a group with two folds; a group told twice alike is one."""
     with pytest.raises(SplitError, match="split 0 tests row 0 2 times; name each test row once"):
         import_positions([([1, 2], [0, 0])], visits(3), "id")
     first, second, _ = map(str, visits(3)["id"])
@@ -302,7 +269,6 @@ def test_keys_that_a_csv_cannot_tell_come_back_where_their_type_is_declared(tmp_
 
 
 def test_parts_that_share_values_of_the_key_are_told_as_what_they_are(caplog: pytest.LogCaptureFixture) -> None:
-    """A document in training and in validation is a leak, and no want of another key."""
     frame = pd.DataFrame({"doc": [*range(20), 0, 1, 2, 3], "site": 1, "split": ["train"] * 12 + ["valid"] * 12})
     with pytest.raises(SplitError, match=r"^4 values of doc are in train and in validation: what is learnt .* group"):
         import_parts(frame, "doc")

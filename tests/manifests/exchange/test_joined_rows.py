@@ -15,7 +15,6 @@ from tables import PARTS, REPEATED, split, visits
 @pytest.mark.parametrize("role", ["train", "test"])
 @pytest.mark.parametrize(("strategy", "params"), [("StratifiedKFold", {}), ("Repeated", REPEATED), ("Bootstrap", {})])
 def test_joined_rows_are_those_of_the_cv(role: Any, strategy: str, params: dict[str, Any]) -> None:
-    """Fold by fold, repeat by repeat, draw by draw, with the columns of the data as they are."""
     frame = visits()
     manifest = split(frame, strategy=strategy, params=params)
     repeats = 3 if strategy == "Repeated" else 1
@@ -27,7 +26,6 @@ def test_joined_rows_are_those_of_the_cv(role: Any, strategy: str, params: dict[
 
 
 def test_locked_rows_are_never_joined() -> None:
-    """Neither role of any fold hands them out."""
     frame = visits().assign(y=visits()["day"] / 7)
     manifest = split(frame, strategy="FractionalStratifiedSplit", params=PARTS)
     handed = [join_rows(manifest, frame, 0, role)["id"].to_pylist() for role in ("train", "test")]  # type: ignore[arg-type]
@@ -37,7 +35,6 @@ def test_locked_rows_are_never_joined() -> None:
 
 
 def test_a_fold_or_role_that_there_is_not_is_refused() -> None:
-    """In numbers, with what there is."""
     frame = visits()
     manifest = split(frame)
     for fold, role, repeat, message in (

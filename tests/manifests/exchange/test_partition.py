@@ -55,7 +55,6 @@ PARTED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("spec", PARTED)
 def test_a_table_is_parted_by_its_folds_without_being_in_memory(spec: dict[str, Any], tmp_path: Path) -> None:
-    """Every fold's training and test rows are those of ``join_rows``, in the same order; locked rows are in neither."""
     rows = pa.Table.from_pandas(shuffled(table()) if spec["columns"].get("key") else table(), preserve_index=False)
     manifest = decide(spec, rows)
     parted = partition(kept(spec, tmp_path / "splits", rows), rows, tmp_path / "parted", memory="64MB")
@@ -74,7 +73,6 @@ def test_a_table_is_parted_by_its_folds_without_being_in_memory(spec: dict[str, 
 
 
 def test_a_table_that_cannot_be_parted_leaves_nothing(tmp_path: Path) -> None:
-    """Another table, a folder that is there, a column that is called like ours: a sentence, and no file."""
     stored = kept(GROUPED, tmp_path / "splits")
     with pytest.raises(SplitError, match="3 rows of the manifest are not in the data"):
         partition(stored, table().iloc[3:], tmp_path / "parted")
@@ -87,7 +85,6 @@ def test_a_table_that_cannot_be_parted_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_looked_at_must_be_free_whatever_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measuring and auditing hold four times what a join does; a process that takes more than there is gets killed."""
     stored = kept(GROUPED, tmp_path / "splits")
     monkeypatch.setattr("evenfold.manifests.tables.limits.free_memory", lambda: 20_000)
     for verb in (measure, audit):
@@ -106,7 +103,6 @@ def test_what_is_looked_at_must_be_free_whatever_is_allowed(tmp_path: Path, monk
 
 @pytest.mark.parametrize("key", ["id", None])
 def test_a_manifest_on_disk_is_a_cv_and_its_folds_are_joined_as_in_memory(tmp_path: Path, key: str | None) -> None:
-    """The same positions in the same order, and the same rows of each role, after growth and deletion as well."""
     spec = GROUPED | {"columns": {**GROUPED["columns"], "key": key}, "holdout": {"fraction": 0.2}}
     rows = table()
     stored = kept(spec, tmp_path / "splits", rows)
@@ -136,10 +132,9 @@ def test_a_manifest_on_disk_is_a_cv_and_its_folds_are_joined_as_in_memory(tmp_pa
     assert not (tmp_path / "x.csv").exists()
 
 
-@pytest.mark.parametrize("key", ["position", "born"])
-def test_a_key_may_be_called_as_what_we_count_by(key: str, tmp_path: Path) -> None:
-    """Of a manifest on disk the folds, files and joined rows are those of the manifest in memory, whatever its key."""
+def test_a_key_may_be_called_as_what_we_count_by(tmp_path: Path) -> None:
     rows = pa.Table.from_pandas(shuffled(table()), preserve_index=False)
+    key = "position"
     rows = rows.append_column(key, pa.array(np.random.default_rng(3).permutation(rows.num_rows)))
     columns, params = {"key": key, "group": "group", "target": "number"}, {"n_splits": 3, "effort": 1}
     stored = kept({"columns": columns, "params": params}, tmp_path / "splits", rows)
@@ -159,7 +154,6 @@ def test_a_key_may_be_called_as_what_we_count_by(key: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_fold_without_rows_is_a_file_without_rows(suffix: str, tmp_path: Path) -> None:
-    """All rows of a fold were deleted: the columns are there, as in memory."""
     rows = table()
     first = kept(GROUPED, tmp_path / "splits", rows)
     data = rows[rows["id"].isin(join_rows(first.rows, rows, 0, "train").column("id").to_pylist())]
@@ -169,9 +163,8 @@ def test_a_fold_without_rows_is_a_file_without_rows(suffix: str, tmp_path: Path)
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-@pytest.mark.parametrize(("to", "suffix"), [("csv", ".csv"), ("h2o", ".csv"), ("spark", ".parquet")])
+@pytest.mark.parametrize(("to", "suffix"), [("csv", ".csv"), ("spark", ".parquet")])
 def test_folds_are_exported_from_disk_with_the_bytes_of_memory(tmp_path: Path, to: Any, suffix: str) -> None:
-    """With the data and without; where a tool has no word for a fold, it says so and writes nothing."""
     rows = shuffled(table())
     rows.to_parquet(tmp_path / "rows.parquet")
     stored = kept(GROUPED, tmp_path / "splits", rows)
@@ -189,7 +182,6 @@ def test_folds_are_exported_from_disk_with_the_bytes_of_memory(tmp_path: Path, t
 
 
 def test_rows_that_were_deleted_and_are_still_in_the_data_leave_no_export(tmp_path: Path) -> None:
-    """As in memory they are left out; their place in the data is no reason to refuse the others."""
     rows = shuffled(table())
     rows.to_parquet(tmp_path / "rows.parquet")
     stored = extend(kept(GROUPED, tmp_path / "splits", rows), rows[5:], max_missing=0.5).manifest
@@ -200,7 +192,6 @@ def test_rows_that_were_deleted_and_are_still_in_the_data_leave_no_export(tmp_pa
 
 
 def test_the_folders_of_one_repeat_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the others are not made."""
     rows = pd.DataFrame({"id": range(40)})
     inner = {"strategy": "KFold", "params": {"n_splits": 4}}
     spec = {"columns": {"key": "id"}, "strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 3}}
@@ -213,7 +204,6 @@ def test_the_folders_of_one_repeat_are_counted(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_takes_more_than_memory_is_refused_with_its_size_before_a_row_is_read(tmp_path: Path) -> None:
-    """By every verb, of labels and of draws; nothing is written."""
     draws = spec_of(next(splitter for splitter in CASES if type(splitter).__name__ == "PoissonBootstrap"))
     for spec in (GROUPED, {**(draws or {}), "name": "draws"}):
         stored = kept(spec, tmp_path / "splits")
@@ -227,7 +217,6 @@ def test_what_takes_more_than_memory_is_refused_with_its_size_before_a_row_is_re
 
 
 def test_every_frame_in_memory_is_judged_by_its_size() -> None:
-    """Whichever library it is of; a stream, whose rows are not counted before they are read, does not fit."""
     rows = pa.table({"id": range(40)})
     for frame in (rows, rows.to_batches()[0], pl.from_arrow(rows), rows.to_pandas(), duckdb.from_arrow(rows)):
         assert fits_in_memory(frame, memory="1GB")
@@ -254,7 +243,6 @@ partition(StoredManifest(whole), rows, to)
 
 
 def test_a_killed_run_leaves_no_version_and_the_next_one_clears_what_it_wrote(tmp_path: Path) -> None:
-    """Killed while files are written: nothing that a reader takes for whole, and the next run completes."""
     rows, to = table(120), tmp_path / "parted"
     rows.to_parquet(tmp_path / "rows.parquet")
     spec = {"columns": {"key": "id", "target": "label"}, "types": TYPES}

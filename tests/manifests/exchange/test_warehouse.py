@@ -69,7 +69,6 @@ def in_duckdb(sql: str, data: Path) -> dict[int, int]:
 
 
 def folds_in_duckdb(sql: str, frame: pd.DataFrame) -> dict[Any, Any]:
-    """Return the fold that DuckDB gives each ``id`` of a frame."""
     with duckdb.connect() as database:
         database.register("rows", frame)
         *before, select = sql.rsplit("SELECT ", 1)
@@ -93,7 +92,6 @@ def psql(port: int, sql: str) -> str:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_duckdb_comes_to_the_folds_of_the_manifest(spec: dict[str, Any], tmp_path: Path) -> None:
-    """By a rule and by a table of groups, counts per fold are the manifest's."""
     manifest = decide(spec, rows())
     rows().to_parquet(tmp_path / "rows.parquet")
     made = export(manifest, "sql", tmp_path / "folds.sql")
@@ -101,7 +99,6 @@ def test_duckdb_comes_to_the_folds_of_the_manifest(spec: dict[str, Any], tmp_pat
 
 
 def test_a_part_of_a_key_that_ends_in_nul_is_no_rule_for_sql() -> None:
-    """It is hashed without, and SQL has its bytes; alone, or with a NUL further inside, they are the same."""
     frame = pd.DataFrame({"site": [f"a{i}" for i in range(40)], "id": range(40)})
     ends, inside = (frame.assign(site=frame["site"] + tail).replace("a1" + tail, "a1") for tail in ("\0", "\0b"))
     both = {"columns": {"key": ["site", "id"]}, "strategy": "HashSplit", "params": {"n_splits": 3}}
@@ -117,7 +114,6 @@ def test_a_part_of_a_key_that_ends_in_nul_is_no_rule_for_sql() -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_postgresql_comes_to_the_folds_of_the_manifest(spec: dict[str, Any], server: int, tmp_path: Path) -> None:
-    """A real server, with the same keys and groups, counts the same rows per fold."""
     manifest = decide(spec, rows())
     rows().to_csv(tmp_path / "rows.csv", index=False)
     create = 'CREATE TABLE rows (id bigint, text text, "group" text, number bigint, day date, y float8);\n'
@@ -131,7 +127,6 @@ def test_postgresql_comes_to_the_folds_of_the_manifest(spec: dict[str, Any], ser
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
 def test_spark_comes_to_the_folds_of_the_manifest(tmp_path: Path) -> None:
-    """Spark's own SQL, with backslashes and quotes in keys and groups, counts the same rows per fold."""
     sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed: pip install 'evenfold[spark]'")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -155,7 +150,6 @@ def test_spark_comes_to_the_folds_of_the_manifest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", [lambda i: f"{i:04d}", float])
 def test_keys_declared_whole_numbers_are_hashed_as_such_however_they_are_written(written: Any) -> None:
-    """A column of text with zeros in front, or of doubles, is not hashed by its own text."""
     frame = pd.DataFrame({"id": [written(i) for i in range(300)]})
     manifest = decide({"columns": {"key": "id"}, "strategy": "HashSplit", "types": {"id": "int"}}, frame)
     folds = folds_in_duckdb(warehouse_sql(manifest, "duckdb"), frame)
@@ -163,7 +157,6 @@ def test_keys_declared_whole_numbers_are_hashed_as_such_however_they_are_written
 
 
 def test_text_in_another_form_of_unicode_has_its_fold(server: int) -> None:
-    """Keys and groups are in NFC in the manifest; DuckDB and PostgreSQL bring those of the table into it."""
     frame = pd.DataFrame({"id": [f"cafe\u0301 {i}" if i % 2 else f"caf\u00e9 {i}" for i in range(200)]})
     frame["g"] = [f"cafe\u0301 {i % 20}" if i % 3 else f"caf\u00e9 {i % 20}" for i in range(200)]
     values = ", ".join(f"('{key}', '{group}')" for key, group in frame.itertuples(index=False))
@@ -181,7 +174,6 @@ def test_text_in_another_form_of_unicode_has_its_fold(server: int) -> None:
 
 
 def test_a_row_of_no_known_group_is_seen_to_have_no_fold(tmp_path: Path) -> None:
-    """It is selected with NULL, never silently left out; where a dialect cannot make NFC, the note says it."""
     manifest = decide(SPECS[3], rows())
     more = pd.concat([rows(), rows(1).assign(id=-500, group="unheard of"), rows(1).assign(id=-501, group=None)])
     folds = folds_in_duckdb(warehouse_sql(manifest, "duckdb"), more)
@@ -192,14 +184,12 @@ def test_a_row_of_no_known_group_is_seen_to_have_no_fold(tmp_path: Path) -> None
 
 
 def test_groups_that_are_times_are_refused() -> None:
-    """A warehouse compares times with and without a zone by its session's own: rows got other folds, or none."""
     frame = rows().assign(group=pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(500) // 9, unit="h"))
     with pytest.raises(SplitError, match="groups of 'group' are timestamps, which a warehouse compares by the zone of"):
         warehouse_sql(decide(SPECS[3], frame), "duckdb")
 
 
 def test_what_no_rule_says_is_refused(tmp_path: Path) -> None:
-    """Folds of single rows, keys without one text, and deleted rows are named with what to do instead."""
     with pytest.raises(SplitError, match="follow from no rule and no table of groups; export to csv or spark"):
         warehouse_sql(decide({"columns": {"key": "id", "target": "y"}}, rows()), "duckdb")
     with pytest.raises(SplitError, match="there is no dialect 'oracle'; choose duckdb"):

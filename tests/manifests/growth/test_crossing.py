@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from audited import asked, finding
 from evenfold.manifests import Manifest, audit, decide, extend, measure, read_manifest, read_spec, write_manifest
 from evenfold.reports import report_html
 from evenfold.splitters import BalancedGroupKFold, Crossed, KFold, SplitError
@@ -58,7 +59,6 @@ def levels_in_two_folds(data: pd.DataFrame, fold: pd.Series[Any]) -> list[Any]:
     ids=["folds", "a holdout", "parts"],
 )
 def test_no_patient_and_no_device_is_on_two_sides_and_only_such_rows_are_left_out(more: dict[str, Any]) -> None:
-    """Row by row, in any order of rows; what joins nearly all rows is split all the same."""
     data = visits(1500)
     with pytest.raises(SplitError, match=r"join 1,\d+ of 1,500 rows"):
         decide(SPEC | more | {"group_mode": "merge"}, data)
@@ -75,7 +75,7 @@ def test_no_patient_and_no_device_is_on_two_sides_and_only_such_rows_are_left_ou
     assert 0 < len(left_out) < (0.05 if not more else 0.35) * len(data)
     report = measure(manifest, data)
     assert report.worst["class_share"] < 0.05
-    made = audit(manifest, data)
+    made = asked(manifest, data, "group_in_two_folds", "crossing_rows")
     assert "group_in_two_folds" in made.passed
     told = [*made.passed.values(), *(finding.message for finding in made.findings)]
     assert any(each.startswith(f"{len(left_out)} rows ({len(left_out) / 1500:.1%}) are in no split") for each in told)
@@ -105,7 +105,6 @@ def test_few_more_rows_are_left_out_than_by_the_best_of_all_assignments() -> Non
 
 
 def test_over_twelve_months_no_row_moves_and_a_new_row_of_two_folds_is_quarantined(tmp_path: Path) -> None:
-    """Each month: old rows stay, no level is in two folds, and what is new and left out bridges two folds."""
     table = visits(3900)
     data = table.iloc[:300]
     manifest = decide(SPEC, data)
@@ -132,7 +131,7 @@ def test_many_rows_that_cross_are_warned_of() -> None:
     """Patients who use any device: most rows are left out, and the audit says so with what would help."""
     data = visits(600, wandering=1.0)
     manifest = decide(SPEC, data)
-    found = next(each for each in audit(manifest, data).findings if each.check == "crossing_rows")
+    found = finding(manifest, data, "crossing_rows")
     assert found.severity == "warning"
     assert (
         "in no split, because their patient and device are in different folds; fewer folds lose fewer rows"
@@ -142,7 +141,6 @@ def test_many_rows_that_cross_are_warned_of() -> None:
 
 
 def test_what_cannot_be_crossed_is_said() -> None:
-    """One column, and strategies that do not pack groups; bare, one column of groups crosses nothing."""
     with pytest.raises(SplitError, match="group_mode: cross needs two group columns or more"):
         read_spec({"columns": {"group": "patient"}, "group_mode": "cross"})
     with pytest.raises(SplitError, match=r"LeaveOneGroupOut does not pack groups .* choose BalancedGroupKFold"):

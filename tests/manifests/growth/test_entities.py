@@ -59,7 +59,6 @@ def folds(manifest: Manifest, data: pd.DataFrame) -> dict[str, int]:
 
 
 def test_what_is_joined_is_in_one_fold_or_locked_together() -> None:
-    """By an independent search, in any order of rows; the audit agrees, and the largest group is told."""
     data = visits(3)
     manifest = decide(SPEC, data)
     assert manifest.spec.strategy == "BalancedGroupKFold"
@@ -74,7 +73,6 @@ def test_what_is_joined_is_in_one_fold_or_locked_together() -> None:
 
 
 def test_over_twelve_months_no_row_moves_and_a_row_that_bridges_two_folds_is_quarantined(tmp_path: Any) -> None:
-    """Each month: old rows stay, no patient and no device lies in two folds, and only bridges are left out."""
     data = visits(1)
     manifest = decide(SPEC, data)
     before = folds(manifest, data)
@@ -109,7 +107,6 @@ def test_over_twelve_months_no_row_moves_and_a_row_that_bridges_two_folds_is_qua
 
 
 def test_a_bridge_may_be_accepted_and_a_known_row_that_becomes_one_is_quarantined() -> None:
-    """A new row that joins two folds leaks only as asked; a corrected device quarantines that row alone."""
     data = visits(3)
     manifest = decide(SPEC | {"holdout": None}, data)
     fold = folds(manifest, data)
@@ -149,7 +146,6 @@ def test_a_row_that_bridges_two_folds_of_one_repeat_alone_is_quarantined(visit: 
 
 
 def test_what_comes_to_a_locked_level_is_locked_from_then_on() -> None:
-    """A new patient on a locked device is remembered, so that a batch of that patient alone is locked too."""
     data = visits(3)
     manifest = decide(SPEC, data)
     locked = data[data["visit"].map(folds(manifest, data)) == -2].iloc[0].to_dict()
@@ -164,7 +160,6 @@ def bridge_of(data: pd.DataFrame, bridge: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_a_level_that_joins_nearly_all_is_named() -> None:
-    """An error in numbers, with the size without it; a group that is large by itself is no bridge."""
     data = visits(3)
     everywhere = data.assign(device=np.where(np.arange(len(data)) % 3, data["device"], "d-shared"))
     with pytest.raises(SplitError, match=r"join \d+ of 240 rows .* .d-shared. of device, which meets \d+ others"):
@@ -175,7 +170,6 @@ def test_a_level_that_joins_nearly_all_is_named() -> None:
 
 
 def test_patients_in_hospitals_are_kept_whole_by_hospital() -> None:
-    """Of nested columns the outer one is what is joined: the folds are those of the hospital alone."""
     data = visits(3).assign(hospital=lambda rows: rows["patient"] // 100)
     nested = decide(SPEC | {"columns": SPEC["columns"] | {"group": ["hospital", "patient"]}}, data)
     outer = decide(SPEC | {"columns": SPEC["columns"] | {"group": "hospital"}}, data)
@@ -198,7 +192,6 @@ def test_splits_in_time_leave_out_rows_that_share_any_entity(splitter: Any) -> N
 
 @pytest.mark.parametrize("splitter", [BalancedGroupKFold(3), GroupShuffleSplit(4)], ids=repr)
 def test_bare_strategies_join_several_columns_of_groups(splitter: Any) -> None:
-    """Arrays, frames and lists of columns alike."""
     data = visits(3)
     entities = data[["patient", "device"]]
     pairs = list(splitter.split(None, None, entities))
@@ -229,7 +222,6 @@ KEEPING = [each for each in CASES if each.needs.groups and each.portable and not
 
 @pytest.mark.parametrize("splitter", KEEPING, ids=repr)
 def test_of_a_hierarchy_hospital_and_patients_are_whole_whatever_the_strategy(splitter: Any) -> None:
-    """And where the groups are joined, the split is that of the hospitals alone: the inner level adds nothing."""
     rows, needs = nested(), splitter.needs
     if needs.time:  # hospitals that open one after the other, or every one of them would be tested
         days = rows["hospital"].str[1:].astype(int) * 3 + rows["visit"] % 3
@@ -257,7 +249,6 @@ def test_patients_that_are_numbered_anew_in_each_hospital_are_said_to_join_them(
 
 
 def test_a_specification_names_one_or_several_columns_as_group() -> None:
-    """A list of one is a name; a list of several is kept as entities, and read again from what is written."""
     assert read_spec({"columns": {"group": ["patient"]}}).columns.group == "patient"
     read = read_spec({"columns": {"group": ["patient", "device"]}})
     assert read.columns.grouped == ["patient", "device"]

@@ -19,7 +19,6 @@ GROUPS = {"name": "groups", "columns": {"key": "id", "target": "label", "group":
 
 
 def test_new_groups_are_frozen_or_hashed_whole_where_that_is_the_rule() -> None:
-    """Frozen groups are in no split; a hashed one goes where its name says, whatever arrives beside it."""
     whole = arrivals(420)
     frozen = extend(decide(GROUPS | {"on_new_rows": "freeze"}, whole.iloc[:280]), whole).manifest
     assert set(frozen.codes[280:].tolist()) == {-3}
@@ -41,7 +40,6 @@ def test_each_repeat_hashes_new_rows_to_folds_of_its_own() -> None:
 
 
 def test_the_order_in_which_new_groups_arrive_does_not_matter() -> None:
-    """Their names decide: with the keys in the reverse order each group has the fold that it had."""
     whole = arrivals(280)
     new = pd.DataFrame({"id": 9_000 + np.arange(24), "g": [f"new {i // 3}" for i in range(24)]})
     new = new.assign(label=["a", "b", "a"] * 8, number=1.0)
@@ -56,7 +54,6 @@ def test_the_order_in_which_new_groups_arrive_does_not_matter() -> None:
 
 
 def test_new_groups_join_with_their_generation() -> None:
-    """The table of groups says when each came, so that older generations can be told apart."""
     whole = arrivals(420)
     manifest = decide(GROUPS, whole.iloc[:280])
     for end in (350, 420):
@@ -69,7 +66,6 @@ def test_new_groups_join_with_their_generation() -> None:
 
 
 def test_a_known_group_is_followed_and_a_new_one_stays_whole() -> None:
-    """However large it grows."""
     whole = arrivals(300)
     more = pd.DataFrame({"id": [10_001, 10_003], "label": ["a", "b"], "number": [1.0, 2.0], "g": ["g0", "new"]})
     manifest = extend(decide(GROUPS, whole), pd.concat([whole, more])).manifest
@@ -106,7 +102,6 @@ def test_merged_groups_are_quarantined_unless_accepted() -> None:
 
 
 def test_an_extension_that_leaves_no_row_in_use_is_refused(tmp_path: Path) -> None:
-    """All groups turn out to be one: nothing could be measured, shown or trained of what is left."""
     whole, manifest, here, _ = two_groups_apart()
     stored = StoredManifest(write_manifest(manifest, tmp_path))
     whole.assign(g=here).to_parquet(tmp_path / "rows.parquet")
@@ -118,7 +113,6 @@ def test_an_extension_that_leaves_no_row_in_use_is_refused(tmp_path: Path) -> No
 
 
 def test_what_is_quarantined_already_makes_no_other_version() -> None:
-    """The same table changes nothing; a row that joins such a group is quarantined with it, alone."""
     whole, manifest, here, there = two_groups_apart()
     merged = whole.assign(g=whole["g"].replace(there, here))
     grown = extend(manifest, merged)
@@ -176,7 +170,6 @@ def test_the_balance_of_twelve_months_stays_near_the_limit() -> None:
 
 
 def test_a_split_by_an_earlier_version_of_its_strategy_grows_by_what_it_remembers(tmp_path: Path) -> None:
-    """It keeps its folds, its version and its edges; the same specification is another plan by now."""
     whole = arrivals(300)
     whole["number"] = np.where(whole["id"] % 10, 0.0, whole["id"] / 8)
     spec = GROUPS | {"columns": {"key": "id", "target": "number", "group": "g"}}
@@ -210,7 +203,6 @@ TWO_PARTS = {"params": {"parts": {"train": 0.6, "test": 0.4}, "effort": 1}}
 def test_a_split_of_which_nothing_is_tested_any_more_is_measured(
     strategy: str, more: dict[str, Any], target: str
 ) -> None:
-    """Where the last tested rows are deleted: it says so by sizes, and has no figure of rows that are not there."""
     group = {} if strategy == "KFold" else {"group": "group"}
     spec = {"columns": {"key": "id", "target": target, **group}, "types": TYPES, "strategy": strategy, **more}
     manifest, rows = decide(spec, table()), table()

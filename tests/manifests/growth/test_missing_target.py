@@ -34,7 +34,6 @@ def payments(missing: int = 7) -> pd.DataFrame:
 
 @pytest.mark.parametrize("strategy", [None, "KFold"])
 def test_rows_without_a_target_wait_and_the_others_are_split_as_if_alone(strategy: str | None) -> None:
-    """The membership is that of the rows which have a target; the audit counts the others and calls none unknown."""
     data = payments()
     columns = COLUMNS if strategy is None else {"key": "row", "target": "paid"}
     spec = SPEC | {"columns": columns} | ({} if strategy is None else {"strategy": strategy})
@@ -51,7 +50,6 @@ def test_rows_without_a_target_wait_and_the_others_are_split_as_if_alone(strateg
 
 
 def test_a_row_joins_when_its_target_is_known_and_no_other_moves(tmp_path: Path) -> None:
-    """Extending by the same rows with targets lets them in; the manifest survives its file."""
     before, after = payments(), payments(2)
     manifest = read_manifest(write_manifest(decide(SPEC, before), tmp_path))
     grown = extend(manifest, after)
@@ -75,7 +73,6 @@ def test_without_the_option_nothing_changes() -> None:
 
 
 def test_what_cannot_wait_is_refused_in_words() -> None:
-    """Without a key, without a target, and with nothing left."""
     with pytest.raises(SplitError, match=r"7 of 200 rows have no 'paid', and rows can wait only where a key names"):
         decide({"columns": {"target": "paid"}, "missing_target": "wait"}, payments())
     with pytest.raises(SplitError, match="missing_target: wait needs a target column"):
@@ -86,7 +83,6 @@ def test_what_cannot_wait_is_refused_in_words() -> None:
 
 @pytest.mark.usefixtures("home")  # whose store is a copy of one that is there
 def test_the_flows_take_it_and_no_model_sees_a_row_that_waits(tmp_path: Path) -> None:
-    """One parameter from Python to the fits: every scored row has a target, and the file need not be edited."""
     path = tmp_path / "payments.parquet"
     payments().to_parquet(path)
     columns = {"target": "paid", "key": "row", "group": "customer"}

@@ -68,7 +68,6 @@ def test_what_is_odd_is_told_and_stops_where_it_is_gross(case: str) -> None:
 
 
 def test_the_right_month_is_not_odd() -> None:
-    """Not its own name, nor a season that comes little by little, nor targets that are few and alike."""
     for change in (lambda data: data, lambda data: data.assign(y=data["id"] % 2, x=data["id"] % 3, snow=0)):
         data = change(rows())
         found = check_arrival(decide(SPEC, data[:NEW]), data, None, gates={"new_rows": "off"})

@@ -60,7 +60,6 @@ def test_of_two_extensions_that_differ_in_who_waits_the_second_is_refused(tmp_pa
 
 
 def test_the_same_table_again_makes_no_new_version() -> None:
-    """Rows that wait as before are no news; of those that wait no more, and of one more that waits, there is one."""
     manifest = extend(decide(SPEC, loans(2)), loans(3)).manifest
     assert manifest.waiting is not None
     again = extend(manifest, loans(3).sample(frac=1, random_state=1))
@@ -74,7 +73,6 @@ def test_the_same_table_again_makes_no_new_version() -> None:
 
 
 def test_every_loan_waits_until_its_target_is_known_and_then_stays_where_it_joined(tmp_path: Any) -> None:
-    """Over twelve monthly tables: the rows in use are those that are known, no row moves, groups stay whole."""
     data = loans(2)
     manifest = decide(SPEC, data)
     folds: dict[int, int] = {}
@@ -104,7 +102,6 @@ def test_every_loan_waits_until_its_target_is_known_and_then_stays_where_it_join
 
 
 def test_the_audit_counts_who_waits_and_takes_none_for_unknown() -> None:
-    """A note with its number, no error; a row that nobody knows is still one."""
     data = loans(6)
     manifest = decide(SPEC, data)
     made = audit(manifest, data)
@@ -116,7 +113,6 @@ def test_the_audit_counts_who_waits_and_takes_none_for_unknown() -> None:
 
 
 def test_the_order_of_rows_and_who_waits_are_part_of_the_plan_as_they_should_be() -> None:
-    """Another order is the same plan; one more row that waits is another plan with the same membership."""
     data = loans(5)
     one, other = decide(SPEC, data), decide(SPEC, data.sample(frac=1, random_state=2))
     assert (one.plan_id, one.split_id) == (other.plan_id, other.split_id)
@@ -127,7 +123,6 @@ def test_the_order_of_rows_and_who_waits_are_part_of_the_plan_as_they_should_be(
 
 
 def test_strategies_of_time_split_what_is_known_and_purge_the_rest() -> None:
-    """Forward chaining neither trains on nor tests a row that waits, and trains on what was known in time."""
     data = loans(12)
     columns = {"key": "loan", "target": "paid", "time": "day"}
     manifest = decide({"columns": columns, "label_horizon": "45 days", "params": {"n_splits": 3}}, data)
@@ -139,7 +134,6 @@ def test_strategies_of_time_split_what_is_known_and_purge_the_rest() -> None:
 
 
 def test_an_end_in_a_column_waits_alike_and_may_be_used_at_once() -> None:
-    """A column of ends is the same as a horizon; on_immature: use takes every row that has a target."""
     data = loans(6)
     data["known"] = data["day"] + pd.Timedelta(days=45)
     by_column = {name: value for name, value in SPEC.items() if name != "label_horizon"}
@@ -154,7 +148,6 @@ def test_an_end_in_a_column_waits_alike_and_may_be_used_at_once() -> None:
 
 
 def test_what_cannot_wait_is_refused_in_words() -> None:
-    """Without a key or a time, by a batch, with two ends, and with too little left."""
     data = loans(4)
     known = SPEC | {"columns": {name: value for name, value in SPEC["columns"].items() if name != "key"}}
     with pytest.raises(SplitError, match="rows can wait only where a key names them"):

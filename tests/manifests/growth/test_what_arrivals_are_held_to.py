@@ -35,7 +35,6 @@ def test_rows_that_were_deleted_before_have_not_vanished_again() -> None:
 
 
 def test_rows_that_nothing_was_learnt_from_are_not_missed() -> None:
-    """A table that was stopped brought them; the next one may be without them again, and those before may not."""
     first = grown(100)
     manifest = grown(100, 150)
     learnt = Snapshot.of(first, rows(100)).grown(manifest, 0)
@@ -46,7 +45,6 @@ def test_rows_that_nothing_was_learnt_from_are_not_missed() -> None:
 
 
 def test_what_joins_is_compared_with_the_median_of_what_joined_and_not_with_the_first_table() -> None:
-    """From three generations on."""
     manifest = grown(100, 110, 130, 190)
     told = check_arrival(manifest, rows(210), Snapshot.of(manifest, rows(190))).passed["new_rows"]
     assert told == "20 new rows, as many as usual (20, the median of 3)."
@@ -91,7 +89,6 @@ def test_where_the_last_generations_are_fewer_than_what_is_new_all_rows_are_held
 
 
 def test_the_last_generations_are_the_last_that_were_learnt_from() -> None:
-    """Those that tables brought which were stopped are neither among them nor counted: three before them are."""
     learnt = grown(100, 200, 300, 400)
     manifest = grown(100, 200, 300, 400, 410, 420)
     data = rows(450).assign(y=lambda frame: frame["y"] + 9 * (frame["id"] >= 420))
@@ -147,7 +144,6 @@ def test_a_category_is_told_where_the_model_reads_its_column() -> None:
 
 
 def test_the_targets_that_were_kept_of_another_split_are_not_compared() -> None:
-    """Its rows are others, in another order."""
     other = Snapshot.of(grown(50), rows(50))
     assert check_arrival(grown(100), rows(100), other).not_asked["changed_targets"] == (
         "the known rows' targets were not kept"
@@ -162,7 +158,6 @@ def test_categories_are_kept_of_a_column_of_at_most_a_thousand() -> None:
 
 
 def test_real_months_pass() -> None:
-    """Eleven months of flights that arrive one by one, with their seasons, new airports and cancelled lines."""
     flights = pd.read_parquet(Path(__file__).parents[3] / "examples" / "flights.parquet")
     spec = {"columns": {"key": "flight_id", "target": "arr_delay"}, "strategy": "SortedStratifiedKFold"}
     known = flights[flights["month"] <= 1]

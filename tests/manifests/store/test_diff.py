@@ -16,7 +16,6 @@ PAIRED = {"strategy": "ForwardChaining", "columns": {"key": "id", "time": "when"
 
 
 def test_manifests_under_other_secrets_cannot_be_matched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their keys are other numbers; no row is said to have been removed."""
     made = []
     for secret, name in (("one", "a"), ("two", "a"), ("two", "b")):
         monkeypatch.setenv("EVENFOLD_KEY_SECRET", secret)
@@ -30,7 +29,6 @@ def test_manifests_under_other_secrets_cannot_be_matched(monkeypatch: pytest.Mon
 
 
 def test_a_manifest_does_not_differ_from_itself() -> None:
-    """In whatever order the rows came."""
     made = diff(split(hourly()), split(hourly().sample(frac=1, random_state=0)))
     assert (made.same, made.compared, made.n_moved, made.n_added, made.n_removed) == (True, True, 0, 0, 0)
     assert made.changes == []
@@ -38,7 +36,6 @@ def test_a_manifest_does_not_differ_from_itself() -> None:
 
 
 def test_rows_are_told_by_fold_and_by_class() -> None:
-    """Each count is the one that a join of the two tables gives."""
     a, b = split(hourly(300)), split(hourly(400).iloc[50:], seed=1)
     made = diff(a, b, hourly(400))
     folds = {name: pd.Series(m.codes, index=m.keys.column(0).to_pylist()) for name, m in (("a", a), ("b", b))}
@@ -60,7 +57,6 @@ def test_rows_are_told_by_fold_and_by_class() -> None:
 
 
 def test_what_differs_in_the_specification_is_told_by_its_path() -> None:
-    """Parameters, columns, seed, and the data themselves."""
     a = split(hourly(), seed=1)
     b = split(hourly().assign(y="one"), params={"n_splits": 4}, columns={"key": "id"}, strategy="KFold")
     paths = {change.path: (change.a, change.b) for change in diff(a, b).changes}
@@ -84,7 +80,6 @@ def test_an_extension_moves_nothing_adds_and_removes() -> None:
 
 
 def test_quarantine_moves_nothing_and_is_told() -> None:
-    """The fold of a quarantined row is kept."""
     a = decide(GROUPED, hourly())
     assert a.group_table is not None
     other = int(a.group_table.column("group")[int(np.flatnonzero(a.group_table["fold"].to_numpy() != a.codes[0])[0])])
@@ -95,7 +90,6 @@ def test_quarantine_moves_nothing_and_is_told() -> None:
 
 @pytest.mark.parametrize("spec", [DRAWN, PAIRED], ids=["draws", "pairs"])
 def test_of_draws_and_pairs_the_sides_are_compared(spec: dict[str, Any]) -> None:
-    """Split by split, by key, and how many different rows there are in all."""
     a, b = decide(spec, hourly()), decide(spec, hourly().iloc[:-30])
     made = diff(a, b)
     assert made.n_removed == 30
@@ -115,7 +109,6 @@ def test_of_draws_and_pairs_the_sides_are_compared(spec: dict[str, Any]) -> None
 
 
 def test_rows_that_cannot_be_matched_are_said_to_be_so() -> None:
-    """Other keys, other positions, or another kind: no number is made up."""
     by_id, by_time = split(hourly()), split(hourly(), columns={"key": "when", "target": "y"})
     made = diff(by_id, by_time)
     assert not made.compared
@@ -128,7 +121,6 @@ def test_rows_that_cannot_be_matched_are_said_to_be_so() -> None:
 
 
 def test_a_classless_target_gives_no_classes() -> None:
-    """A numeric target is not counted by class."""
     frame = hourly().assign(y=np.arange(400) / 7)
     a, b = (split(frame, strategy="SortedStratifiedKFold", seed=seed) for seed in (0, 1))
     assert {each.classes for each in diff(a, b, frame).moved if each.classes} == set()

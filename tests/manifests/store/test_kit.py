@@ -29,7 +29,6 @@ SENTENCES = {
 
 
 def test_the_kit_holds_what_it_says() -> None:
-    """Every folder has a verdict, every kind and every reason is there, and a grown one has rows out of use."""
     folders = {
         f"{path.parent.name}/{path.name}" for verdict in ("good", "broken") for path in (KIT / verdict).iterdir()
     }
@@ -44,7 +43,6 @@ def test_the_kit_holds_what_it_says() -> None:
 
 @pytest.mark.parametrize("name", GOOD)
 def test_good_folders_are_read(name: str) -> None:
-    """With the identity and the splits that the kit names."""
     manifest = read_manifest(KIT / name)
     splits = [manifest.in_use.digest(i) for i in range(manifest.n_splits)]
     assert {"verdict": "good", "split_id": manifest.split_id, "splits": splits} == EXPECTED[name]
@@ -52,7 +50,6 @@ def test_good_folders_are_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_folders_are_refused(name: str) -> None:
-    """For the reason that the kit names."""
     with pytest.raises(SplitError, match=SENTENCES[EXPECTED[name]["because"]]):
         read_manifest(KIT / name)
 

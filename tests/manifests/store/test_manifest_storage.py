@@ -45,7 +45,6 @@ KINDS = [SORTED, GROUPED, DRAWN, PAIRED]
 
 
 def assert_same(one: Manifest, two: Manifest) -> None:
-    """Fail unless both say the same in every respect."""
     for name in ("kind", "spec", "types", "fingerprint", "plan_id", "split_id", "n_splits", "version"):
         assert getattr(one, name) == getattr(two, name), name
     assert one.in_use.digests() == two.in_use.digests()
@@ -61,12 +60,9 @@ def assert_same(one: Manifest, two: Manifest) -> None:
         assert one.group_table.equals(two.group_table.replace_schema_metadata(None))
 
 
-@pytest.mark.parametrize("keyed", [True, False], ids=["with a key", "without a key"])
 @pytest.mark.parametrize("splitter", NAMED, ids=repr)
-def test_what_was_written_is_read(splitter: Splitter, keyed: bool, tmp_path: Path) -> None:
-    """Every strategy's manifest comes back the same, and is written the same again."""
-    if splitter.needs.key and not keyed:
-        return
+def test_what_was_written_is_read(splitter: Splitter, tmp_path: Path) -> None:
+    keyed = splitter.needs.key or NAMED.index(splitter) % 2 == 0
     spec = copy.deepcopy(quick_spec_of(splitter))
     assert spec is not None
     if not keyed:
@@ -77,12 +73,8 @@ def test_what_was_written_is_read(splitter: Splitter, keyed: bool, tmp_path: Pat
     found = read_manifest(folder)
     assert_same(manifest, found)
     assert describe(found) == describe(manifest)
-    assert_same(manifest, read_manifest(write_manifest(found, tmp_path / "two")))
-
-
-def test_every_kind_of_manifest_is_among_them() -> None:
-    """Labels, draws and pairs, so that the test above says something of each."""
-    assert {splitter.kind for splitter in NAMED} == {"labels", "draws", "pairs"}
+    again = write_manifest(found, tmp_path / "two").rename(tmp_path / "moved")
+    assert_same(manifest, read_manifest(os.path.relpath(again)))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +88,6 @@ def test_every_kind_of_manifest_is_among_them() -> None:
     ids=["text", "times", "dates", "floats"],
 )
 def test_keys_and_groups_of_every_type_are_kept(column: Any, tmp_path: Path) -> None:
-    """Keys come back with their type, and the manifest still joins the frame it was made of."""
     frame = pd.DataFrame({"k": column, "g": column, "y": range(5)}).iloc[[3, 1, 0, 4, 2]]
     spec = {"columns": {"key": "k", "group": "g"}, "params": {"n_splits": 2}}
     manifest = decide(spec, frame)
@@ -105,20 +96,12 @@ def test_keys_and_groups_of_every_type_are_kept(column: Any, tmp_path: Path) -> 
     assert sorted(np.concatenate([test for _, test in found.as_cv(frame).split()]).tolist()) == [0, 1, 2, 3, 4]
 
 
-def test_several_keys_are_kept(tmp_path: Path) -> None:
-    """In their order, and joined together."""
-    frame = table().assign(part=lambda each: each["id"] % 3, id=lambda each: each["id"] // 3)
-    manifest = decide({"columns": {"key": ["part", "id"]}, "strategy": "KFold"}, frame)
-    found = read_manifest(write_manifest(manifest, tmp_path))
-    assert found.keys is not None
-    assert found.keys.column_names == ["part", "id"]
-    assert found.as_cv(frame.iloc[::-1]).get_n_splits() == 5
-
-
-@pytest.mark.parametrize("reader", ["pandas", "polars", "duckdb"])
-@pytest.mark.parametrize("spec", KINDS, ids=lambda spec: spec["name"])
+@pytest.mark.parametrize(
+    ("spec", "reader"),
+    [(SORTED, "pandas"), (GROUPED, "polars"), (GROUPED, "duckdb"), (DRAWN, "duckdb"), (PAIRED, "polars")],
+    ids=lambda each: each if isinstance(each, str) else each["name"],
+)
 def test_others_read_it_without_us(spec: dict[str, Any], reader: str, tmp_path: Path) -> None:
-    """Folds, rows per fold and groups per fold come out of the plain Parquet as the header counts them."""
     manifest = decide(spec, table())
     folder = write_manifest(manifest, tmp_path)
     header = json.loads((folder / "manifest.json").read_text())
@@ -135,8 +118,7 @@ def test_others_read_it_without_us(spec: dict[str, Any], reader: str, tmp_path: 
         return {str(value): int(count) for value, count in found}
 
     assert rows_of("assignments-0000.parquet", "fold") == header["counts"]
-    ids = rows_of("assignments-0000.parquet", "id")
-    assert ids == {str(each): 1 for each in table()["id"]}
+    assert rows_of("assignments-0000.parquet", "id") == {str(each): 1 for each in table()["id"]}
     if manifest.group_table is not None:
         assert sum(rows_of("groups-0000.parquet", "fold").values()) == table()["group"].nunique()
     if manifest.kind == "draws":
@@ -145,8 +127,9 @@ def test_others_read_it_without_us(spec: dict[str, Any], reader: str, tmp_path: 
         assert rows_of("splits.parquet", "split") == {"0": 97, "1": 97}
 
 
-@pytest.mark.parametrize("strategy", ["SortedStratifiedKFold", "KFold"])
-@pytest.mark.parametrize("n_splits", [2, 10, 20, 100, 101, 333, 999, 1000, 1001])
+@pytest.mark.parametrize(
+    ("strategy", "n_splits"), [("SortedStratifiedKFold", n) for n in (2, 101, 1000, 1001)] + [("KFold", 100)]
+)
 def test_the_header_is_small_and_complete(strategy: str, n_splits: int, tmp_path: Path) -> None:
     """Even a thousand folds keep it below 20 kB, and every file is listed with its digest."""
     frame = pd.DataFrame({"id": range(3000), "y": np.arange(3000) / 7})
@@ -160,12 +143,6 @@ def test_the_header_is_small_and_complete(strategy: str, n_splits: int, tmp_path
     assert {entry["path"] for entry in header["files"]} | {"manifest.json"} == {p.name for p in folder.iterdir()}
     assert header["schema"] == "evenfold-manifest/1"
     assert header["n_rows"] == 3000
-
-
-def test_the_header_is_in_the_parquet_too(tmp_path: Path) -> None:
-    """Whoever has only the Parquet file knows what it is."""
-    folder = write_manifest(decide(GROUPED, table()), tmp_path)
-    header = json.loads((folder / "manifest.json").read_text())
     for entry in header.pop("files"):
         assert json.loads(pq.read_schema(folder / entry["path"]).metadata[b"evenfold"]) == header
 
@@ -189,26 +166,26 @@ def a_folder(path: Path) -> None:
     path.mkdir()
 
 
-@pytest.mark.parametrize("harm", [Path.unlink, damaged, truncated, emptied, a_folder], ids=lambda harm: harm.__name__)
+HARMS = (Path.unlink, damaged, truncated, emptied, a_folder)
+FILES = [(SORTED, "assignments-0000.parquet"), (GROUPED, "groups-0000.parquet"), (DRAWN, "resamples.parquet"),
+         (PAIRED, "splits.parquet"), (SORTED, "manifest.json")]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("spec", "name"),
-    [
-        (SORTED, "assignments-0000.parquet"),
-        (GROUPED, "groups-0000.parquet"),
-        (DRAWN, "resamples.parquet"),
-        (PAIRED, "splits.parquet"),
-        (SORTED, "manifest.json"),
-    ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ("spec", "name", "harm"),
+    [(*FILES[0], harm) for harm in HARMS]
+    + [(*file, harm) for file in FILES[1:4] for harm in (Path.unlink, damaged)]
+    + [(*FILES[4], harm) for harm in HARMS[1:]],
+    ids=lambda each: each if isinstance(each, str) else getattr(each, "__name__", ""),
 )
 def test_a_harmed_file_is_named(spec: dict[str, Any], name: str, harm: Any, tmp_path: Path) -> None:
-    """Missing, changed by one bit, cut off, empty or replaced: SplitError says which file."""
     folder = write_manifest(decide(spec, table()), tmp_path)
     harm(folder / name)
-    with pytest.raises(SplitError) as error:
-        read_manifest(folder)
-    assert name in str(error.value)
-    assert str(folder) in str(error.value)
+    for read in (read_manifest, lambda folder: prove_files(read_header(folder), folder)):
+        with pytest.raises(SplitError) as error:
+            read(folder)
+        assert name in str(error.value)
+        assert str(folder) in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +203,6 @@ def test_a_harmed_file_is_named(spec: dict[str, Any], name: str, harm: Any, tmp_
     ],
 )
 def test_a_header_that_is_none_is_an_error(text: str, said: str, tmp_path: Path) -> None:
-    """Garbage, nothing, another version: a sentence that says which."""
     folder = write_manifest(decide(SORTED, table()), tmp_path)
     (folder / "manifest.json").write_text(text)
     with pytest.raises(SplitError) as error:
@@ -234,15 +210,7 @@ def test_a_header_that_is_none_is_an_error(text: str, said: str, tmp_path: Path)
     assert said in str(error.value)
 
 
-def test_no_folder_is_an_error(tmp_path: Path) -> None:
-    """And so is a folder of anything else."""
-    for folder in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(SplitError, match=r"holds no manifest.json; pass the folder of a manifest"):
-            read_manifest(folder)
-
-
 def test_a_header_that_says_something_else_than_its_rows_is_refused(tmp_path: Path) -> None:
-    """Even where it is well formed: two folds more, another key, another name for what decided."""
     manifest = decide(SORTED, table())
     folder = write_manifest(manifest, tmp_path)
     header = json.loads((folder / "manifest.json").read_text())
@@ -273,7 +241,6 @@ def grown(root: Path) -> tuple[Manifest, Path]:
 
 
 def test_a_grown_manifest_is_kept(tmp_path: Path) -> None:
-    """Both generations, and which rows are gone; the first version stays readable."""
     manifest, folder = grown(tmp_path)
     assert folder.name == "1.1"
     assert_same(manifest, read_manifest(folder))
@@ -283,7 +250,6 @@ def test_a_grown_manifest_is_kept(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module", params=[*KINDS, None], ids=lambda spec: spec["name"] if spec else "grown")
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Manifest, Path]:
-    """Return a manifest and the folder that holds it."""
     root = tmp_path_factory.mktemp("fuzz")
     if request.param is None:
         return grown(root)
@@ -292,14 +258,13 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value inside a JSON value."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, each in inside:
         yield (*path, name)
         yield from places(each, (*path, name))
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_header_changed_anywhere_gives_the_manifest_or_an_error(
     written: tuple[Manifest, Path], data: st.DataObject
@@ -329,16 +294,6 @@ def test_a_header_changed_anywhere_gives_the_manifest_or_an_error(
         (folder / "manifest.json").write_bytes(original)
 
 
-def test_what_is_read_does_not_depend_on_where_it_lies(tmp_path: Path) -> None:
-    """A folder may be moved, and read through a relative path."""
-    manifest = decide(SORTED, table())
-    folder = write_manifest(manifest, tmp_path)
-    moved = tmp_path / "moved"
-    folder.rename(moved)
-    assert_same(manifest, read_manifest(moved))
-    assert_same(manifest, read_manifest(os.path.relpath(moved)))
-
-
 LIGHT = """
 import sys
 import evenfold.manifests
@@ -352,7 +307,6 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2].
 
 
 def test_a_header_is_read_and_proved_without_the_libraries_of_tables_and_models(tmp_path: Path) -> None:
-    """Who only looks at what was decided waits for no import of them."""
     manifest = decide(SORTED, table())
     folder = write_manifest(manifest, tmp_path)
     heavy = "numpy,pandas,scipy,sklearn,pyarrow,narwhals,imblearn,joblib,matplotlib,mlflow,prefect"
@@ -360,12 +314,3 @@ def test_a_header_is_read_and_proved_without_the_libraries_of_tables_and_models(
     first, second = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert first.partition(" ")[0] == manifest.split_id
     assert second == "[]"
-
-
-def test_a_header_with_a_damaged_file_is_not_proved(tmp_path: Path) -> None:
-    """One byte is enough, and the file is named."""
-    folder = write_manifest(decide(SORTED, table()), tmp_path)
-    file = folder / "assignments-0000.parquet"
-    file.write_bytes(file.read_bytes()[:-1] + b"x")
-    with pytest.raises(SplitError, match=r"assignments-0000.parquet is damaged: its SHA-256"):
-        prove_files(read_header(folder), folder)

@@ -54,7 +54,6 @@ def grown(tmp_path: Path) -> Path:
 
 
 def overwrite(file: Path, content: bytes) -> None:
-    """Write ``content`` without touching other versions that share the file."""
     file.unlink()
     file.write_bytes(content)
 
@@ -66,7 +65,6 @@ def the(found: Verification) -> Damage:
 
 
 def test_an_undamaged_manifest_is_proved_intact(stored: Path) -> None:
-    """Of every kind: bytes, blocks, split_id, plan_id and header agree."""
     found = verify(stored)
     assert found.intact
     assert found.damages == found.not_proved == []
@@ -75,13 +73,11 @@ def test_an_undamaged_manifest_is_proved_intact(stored: Path) -> None:
 
 
 def test_that_nothing_moved_is_proved_from_the_files(grown: Path) -> None:
-    """The parent's split_id can be made anew from the older generations."""
     parent = read_manifest(grown.parent / "1.0")
     assert f"0 rows moved: the older rows make their parent's split_id {parent.split_id[:16]}" in verify(grown).proved
 
 
 def test_what_was_written_wrong_from_the_start_is_found_by_the_rows(tmp_path: Path) -> None:
-    """Header, its copy and every digest agree there; plan_id, the parent and the counts are made anew."""
     first = decide(STRATEGIES[0], hourly(300))
     later = extend(first, hourly(400)).manifest
     said = []
@@ -100,14 +96,12 @@ def test_what_was_written_wrong_from_the_start_is_found_by_the_rows(tmp_path: Pa
 
 
 def test_a_version_before_that_is_no_parent_lends_no_file(tmp_path: Path) -> None:
-    """As where somebody moved a folder: the new version is written whole."""
     write_manifest(decide(STRATEGIES[0] | {"seed": 1}, hourly(300)), tmp_path)
     manifest = extend(decide(STRATEGIES[0], hourly(300)), hourly(400)).manifest
     assert read_manifest(write_manifest(manifest, tmp_path)).split_id == manifest.split_id
 
 
 def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) -> None:
-    """Only deletions: its file of assignments is empty, in labels of one column and of several."""
     for spec in (STRATEGIES[0], STRATEGIES[5] | {"name": "repeated"}):
         first = decide(spec, hourly())
         write_manifest(first, tmp_path)
@@ -118,7 +112,6 @@ def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) ->
 
 @pytest.mark.parametrize("key", ["born", "turn"])
 def test_a_key_may_be_called_as_what_is_told_of_rows(key: str, tmp_path: Path) -> None:
-    """A manifest of several generations, with rows that went and came back, is intact whatever its key is called."""
     whole = hourly().rename(columns={"id": key})
     manifest = decide({"columns": {"key": key, "target": "y"}}, whole.iloc[:300])
     for data in (whole.iloc[:300], whole.iloc[16:380], whole):
@@ -128,7 +121,6 @@ def test_a_key_may_be_called_as_what_is_told_of_rows(key: str, tmp_path: Path) -
 
 
 def test_what_is_wrong_with_a_header_is_told_in_few_words(grown: Path) -> None:
-    """However much stands in it."""
     header = json.loads((grown / "manifest.json").read_text())
     entry = {"path": "assignments-0000.parquet", "rows": "many " * 1_000}
     overwrite(grown / "manifest.json", json.dumps(header | {"files": [entry]}).encode())
@@ -136,13 +128,11 @@ def test_what_is_wrong_with_a_header_is_told_in_few_words(grown: Path) -> None:
 
 
 def test_draws_are_drawn_again(tmp_path: Path) -> None:
-    """The sentence says how many of how many."""
     folder = write_manifest(decide(STRATEGIES[2] | {"params": {"n_splits": 230}}, hourly(60)), tmp_path)
     assert "200 of 230 draws come out as recorded" in verify(folder).proved
 
 
 def test_every_missing_file_is_named(grown: Path) -> None:
-    """Gone is gone: the name, and how many rows went with it."""
     for name, said in (("assignments-0000.parquet", "300 rows"), ("status-0001.parquet", "16 rows")):
         content = (grown / name).read_bytes()
         (grown / name).unlink()
@@ -155,7 +145,6 @@ def test_every_missing_file_is_named(grown: Path) -> None:
 
 @pytest.mark.parametrize("kept", [0, 3, 100, -1])
 def test_a_truncated_file_is_named_with_the_rows_that_are_lost(grown: Path, kept: int) -> None:
-    """Parquet has its table of contents at the end: without it no row can be read."""
     file = grown / "assignments-0001.parquet"
     whole = file.read_bytes()
     overwrite(file, whole[:kept])
@@ -166,11 +155,10 @@ def test_a_truncated_file_is_named_with_the_rows_that_are_lost(grown: Path, kept
 
 
 def test_any_flipped_bit_in_any_parquet_file_is_found(stored: Path) -> None:
-    """Wherever it is: in the data a block is named, elsewhere the file; verify never fails itself."""
     chance = random.Random(0)
     for file in sorted(stored.glob("*.parquet")):
         whole = file.read_bytes()
-        for at in chance.sample(range(len(whole)), 25):
+        for at in chance.sample(range(len(whole)), 8):
             overwrite(file, whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :])
             assert {damage.file for damage in verify(stored).damages} == {file.name}, at
         overwrite(file, whole)
@@ -178,7 +166,6 @@ def test_any_flipped_bit_in_any_parquet_file_is_found(stored: Path) -> None:
 
 
 def damage_values(file: Path, block: int, length: int) -> None:
-    """Flip a bit in bytes amid the folds of a block."""
     column = pq.ParquetFile(file).metadata.row_group(block).column(1)
     content = bytearray(file.read_bytes())
     middle = column.data_page_offset + column.total_compressed_size // 2
@@ -188,7 +175,6 @@ def damage_values(file: Path, block: int, length: int) -> None:
 
 
 def test_the_last_block_ends_with_the_last_row(grown: Path) -> None:
-    """It is seldom a full million."""
     damage_values(grown / "assignments-0000.parquet", 0, 5)
     damage = the(verify(grown))
     assert (damage.block, damage.first_row, damage.last_row) == (0, 0, 299)
@@ -196,7 +182,6 @@ def test_the_last_block_ends_with_the_last_row(grown: Path) -> None:
 
 
 def test_the_first_damaged_block_is_named_by_its_rows(tmp_path: Path) -> None:
-    """Of three blocks the second: the rows before it are as they were written."""
     n = 2_400_000
     frame = pd.DataFrame({"id": np.arange(n)})
     folder = write_manifest(decide({"strategy": "KFold", "columns": {"key": "id"}}, frame), tmp_path)
@@ -211,7 +196,6 @@ def test_the_first_damaged_block_is_named_by_its_rows(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_written_again_has_all_its_rows(grown: Path) -> None:
-    """Other bytes, equal values: damaged all the same, and the sentence says that no row is lost."""
     file = grown / "assignments-0000.parquet"
     table = pq.read_table(file)
     file.unlink()
@@ -220,7 +204,6 @@ def test_a_file_that_was_written_again_has_all_its_rows(grown: Path) -> None:
 
 
 def test_a_file_of_other_rows_is_told(grown: Path) -> None:
-    """A file of another manifest in its place is not read any further."""
     overwrite(grown / "assignments-0000.parquet", (grown / "assignments-0001.parquet").read_bytes())
     assert "assignments-0000.parquet has 100 rows in 1 block, not 300 in 1" in the(verify(grown)).message
 
@@ -234,9 +217,10 @@ def test_a_file_that_is_not_listed_is_damage(grown: Path) -> None:
 
 
 def test_a_changed_header_is_found_field_by_field(grown: Path) -> None:
-    """Every field is tied to the rows, to another field or to the header's copy."""
     file = grown / "manifest.json"
     header = json.loads(file.read_text())
+    counted = json.loads(json.dumps(header["state"]))
+    counted["counts"][0][2][1] += 1  # from which the next extension would start
     changed: list[dict[str, Any]] = [
         {field: "0" * 64} for field in ("split_id", "plan_id", "parent_split_id", "fingerprint")
     ]
@@ -262,6 +246,7 @@ def test_a_changed_header_is_found_field_by_field(grown: Path) -> None:
         {"files": [header["files"][0] | {"rows": 1}, *header["files"][1:]]},
         {"files": "none"},
         {"state": []},
+        {"state": counted},
         {"versions": {}},
     ]
     for fields in changed:
@@ -274,18 +259,7 @@ def test_a_changed_header_is_found_field_by_field(grown: Path) -> None:
         assert not verify(grown).intact, field
 
 
-def test_remembered_counts_are_tied_to_the_rows_file(tmp_path: Path) -> None:
-    """The next extension would start from them; the header's copy proves them."""
-    folder = write_manifest(decide(STRATEGIES[0], hourly()), tmp_path)
-    file = folder / "manifest.json"
-    header = json.loads(file.read_text())
-    header["state"]["counts"][0][2][1] += 1
-    overwrite(file, json.dumps(header).encode())
-    assert "does not fit the copy in assignments-0000.parquet (fields: state" in the(verify(folder)).message
-
-
 def test_a_header_that_is_no_json_is_damage(grown: Path) -> None:
-    """Cut off, or with a flipped bit in its braces: the file is named."""
     file = grown / "manifest.json"
     whole = file.read_bytes()
     for content in (whole[:-10], b"", b"\xff" + whole, whole.replace(b"{", b"[", 1)):
@@ -296,7 +270,6 @@ def test_a_header_that_is_no_json_is_damage(grown: Path) -> None:
 
 
 def test_what_is_no_manifest_or_a_newer_one_is_refused(grown: Path, tmp_path: Path) -> None:
-    """That is no damage: there is nothing that could be verified."""
     with pytest.raises(SplitError, match=r"holds no manifest\.json; pass the folder of a manifest"):
         verify(tmp_path / "nowhere")
     header = json.loads((grown / "manifest.json").read_text()) | {"schema": "evenfold-manifest/2"}
@@ -313,11 +286,10 @@ def _is_intact(folder: Path) -> bool:
 
 
 def test_flipped_bits_in_the_header_are_found(grown: Path) -> None:
-    """A sample of all bits; what JSON reads as the same header is no damage."""
     file = grown / "manifest.json"
     whole = file.read_bytes()
     chance = random.Random(1)
-    for at in chance.sample(range(len(whole)), 200):
+    for at in chance.sample(range(len(whole)), 60):
         content = whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :]
         overwrite(file, content)
         assert _is_intact(grown) == _is_same(content, whole), at

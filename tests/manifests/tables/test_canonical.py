@@ -11,7 +11,6 @@ from evenfold.splitters.encoding import encode
 
 
 def test_a_text_is_composed_on_its_own_whatever_stands_beside_it() -> None:
-    """A letter and, in the next row, an accent stay two texts; within one row they become one letter."""
     apart, together = ["é", "e", "\u0301x"], ["é", "e\u0301x", "e"]
     for texts, composed in ((apart, apart), (together, ["é", "éx", "e"])):
         table = canonical_table(pa.table({"key": texts}), ["key"], {})
@@ -19,7 +18,6 @@ def test_a_text_is_composed_on_its_own_whatever_stands_beside_it() -> None:
 
 
 def test_codes_of_a_column_are_those_of_its_python_values() -> None:
-    """Text, integers, floats, booleans, dates and times get the codes and levels that their values get one by one."""
     moment = dt.datetime(2024, 5, 1, 12)
     for values in (
         ["b", "é", "b"],

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from evenfold.manifests import column_names, decide, read_table
 from evenfold.manifests.tables.csv_files import Dialect, csv_batches, dialect_of
-from evenfold.manifests.tables.read import is_parquet, write_whole
+from evenfold.manifests.tables.read import is_parquet
 from evenfold.splitters import SplitError
 
 COMMAS = "id,cost,ward\n1,180.65,Süd\n2,12.5,Nord\n3,7.25,Süd\n"
@@ -21,7 +21,6 @@ SEMICOLONS = "id;cost;ward\n1;180,65;Süd\n2;12,5;Nord\n3;7,25;Süd\n"
 
 
 def written(folder: Path, name: str, text: str, encoding: str = "utf-8") -> Path:
-    """Return the path of a file with this text."""
     path = folder / name
     path.write_bytes(gzip.compress(text.encode(encoding)) if name.lower().endswith(".gz") else text.encode(encoding))
     return path
@@ -55,7 +54,6 @@ def test_the_same_rows_come_out_of_every_dialect(name: str, text: str, tmp_path:
 
 
 def test_a_line_that_the_sample_cuts_off_says_nothing_of_the_separator(tmp_path: Path) -> None:
-    """Only so many long lines fit in it; the header has more commas than separators."""
     lines = "".join(f"{i};{'x' * 2_000};{i}\n" for i in range(60))
     path = written(tmp_path, "long.csv", f"id;note, in words, of the ward, if any;n\n{lines}")
     assert dialect_of(path) == Dialect(";")
@@ -74,7 +72,6 @@ def test_an_empty_file_is_called_so(tmp_path: Path) -> None:
 
 
 def test_a_split_does_not_depend_on_the_dialect(tmp_path: Path) -> None:
-    """The fingerprint is of values, so a colleague's spreadsheet export gives the same split."""
     rows = "\n".join(f"{i};{i % 7},{i % 10};w{i % 5}" for i in range(60))
     european = written(tmp_path, "a.csv", f"id;cost;ward\n{rows}\n")
     plain = written(tmp_path, "b.csv", f"id,cost,ward\n{rows.replace(',', '.').replace(';', ',')}\n")
@@ -83,7 +80,6 @@ def test_a_split_does_not_depend_on_the_dialect(tmp_path: Path) -> None:
 
 
 def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path) -> None:
-    """A separator inside quotes separates nothing, and one column needs none."""
     assert read_table(written(tmp_path, "one.csv", "id\n1\n2\n")).column_names == ["id"]
     quoted = written(tmp_path, "quoted.csv", 'id,"name; first, last"\n1,"a; b, c"\n2,"d; e, f"\n')
     assert read_table(quoted).to_pydict() == {"id": [1, 2], "name; first, last": ["a; b, c", "d; e, f"]}
@@ -101,7 +97,6 @@ def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path)
 def test_what_is_not_read_names_the_exact_remedy(
     name: str, text: str, encoding: str, remedy: str, tmp_path: Path
 ) -> None:
-    """What cannot be read says what to do instead."""
     with pytest.raises(SplitError, match=remedy):
         read_table(written(tmp_path, name, text, encoding))
 
@@ -127,7 +122,6 @@ def test_what_is_not_read_names_the_exact_remedy(
     ],
 )
 def test_a_frame_that_cannot_be_read_is_answered_in_a_sentence(made: Any, message: str) -> None:
-    """Never with another library's words."""
     with pytest.raises(SplitError, match=message):
         decide({"strategy": "KFold", "columns": {"key": "key"}}, made(pd.DataFrame({"key": range(20), "x": range(20)})))
 
@@ -137,7 +131,6 @@ WORDS = ["NA", "null", "nan", "N/A", "NULL", "None"]
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_text_that_is_declared_misses_only_what_is_empty(engine: Any, tmp_path: Path) -> None:
-    """Keys and groups called NA or nan have the folds that they have in Parquet; numbers called so are missing."""
     rows = pd.DataFrame(
         {"id": WORDS + [f"row {i}" for i in range(60)], "y": range(66), "g": [*WORDS, *"abcdef"] * 5 + WORDS}
     )
@@ -152,7 +145,6 @@ def test_text_that_is_declared_misses_only_what_is_empty(engine: Any, tmp_path: 
 
 
 def test_a_line_break_within_quotes_is_within_a_value_wherever_a_block_of_the_file_ends(tmp_path: Path) -> None:
-    """Arrow reads a megabyte at a time: keys are not cut, and have the folds that they have in a frame."""
     rows = pd.DataFrame({"id": [f"{i}\n{'x' * 2_000}" for i in range(600)], "n\nm": range(600)})
     path = written(tmp_path, "rows.csv", rows.to_csv(index=False))
     assert path.stat().st_size > 1 << 20
@@ -167,16 +159,21 @@ def test_a_line_break_within_quotes_is_within_a_value_wherever_a_block_of_the_fi
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_a_quote_that_is_never_closed_swallows_no_rows(engine: Any, tmp_path: Path) -> None:
-    """All that follows it is one value: refused, never fewer rows than the file has."""
     rows = [f"{i},{'x' * 2_000}\n" for i in range(1_200)]
     path = written(tmp_path, "rows.csv", "".join(["id,note\n", *rows[:9], '9,"never closed\n', *rows[10:]]))
     with pytest.raises(SplitError, match="over 1 MB, or a quote that is opened and never closed; close it, or pass Pa"):
         decide({"columns": {"key": "id"}}, path, engine=engine, to=tmp_path / "splits")
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
-@pytest.mark.parametrize("engine", ["memory", "duckdb"])
-@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize(
+    ("end", "engine", "name"),
+    [
+        ("\n", "memory", "rows.csv"),
+        ("", "duckdb", "rows.csv"),
+        ("", "memory", "rows.csv.gz"),
+        ("\n", "duckdb", "rows.csv.gz"),
+    ],
+)
 def test_a_quote_that_is_never_closed_swallows_no_rows_of_a_small_file(
     end: str, engine: Any, name: str, tmp_path: Path
 ) -> None:
@@ -202,7 +199,6 @@ UNCLOSED = [
 
 @pytest.mark.parametrize("text", UNCLOSED)
 def test_a_quote_is_closed_by_one_of_its_own_whatever_columns_are_read(text: str, tmp_path: Path) -> None:
-    """Two in a row stand for one within the value."""
     path = written(tmp_path, "rows.csv", text)
     for columns in ([], ["a"], None):
         with pytest.raises(SplitError, match="a quote that is opened in its row 1 and not closed where the value ends"):
@@ -210,17 +206,15 @@ def test_a_quote_is_closed_by_one_of_its_own_whatever_columns_are_read(text: str
 
 
 def test_columns_that_nobody_asked_for_are_not_converted_whatever_they_are_called(tmp_path: Path) -> None:
-    """A spreadsheet's lines end in commas, and a remark stands far below in a column without a name."""
     rows = "".join(f"{i},some text that fills the file,,{'see mail' * (i == 70_000)}\n" for i in range(80_000))
     for names in ("id,note,,", "id,note,a,b"):
         path = written(tmp_path, "sheet.csv", f"{names}\n{rows}")
         assert sum(batch.num_rows for batch in csv_batches(path, {}, ["id"])) == 80_000
 
 
-@pytest.mark.parametrize("before", ["", "\n", "\r\n", "\n\n", "\r", "\ufeff", "\ufeff\r\n"])
+@pytest.mark.parametrize("before", ["", "\r\n", "\n\n", "\r", "\ufeff\r\n"])
 @pytest.mark.parametrize("names", ["id,kind,,", '"the\nid",kind,"",""'])
 def test_empty_lines_before_the_names_are_no_rows(before: str, names: str, tmp_path: Path) -> None:
-    """Nor are the names one, where they are no names: two columns of a spreadsheet have none."""
     end = "\r\n" if "\r\n" in before else "\r" if before == "\r" else "\n"
     lines = [names, *(f"{row},{kind},," for row, kind in zip("abc", "xyx", strict=True))]
     path = written(tmp_path, "sheet.csv", before + "".join(line + end for line in lines))
@@ -228,14 +222,13 @@ def test_empty_lines_before_the_names_are_no_rows(before: str, names: str, tmp_p
     assert rows == ["x", "y", "x"]
 
 
-@pytest.mark.parametrize("columns", [["b", "a"], ["a", "b"], ["a"], ["b"], []])
+@pytest.mark.parametrize("columns", [["b", "a"], ["a"], []])
 @pytest.mark.parametrize(
     ("end", "value"), [('"', "x\ny"), ('"""\n', 'x\ny"'), ('"\n' + "\n" * 200_000, "x\ny"), ("\n", None)]
 )
 def test_a_last_value_of_several_lines_is_read_where_its_quote_is_closed(
     end: str, value: str | None, columns: list[str], tmp_path: Path
 ) -> None:
-    """Whichever columns are read, in whichever order."""
     path = written(tmp_path, "rows.csv", f'a,b\n1,"x\ny{end}')
     if value is None:
         with pytest.raises(SplitError, match="not closed where the value ends"):
@@ -277,7 +270,6 @@ def test_a_file_that_is_no_table_is_said_to_be_none_in_our_words(
 
 
 def test_a_value_of_any_length_is_named_by_its_beginning(tmp_path: Path) -> None:
-    """A note that was taken for a class filled the screen."""
     path = written(tmp_path, "rows.csv", "id,y\n" + "".join(f"{i},{'x' * 9_000}{i // 59}\n" for i in range(60)))
     told = r"^class 'x{50,200}… has 1 of 60 rows, fewer than n_splits=5; "
     with pytest.raises(SplitError, match=told):
@@ -285,7 +277,6 @@ def test_a_value_of_any_length_is_named_by_its_beginning(tmp_path: Path) -> None
 
 
 def test_quotes_in_which_a_sample_of_a_file_ends_say_nothing_of_its_numbers(tmp_path: Path) -> None:
-    """As other quotes do not: a decimal comma stays one where a long note holds points."""
     note = '"' + "why; 3.5; so\n" * 9_000 + '"'
     path = written(tmp_path, "rows.csv", "id;cost;note\n" + "1;2,5;x\n" * 20 + f"2;2,5;{note}\n")
     assert read_table(path)["cost"].to_pylist() == [2.5] * 21
@@ -293,14 +284,12 @@ def test_quotes_in_which_a_sample_of_a_file_ends_say_nothing_of_its_numbers(tmp_
 
 @pytest.mark.parametrize("inches", [['0;1,5;Rohr 5"'], ['0;1,5;Rohr 5"', 'Rohr 3";1,5;x', "0;1,5;x"]])
 def test_inch_marks_within_a_value_open_no_quotes(inches: list[str], tmp_path: Path) -> None:
-    """Neither the end of a sample nor the next mark closes them: only a value that starts with one is in quotes."""
     rows = [*inches, *(f"{i};{i},25;Rohr" for i in range(1, 6_000))]
     path = written(tmp_path, "pipes.csv", "\n".join(["id;cost;ware, size, kind, use", *rows, ""]))
     assert read_table(path)["cost"].to_pylist() == [1.5] * len(inches) + [i + 0.25 for i in range(1, 6_000)]
 
 
 def test_copies_and_logs_in_a_folder_are_no_rows(tmp_path: Path) -> None:
-    """Of a notebook, of a table's own log, and half of what another process is writing."""
     for name in ("a.csv", ".ipynb_checkpoints/a-checkpoint.csv", "_log/a.csv", ".writing-7-b.csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         written(tmp_path, name, COMMAS)
@@ -308,7 +297,6 @@ def test_copies_and_logs_in_a_folder_are_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_column_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
-    """As that of a frame is."""
     path = written(tmp_path, "twice.csv", "id,x,x\n1,2,3\n2,3,4\n3,4,5\n")
     for engine in ("memory", "duckdb", "auto"):
         with pytest.raises(SplitError, match="2 columns are called 'x'"):
@@ -319,13 +307,6 @@ def test_a_column_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
 def test_parquet_is_known_in_capitals(tmp_path: Path) -> None:
     pd.DataFrame({"id": [1, 2]}).to_parquet(tmp_path / "R.PARQUET")
     assert is_parquet(tmp_path / "R.PARQUET")
-
-
-def test_what_csv_cannot_hold_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    """A column of lists; a table of none of them is written."""
-    with pytest.raises(SplitError, match=r"o\.csv cannot be written .*list.*nothing was changed"):
-        write_whole(tmp_path / "o.csv", pa.table({"x": [[1]]}))
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
@@ -356,7 +337,6 @@ def test_a_large_number_among_fractions_is_a_number(last: str, tmp_path: Path) -
 
 
 def test_intervals_and_mixed_values_hinder_no_column_beside_them() -> None:
-    """pandas' cut and qcut are ordered categories, to stratify by as well; mixed values are text, as in a CSV."""
     x = np.linspace(0, 1, 40)
     frame = pd.DataFrame({"k": range(40), "bin": pd.cut(x, 4), "part": pd.arrays.IntervalArray(pd.cut(x, 4))})
     frame["mixed"] = [1, "a", None, 2.5] * 10

@@ -13,7 +13,6 @@ from evenfold.splitters.packing.published import Published
 
 
 def rows_of_groups(seed: int, n: int, n_classes: int, mean: float = 30.0) -> tuple[Any, Any]:
-    """Return the group and class of each row, shuffled."""
     rng = np.random.default_rng(seed)
     sizes = np.maximum(1, rng.lognormal(0, 1, n) * mean).astype(int)
     groups = rng.permutation(np.repeat(np.arange(n), sizes))
@@ -22,12 +21,10 @@ def rows_of_groups(seed: int, n: int, n_classes: int, mean: float = 30.0) -> tup
 
 
 def shares(labels: Any, y: Any) -> Any:
-    """Return the share of each class in each fold."""
     return np.array([[np.mean(y[labels == f] == c) for c in np.unique(y)] for f in np.unique(labels)])
 
 
 def test_the_report_is_the_cost_of_the_split_computed_from_its_rows() -> None:
-    """Size term, class term and their sum are what the labels give, by the formula of the docstring."""
     groups, y = rows_of_groups(0, 40, 3)
     for size_weight, factor in ((1.0, 1.0), ("relative", 16.0)):
         splitter = BalancedGroupKFold(4, size_weight=size_weight)
@@ -43,7 +40,6 @@ def test_the_report_is_the_cost_of_the_split_computed_from_its_rows() -> None:
 
 
 def test_as_many_groups_as_folds_have_one_packing_and_the_report_says_optimal() -> None:
-    """Each group is a fold, however uneven: nothing better exists."""
     groups, y = rows_of_groups(1, 25, 2)
     report = BalancedGroupKFold(25).report(None, y, groups)
     assert report.optimal
@@ -71,7 +67,6 @@ def test_numbers_are_balanced_by_quantile() -> None:
 
 
 def test_several_columns_of_groups_are_balanced_at_once() -> None:
-    """Three target columns of two and three classes: every class share is within half a point in every fold."""
     groups, first = rows_of_groups(4, 200, 3)
     second, third = rows_of_groups(5, 200, 2, mean=60)[1], groups % 2
     y = np.column_stack([first, np.resize(second, first.size), third])
@@ -109,7 +104,6 @@ def test_sizes_are_exact_whatever_the_labels(n: int) -> None:
 
 
 def test_parts_have_their_codes_their_groups_and_their_shares() -> None:
-    """Train, validation, test and a further part: whole groups, sizes and class shares within half a point."""
     groups, y = rows_of_groups(6, 400, 3)
     parts = {"train": 0.6, "validation": 0.15, "test": 0.15, "calibration": 0.1}
     splitter = BalancedGroupSplit(parts)
@@ -132,7 +126,6 @@ def test_parts_have_their_codes_their_groups_and_their_shares() -> None:
 
 
 def test_three_groups_make_three_parts() -> None:
-    """No part is empty while there are groups, even if its share is small."""
     groups = np.repeat([0, 1, 2], [60, 30, 10])
     labels = BalancedGroupSplit({"train": 0.9, "validation": 0.05, "test": 0.05}).assign(None, None, groups)
     assert sorted(set(labels.tolist())) == [-2, -1, 0]
@@ -157,7 +150,6 @@ def test_three_groups_make_three_parts() -> None:
     ids=repr,
 )
 def test_what_cannot_be_is_refused_with_what_would_work(splitter: Any, message: str) -> None:
-    """Too few groups, or a parameter that is none, is a SplitError before anything is computed."""
     with pytest.raises(SplitError, match=message.replace("(", r"\(")):
         splitter.assign(None, [0, 1, 0, 1, 0, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2, 2, 0, 1, 2])
 
@@ -170,7 +162,6 @@ def published(**parameters: Any) -> dict[str, Any]:
 
 
 def test_the_published_search_ends_when_every_neighbour_was_visited() -> None:
-    """Three groups in two folds have six packings; the source's loop went round for ever."""
     aim = Aim.of(np.array([[3, 1], [2, 2], [1, 4]]), np.full(2, 0.5), size_weight=1.0)
     assert Published() == Published(start="greedy", min_cost=1e-5, max_retries=100), "where nothing is said"
     bins = Published(min_cost=0.0, max_retries=10**9).pack(aim, Stream(0))
@@ -180,14 +171,12 @@ def test_the_published_search_ends_when_every_neighbour_was_visited() -> None:
 
 @pytest.mark.parametrize("start", ["greedy", "random", "zero"])
 def test_the_published_search_fills_as_many_folds_as_asked(start: str) -> None:
-    """Twelve folds of sixty groups, none empty, from every start; the source packed into five."""
     groups, y = rows_of_groups(7, 60, 3)
     labels = BalancedGroupKFold(12, optimiser=published(start=start)).assign(None, y, groups)
     assert set(labels.tolist()) == set(range(12))
 
 
 def test_the_published_search_stops_at_its_minimum_cost() -> None:
-    """A looser minimum cost is reached with a worse packing, and both are what they say."""
     groups, y = rows_of_groups(8, 60, 3)
     loose, tight = (
         BalancedGroupKFold(3, size_weight=1.0, optimiser=published(start="random", min_cost=cost)).report(

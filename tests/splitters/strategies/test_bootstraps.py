@@ -19,7 +19,6 @@ def test_a_share_of_one_over_e_is_left_out() -> None:
 
 
 def test_counts_and_pairs_are_the_same_resamples() -> None:
-    """Streaming counts say of each row how often the pair's train side holds it."""
     splitter = Bootstrap(5)
     rows = splitter.rows(np.zeros(300))
     for counts, (train, test) in zip(splitter.resamples(rows), splitter.pairs(rows), strict=True):
@@ -28,7 +27,6 @@ def test_counts_and_pairs_are_the_same_resamples() -> None:
 
 
 def test_two_generators_of_resamples_do_not_disturb_each_other() -> None:
-    """Each walk through the resamples has its own working room."""
     splitter = Bootstrap(4)
     rows = splitter.rows(np.zeros(50))
     alone = list(splitter.resamples(rows))
@@ -37,7 +35,6 @@ def test_two_generators_of_resamples_do_not_disturb_each_other() -> None:
 
 
 def test_one_resample_alone_is_the_one_in_the_row() -> None:
-    """pair(rows, i) costs one draw and is the i-th pair."""
     splitter = StratifiedBootstrap(6)
     rows = splitter.rows(np.zeros(60), ["a", "b", "b"] * 20)
     assert np.array_equal(splitter.pair(rows, 4)[0], list(splitter.pairs(rows))[4][0])
@@ -67,7 +64,6 @@ PINNED = {
 
 @pytest.mark.parametrize("what", PINNED)
 def test_the_numbers_of_a_stream_never_change(what: str) -> None:
-    """All that is random follows from them, in every version and on every machine."""
     make, wanted = PINNED[what]
     numbers = make(Stream(7, 1, 2))
     assert hashlib.sha256(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).hexdigest()[:16] == wanted
@@ -86,7 +82,6 @@ def test_no_number_below_a_bound_is_likelier_for_its_remainder() -> None:
 
 
 def test_a_class_of_one_row_is_always_trained_on() -> None:
-    """Drawing once from one row leaves nothing of that class to test."""
     y = ["rare"] + ["common"] * 40
     assert all(0 in train for train, _ in StratifiedBootstrap(20).split(None, y))
 
@@ -167,7 +162,6 @@ def test_poisson_counts_have_mean_and_variance_1() -> None:
     ],
 )
 def test_rows_that_cannot_be_resampled_are_refused(splitter: Bootstrap, given: dict[str, Any], message: str) -> None:
-    """Never an endless loop, never an empty side."""
     with pytest.raises(SplitError, match=message):
         splitter.split(**given)
 

@@ -27,7 +27,6 @@ def test_without_ties_the_stretches_are_those_of_textbooks() -> None:
 
 
 def test_a_window_slides_when_its_size_is_given() -> None:
-    """max_train_size keeps the latest rows, test_size sets the stretch."""
     pairs = split(ForwardChaining(2, max_train_size=3, test_size=2), np.arange(10))
     assert [(train.tolist(), test.tolist()) for train, test in pairs] == [([3, 4, 5], [6, 7]), ([5, 6, 7], [8, 9])]
 
@@ -42,7 +41,6 @@ def test_a_window_slides_when_its_size_is_given() -> None:
 def test_every_train_time_and_gap_lies_before_every_test_time(
     times: list[int], k: int, gap: int, limit: int | None
 ) -> None:
-    """With ties anywhere: the past is past, stretches follow one another, and no time is in two of them."""
     time = np.array(times)
     assume(np.unique(time).size > k)
     stretches = split(ForwardChaining(k, max_train_size=limit), time)
@@ -58,7 +56,6 @@ def test_every_train_time_and_gap_lies_before_every_test_time(
 
 
 def test_as_many_times_as_stretches_and_one_are_enough() -> None:
-    """Where one time holds nearly all rows, the others still get a stretch each."""
     time = np.concatenate([np.full(90, 5), [0, 1, 2, 6, 7]])
     assert [np.unique(time[test]).tolist() for _, test in split(ForwardChaining(5), time)] == [[1], [2], [5], [6], [7]]
 
@@ -98,7 +95,6 @@ def test_a_gap_between_timestamps_says_of_what(gap: Any) -> None:
     ids=lambda container: type(container).__name__,
 )
 def test_timestamps_come_from_any_container(container: Any) -> None:
-    """Dates and timestamps, with zones and without, are read alike."""
     pairs = split(ForwardChaining(3, gap="2 days"), container)
     assert [test.tolist() for _, test in pairs] == [[5, 6, 7, 8, 9], [10, 11, 12, 13, 14], [15, 16, 17, 18, 19]]
     assert [train.size for train, _ in pairs] == [3, 8, 13]

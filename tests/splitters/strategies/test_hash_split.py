@@ -29,7 +29,6 @@ def test_a_value_worked_out_by_hand() -> None:
 
 
 def test_a_part_is_the_first_whose_cumulative_share_is_above_u() -> None:
-    """Parts follow the same number u, so that more salt or more rows move nothing."""
     parts = {"train": 0.7, "validation": 0.1, "test": 0.2}
     labels = HashSplit(parts=parts, salt="s").labels_of(np.array(KEYS, dtype=object))
     edges = [Fraction(0.7), Fraction(0.7 + 0.1)]
@@ -38,7 +37,6 @@ def test_a_part_is_the_first_whose_cumulative_share_is_above_u() -> None:
 
 
 def test_duckdb_decides_the_same_folds() -> None:
-    """The one line of SQL in the docstring gives every row the same fold, with text of any script."""
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed, so its folds cannot be compared")
     keys = [f"{i}-{'äß鍵🗝'[i % 4]}" for i in range(20_000)]
     rule = next(line.strip() for line in (HashSplit.__doc__ or "").splitlines() if "sha256('trial'" in line)
@@ -65,6 +63,5 @@ def test_sizes_are_as_even_as_chance_makes_them() -> None:
     ],
 )
 def test_what_has_no_portable_hash_is_refused(splitter: HashSplit, key: Any, message: str) -> None:
-    """Floats have a text in every engine, but not the same one."""
     with pytest.raises(SplitError, match=message):
         splitter.split(np.zeros((len(key), 1)), key=key)

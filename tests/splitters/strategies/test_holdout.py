@@ -56,13 +56,11 @@ def test_a_holdout_leaves_a_row_and_a_group_on_each_side(inner: Any, fraction: A
     ],
 )
 def test_positions_among_all_rows_are_not_taken_for_positions_among_the_rest(inner: Any) -> None:
-    """Where rows are locked, the fifth of all and the fifth that is left are two rows."""
     with pytest.raises(SplitError, match=r"names rows by their position among all 40, and a holdout locks 8 of them;"):
         Holdout(inner, 0.2).split(ROWS)
 
 
 def test_the_smallest_holdouts_are_taken() -> None:
-    """One row of forty, and one group of three."""
     assert Holdout(KFold(2), 0.02).locked(ROWS).size == 1
     groups = np.arange(39) % 3
     locked = Holdout(BalancedGroupKFold(2), 1 / 3).locked(ROWS[:39], None, groups)
@@ -85,7 +83,6 @@ def test_the_smallest_holdouts_are_taken() -> None:
     ids=repr,
 )
 def test_as_many_splits_are_said_as_the_rest_is_split_into(inner: Any) -> None:
-    """Where the number of splits follows from the rows, locked ones do not count."""
     holdout = Holdout(inner, 0.25)
     data = data_for(holdout, 60)
     assert data.count(holdout) == len(data.split(holdout))
@@ -93,7 +90,6 @@ def test_as_many_splits_are_said_as_the_rest_is_split_into(inner: Any) -> None:
 
 @pytest.mark.parametrize("inner", [KFold(4), BalancedGroupKFold(4), ForwardChaining(4)], ids=repr)
 def test_the_number_of_splits_needs_no_rows_and_no_column_where_it_depends_on_none(inner: Any) -> None:
-    """Groups and times that the strategy splits by are not asked for where only the number is."""
     assert Holdout(inner).get_n_splits() == 4
     assert Holdout(inner).get_n_splits(ROWS, np.arange(40) % 2) == 4
 
@@ -104,7 +100,6 @@ def test_the_number_of_splits_cannot_be_told_without_rows_where_it_follows_from_
 
 
 def test_a_grid_search_leaves_out_one_of_the_rest_at_a_time() -> None:
-    """scikit-learn refuses a splitter that yields another number of splits than it says."""
     search = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}, cv=Holdout(LeaveOneOut(), 0.25))
     search.fit(ROWS, np.arange(40) % 2)
     assert search.n_splits_ == 30

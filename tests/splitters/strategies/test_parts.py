@@ -34,7 +34,6 @@ def test_parts_have_the_codes_that_a_manifest_stores(parts: dict[str, float], co
 
 
 def test_a_test_part_beside_validation_is_in_no_pair() -> None:
-    """The test part is kept for the end: it is neither trained on nor tested by split."""
     y = np.random.default_rng(0).pareto(1.5, 200)
     splitter = FractionalStratifiedSplit({"train": 0.6, "validation": 0.2, "test": 0.2})
     ((train, validation),) = splitter.split(None, y)
@@ -44,7 +43,6 @@ def test_a_test_part_beside_validation_is_in_no_pair() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_class_and_every_part_is_rounded_at_once(seed: int) -> None:
-    """Of any counts and shares; where remainders collide, cells move along until all margins are whole."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 40, rng.integers(2, 12))
     shares = rng.dirichlet(np.ones(rng.integers(2, 7)) * 2)
@@ -88,7 +86,6 @@ def test_text_classes_are_shared_out_to_parts_of_any_shares() -> None:
     ],
 )
 def test_parts_that_cannot_be_are_refused_with_what_would_work(parts: Any, message: str) -> None:
-    """A share, a sum or a size that cannot be is a SplitError in numbers."""
     with pytest.raises(SplitError, match=message):
         FractionalStratifiedSplit(parts).assign(None, np.arange(40.0))
 
@@ -105,7 +102,6 @@ def test_parts_that_cannot_be_are_refused_with_what_would_work(parts: Any, messa
 def test_parts_of_any_names_train_on_train_or_else_on_the_largest(
     parts: dict[str, float], trained: str, tested: list[str]
 ) -> None:
-    """Whatever strategy has parts; each other part is tested under its own code."""
     y, groups = np.resize([0, 1], 200), np.arange(200) // 2
     for strategy in (FractionalStratifiedSplit, StratifiedSplit, BalancedGroupSplit, HashSplit):
         splitter = strategy(parts=parts)
@@ -128,7 +124,6 @@ def test_shares_that_sum_to_1_but_for_rounding_are_taken(parts: dict[str, float]
 
 @pytest.mark.parametrize("precision", [0, -1, 2.5, 41])
 def test_a_precision_without_rows_is_refused(precision: Any) -> None:
-    """Precision is a number of blocks of at least a row each."""
     with pytest.raises(SplitError, match="precision="):
         FractionalStratifiedSplit(precision=precision).assign(None, np.arange(40.0))
 
@@ -185,7 +180,6 @@ def test_tails_are_shared_out_to_a_few_rows_of_a_million() -> None:
 
 @pytest.mark.parametrize("parts", [{"train": 89, "test": 11}, {"train": 178, "test": 22}, {"train": 9, "test": 1}])
 def test_whole_numbers_are_folds_that_are_merged(parts: dict[str, int]) -> None:
-    """Of every k neighbours in y the parts get what as many folds of SortedStratifiedKFold(k) hold of them."""
     y = np.random.default_rng(0).lognormal(size=600)
     k, tested = (10, 1) if parts["test"] == 1 else (100, 11)
     order = np.argsort(y)
@@ -199,7 +193,6 @@ def test_whole_numbers_are_folds_that_are_merged(parts: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("strategy", [FractionalStratifiedSplit, StratifiedSplit, BalancedGroupSplit, HashSplit])
 def test_every_strategy_of_parts_merges_folds(strategy: Any) -> None:
-    """As many rows as the fractions give, and the same rows but for the one whose blocks of neighbours are folds."""
     y, groups = np.resize([0, 1], 1_000), np.arange(1_000) // 2
     counts, shares = {"train": 89, "validation": 4, "test": 7}, {"train": 0.89, "validation": 0.04, "test": 0.07}
     splitters = [strategy(parts=parts) for parts in (counts, shares)]

@@ -25,13 +25,11 @@ def test_locked_and_excluded_rows_are_in_no_pair() -> None:
 
 
 def test_a_column_of_the_rows_is_as_good_as_a_parameter() -> None:
-    """The labels may come with the rows, and floats that are whole are whole numbers."""
     assert np.array_equal(Predefined().assign(np.zeros(8), fixed=FOLDS.astype(float)), FOLDS)
     assert Predefined().get_n_splits(np.zeros(8), fixed=FOLDS) == Predefined(FOLDS).get_n_splits() == 3
 
 
 def test_scikit_learn_takes_it_as_cv() -> None:
-    """A bare Predefined is a cv object."""
     assert cross_val_score(DecisionTreeClassifier(), np.eye(8), [0, 1] * 4, cv=Predefined(FOLDS)).shape == (3,)
 
 
@@ -50,7 +48,6 @@ def test_scikit_learn_takes_it_as_cv() -> None:
     ],
 )
 def test_labels_that_cannot_be_are_refused(folds: Any, message: str) -> None:
-    """A wrong column is an error in words and never a fold that is silently empty."""
     with pytest.raises(SplitError, match=message):
         Predefined(folds).split(np.zeros(4))
 
@@ -61,7 +58,6 @@ def test_something_to_train_on_is_another_fold_or_rows_that_are_never_tested(fol
 
 
 def test_pairs_may_be_masks_or_positions() -> None:
-    """A side is a list of positions or one truth value per row."""
     mask = np.array([True, False, True, False])
     assert [side.tolist() for side in next(PredefinedPairs([(mask, [1])]).split(np.zeros(4)))] == [[0, 2], [1]]
 
@@ -78,7 +74,6 @@ def test_pairs_may_be_masks_or_positions() -> None:
     ],
 )
 def test_pairs_that_cannot_be_are_refused(pairs: Any, message: str) -> None:
-    """Overlaps, empty sides and positions that are none are errors."""
     with pytest.raises(SplitError, match=message):
         PredefinedPairs(pairs).split(np.zeros(4))
 

@@ -51,7 +51,6 @@ def test_what_is_learnt_is_every_row_that_overlaps_no_tested_one(
 
 
 def test_blocks_hold_whole_times_and_about_as_many_rows() -> None:
-    """No time is tested in two folds, and a block is off by no more than the rows of one time."""
     tests = [test for _, test in PurgedKFold(6).split(None, time=TIMES)]
     of_time = {int(time): {i for i, test in enumerate(tests) if time in TIMES[test]} for time in np.unique(TIMES)}
     assert all(len(folds) == 1 for folds in of_time.values())
@@ -59,7 +58,6 @@ def test_blocks_hold_whole_times_and_about_as_many_rows() -> None:
 
 
 def test_an_embargo_of_rows_leaves_out_the_next_ones_with_those_of_their_time() -> None:
-    """The rows after the last tested label in time order, and before the first tested time."""
     (_, test), (train, again) = (
         list(PurgedKFold(4, gap=gap, embargo=embargo).split(None, time=TIMES, label_end=ENDS))[1]
         for gap, embargo in ((0, 0), ("3 rows", "4 rows"))
@@ -72,7 +70,6 @@ def test_an_embargo_of_rows_leaves_out_the_next_ones_with_those_of_their_time() 
 
 
 def test_every_path_tests_every_row_once() -> None:
-    """Each path is made of the splits that test its blocks, and no two paths use the same test of a block."""
     splitter = CombinatorialPurgedKFold(6, 2)
     tests = [set(test.tolist()) for _, test in splitter.split(None, time=TIMES)]
     subsets = list(itertools.combinations(range(6), 2))
@@ -87,7 +84,6 @@ def test_every_path_tests_every_row_once() -> None:
 
 @pytest.mark.parametrize("gap", [0, 4])
 def test_forward_chaining_learns_only_what_was_known(gap: int) -> None:
-    """Each train side holds exactly the rows whose label, with the gap, was known before the stretch."""
     pairs = list(ForwardChaining(4, gap=gap).split(None, time=TIMES, label_end=ENDS))
     plain = list(ForwardChaining(4, gap=gap).split(None, time=TIMES))
     for (train, test), (_, same) in zip(pairs, plain, strict=True):
@@ -124,7 +120,6 @@ V1 = [
     ("every", "unit"), [("day", "%Y-%m-%d"), ("week", "%G-%V"), ("month", "%Y-%m"), ("year", "%Y")]
 )
 def test_calendar_stretches_are_the_last_that_have_rows(every: Any, unit: str) -> None:
-    """Each tested stretch is one day, week from Monday, month or year, whole."""
     random = np.random.default_rng(3)
     moments = [datetime(2021, 1, 1) + timedelta(hours=int(h)) for h in random.integers(0, 24 * 1200, 400)]
     names = [moment.strftime(unit) for moment in moments]
@@ -135,7 +130,6 @@ def test_calendar_stretches_are_the_last_that_have_rows(every: Any, unit: str) -
 
 
 def test_quarters_begin_in_january_april_july_and_october() -> None:
-    """The months of a quarter are tested together."""
     months = np.arange(np.datetime64("2023-01"), np.datetime64("2024-07")).astype("datetime64[D]")
     tests = [months[test].astype("datetime64[M]").astype(str).tolist()
              for _, test in ForwardChaining(2, every="quarter").split(None, time=months)]  # fmt: skip
@@ -144,7 +138,6 @@ def test_quarters_begin_in_january_april_july_and_october() -> None:
 
 @pytest.mark.parametrize("inner", [ForwardChaining(3), PurgedKFold(4), CombinatorialPurgedKFold(5, 2)], ids=repr)
 def test_the_holdout_of_a_strategy_of_time_is_the_latest_stretch(inner: Splitter) -> None:
-    """No row that is left overlaps a locked one's label or is of its group, and the splits are made of the others."""
     holdout = Holdout(inner, 0.15)
     roles: dict[str, Any] = {"time": TIMES, "label_end": ENDS}
     locked = set(holdout.locked(None, None, ENTITIES, **roles).tolist())

@@ -21,7 +21,6 @@ ROWS = np.zeros((53, 1))
 
 
 def test_repeat_0_is_the_strategy_itself() -> None:
-    """Repeating adds columns and changes none."""
     labels = Repeated(KFold(5, random_state=7), 4).assign(ROWS)
     assert labels.shape == (53, 4)
     assert labels.dtype == np.int16
@@ -29,12 +28,10 @@ def test_repeat_0_is_the_strategy_itself() -> None:
 
 
 def test_a_further_repeat_moves_no_earlier_one() -> None:
-    """Ten repeats begin with the same three as three repeats."""
     assert np.array_equal(Repeated(KFold(5), 10).assign(ROWS)[:, :3], Repeated(KFold(5), 3).assign(ROWS))
 
 
 def test_pairs_follow_repeat_by_repeat() -> None:
-    """Pair i of repeat r is number r * k + i, and tests the rows that the column says."""
     splitter = Repeated(KFold(5), 3)
     labels = splitter.assign(ROWS)
     for number, (_, test) in enumerate(splitter.split(ROWS)):
@@ -42,7 +39,6 @@ def test_pairs_follow_repeat_by_repeat() -> None:
 
 
 def test_groups_are_repeated_with_other_partitions() -> None:
-    """Grouped folds are repeated too, and no repeat is another one renamed."""
     check_conformance(Repeated(BalancedGroupKFold(3), 3), n=72)
 
 
@@ -56,7 +52,6 @@ def test_of_few_groups_the_first_repeat_is_the_best_and_the_others_are_other_par
 
 
 def test_a_named_strategy_takes_the_seed_unless_it_has_its_own() -> None:
-    """What JSON can hold is enough to say what is repeated."""
     named = {"strategy": "KFold", "params": {"n_splits": 4}}
     assert np.array_equal(Repeated(named, 1, random_state=9).assign(ROWS)[:, 0], KFold(4, random_state=9).assign(ROWS))
     seeded = {"strategy": "KFold", "params": {"random_state": 2}}
@@ -66,7 +61,6 @@ def test_a_named_strategy_takes_the_seed_unless_it_has_its_own() -> None:
 
 
 def test_parts_are_repeated_when_none_is_kept_for_the_end() -> None:
-    """A repeated split into train and test tests each part once a repeat."""
     splitter = Repeated(FractionalStratifiedSplit(), 3)
     tests = [set(test) for _, test in splitter.split(None, np.arange(50.0))]
     assert [len(test) for test in tests] == [10, 10, 10]
@@ -100,13 +94,10 @@ def test_too_few_partitions_are_an_error_and_not_a_repetition() -> None:
 
 
 def test_a_repeated_strategy_keeps_its_own_bounds() -> None:
-    """Repeating sorted stratification keeps thresholds even in every repeat."""
     check_conformance(Repeated(SortedStratifiedKFold(4, leftovers="end"), 3), n=63)
 
 
 def test_the_version_follows_the_strategys() -> None:
-    """A new algorithm inside is a new algorithm outside."""
-
     class Newer(KFold):
         version = 2
 

@@ -41,7 +41,6 @@ def test_sizes_mean_what_scikit_learn_means(test_size: Any, train_size: Any, siz
     ("test_size", "train_size"), [(0, None), (30, None), (1.0, None), (-0.1, None), (20, 11), ("a", None), (True, None)]
 )
 def test_sizes_that_cannot_be_are_refused(test_size: Any, train_size: Any) -> None:
-    """An empty side, more than all rows, and what is no size."""
     with pytest.raises(SplitError, match="choose"):
         ShuffleSplit(test_size=test_size, train_size=train_size).split(np.zeros(30))
 
@@ -49,7 +48,6 @@ def test_sizes_that_cannot_be_are_refused(test_size: Any, train_size: Any) -> No
 @settings(max_examples=300)
 @given(n=st.integers(1, 300), seed=st.integers(0, 10**6), data=st.data())
 def test_systematic_sampling_takes_its_share_of_every_run(n: int, seed: int, data: st.DataObject) -> None:
-    """Any run of L ranks gives L * count / n, rounded up or down; the total is exact."""
     count = data.draw(st.integers(1, n))
     taken = take_evenly(n, count, Stream(seed))
     reached = np.concatenate([[0], np.cumsum(np.bincount(taken, minlength=n))])
@@ -95,7 +93,6 @@ def test_draws_by_number_differ() -> None:
     sizes=st.lists(st.integers(1, 60), min_size=2, max_size=30), share=st.floats(0.05, 0.95), seed=st.integers(0, 99)
 )
 def test_a_share_of_rows_is_met_to_half_a_group(sizes: list[int], share: float, seed: int) -> None:
-    """Where no group is larger than the share itself, the test side misses it by half the largest group at most."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     wanted = int(np.ceil(share * groups.size - 1e-9))
     if wanted >= groups.size:
@@ -107,7 +104,6 @@ def test_a_share_of_rows_is_met_to_half_a_group(sizes: list[int], share: float, 
 
 
 def test_a_giant_group_is_passed_over_while_others_can_be_tested() -> None:
-    """A group of half the rows is no fifth: it is trained on in every draw."""
     groups = np.concatenate([np.zeros(500), np.repeat(np.arange(1, 51), 10)])
     for train, test in GroupShuffleSplit(50).split(None, None, groups):
         assert 0 in groups[train]
@@ -157,7 +153,6 @@ def test_the_table_is_made_once_for_all_draws() -> None:
 
 @pytest.mark.parametrize("classes", [3, 8])
 def test_any_number_of_classes_is_kept(classes: int) -> None:
-    """Each class's prevalence is closer than in a random draw of groups, many times over."""
     y, groups = students(1, years=200, n=4000, classes=classes)
 
     def error(splitter: Any, given: Any) -> float:
@@ -170,7 +165,6 @@ def test_any_number_of_classes_is_kept(classes: int) -> None:
 
 
 def test_the_published_rule_by_hand() -> None:
-    """Two classes, three groups, a beta beyond all measure: the second group is the one on the other side."""
     y = np.array([0] * 8 + [1] * 2 + [0] * 2 + [1] * 8 + [0] * 9 + [1])
     groups = np.repeat([0, 1, 2], 10)
     splitter = GroupStratifiedShuffleSplit(40, train_size=20, beta=1e6)
@@ -194,7 +188,6 @@ def test_no_beta_overflows() -> None:
 
 
 def test_pick_frequencies_explain_beta() -> None:
-    """A higher beta tests fewer groups, which is what the frequencies are for."""
     y, groups = students(5)
     names = np.array([f"year {i}" for i in range(20)])[groups]
     picks = {beta: GroupStratifiedShuffleSplit(200, beta=beta).pick_frequencies(None, y, names) for beta in (1, 1000)}

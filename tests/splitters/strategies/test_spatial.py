@@ -23,7 +23,6 @@ def nearest(some: Any, others: Any) -> Any:
 
 
 def test_blocks_are_whole_and_the_buffer_is_round_every_tested_row() -> None:
-    """Row by row, by another way of counting: squares by integer division, distances one by one."""
     where = places()
     made = pairs(SpatialBlockKFold(4, block_size=20, buffer=5), where)
     squares = [(int(x // 20), int(y // 20)) for x, y in where]
@@ -46,7 +45,6 @@ def test_rows_at_the_very_distance_of_the_buffer_are_left_out() -> None:
 
 
 def test_the_same_place_is_in_the_same_block_in_every_table() -> None:
-    """The grid begins at the origin, not at the least coordinate of the rows."""
     where = np.array([[-1.0, 3.0], [1.0, 3.0], [9.0, 3.0], [11.0, 3.0]])
     strategy = SpatialBlockKFold(2, block_size=10)
 

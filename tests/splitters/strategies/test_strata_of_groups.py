@@ -15,7 +15,6 @@ STRATA = np.array([REGION[site] for site in SITES])
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_fold_tests_one_site_of_each_large_region_and_every_site_once(seed: int) -> None:
-    """By counting: four folds, each with a site of the north and one of the south, and both isles in some fold."""
     pairs = list(StratifiedLeaveOneGroupOut(random_state=seed).split(None, STRATA, SITES))
     tested = [sorted({*SITES[test].tolist()}) for _, test in pairs]
     assert len(tested) == 4
@@ -28,7 +27,6 @@ def test_every_fold_tests_one_site_of_each_large_region_and_every_site_once(seed
 
 
 def test_a_specification_names_sites_and_regions() -> None:
-    """The region is what is stratified, the site the group."""
     import pandas as pd
 
     data = pd.DataFrame({"id": range(SITES.size), "site": SITES, "region": STRATA})

@@ -32,7 +32,6 @@ def spread(counts: Any) -> int:
 
 
 def table(labels: Any, y: Any, k: int) -> Any:
-    """Return the rows of each value of y, ascending, in each fold."""
     values, codes = np.unique(y, return_inverse=True)
     return np.bincount(labels.astype(int) * values.size + codes, minlength=k * values.size).reshape(k, values.size)
 
@@ -46,7 +45,6 @@ def folds_of_rows(draw: st.DrawFn) -> tuple[int, int]:
 @settings(max_examples=200)
 @given(shape=folds_of_rows(), seed=SEEDS)
 def test_plain_folds_differ_by_one_row(shape: tuple[int, int], seed: int) -> None:
-    """Any n and k up to n: all folds there, sizes n // k or one more."""
     n, k = shape
     sizes = np.bincount(KFold(k, random_state=seed).assign(np.zeros(n)), minlength=k)
     assert sizes.sum() == n
@@ -90,7 +88,6 @@ def test_counts_below_any_threshold_differ_by_the_bound(
 
 @pytest.mark.parametrize("leftovers", ["spread", "random", "end"])
 def test_neighbours_in_a_block_are_in_different_folds(leftovers: Any) -> None:
-    """Of k whole-block neighbours no two share a fold; the rows left over go to folds of their own."""
     n, k = 1009, 10
     splitter = SortedStratifiedKFold(k, leftovers=leftovers)
     labels = splitter.assign(None, np.arange(float(n)))
@@ -116,7 +113,6 @@ def test_every_partition_is_equally_likely() -> None:
 
 @pytest.mark.parametrize("y", [np.full(40, 3.5), np.array([1e300, -1e300] * 20), np.array([0.0, -0.0] * 20)])
 def test_constant_and_extreme_targets_are_split(y: Any) -> None:
-    """One value, the largest doubles, and two zeros that are equal."""
     for splitter in (SortedStratifiedKFold(7), FractionalStratifiedSplit()):
         labels = splitter.assign(None, y)
         assert labels.size == 40
@@ -131,7 +127,6 @@ NUMBERS = st.sampled_from(["f8", "f4", "f2", "i8", "u8", "i4", "u2", "i1", "?", 
 @settings(max_examples=400)
 @given(st.data())
 def test_the_order_is_that_of_a_stable_argsort(data: st.DataObject) -> None:
-    """For every type of number and time, with ties, extremes and infinities."""
     dtype = np.dtype(data.draw(NUMBERS))
     elements = {"allow_nan": False} if dtype.kind == "f" else {}
     if dtype.kind in "mM":
@@ -154,7 +149,6 @@ def test_the_order_is_right_where_leading_bits_are_equal(scale: float, offset: f
 @settings(max_examples=100)
 @given(codes=st.lists(st.integers(0, 9), min_size=1, max_size=100), seed=SEEDS)
 def test_rows_are_shuffled_within_their_codes(codes: list[int], seed: int) -> None:
-    """Codes come in order and every row once."""
     order = Stream(seed).shuffled_by(np.array(codes), 10)
     assert np.array_equal(np.sort(order), np.arange(len(codes)))
     assert (np.diff(np.array(codes)[order]) >= 0).all()
@@ -171,7 +165,6 @@ def test_every_order_within_a_code_is_equally_likely() -> None:
 
 @pytest.mark.parametrize("splitter", [each for each in CASES if isinstance(each, LabelSplitter)], ids=repr)
 def test_labels_and_pairs_are_the_same_decision(splitter: LabelSplitter) -> None:
-    """assign says in one column what split says in pairs."""
     data = data_for(splitter, 60)
     labels = data.labels(splitter)
     columns = labels.reshape(60, -1)
@@ -203,13 +196,11 @@ CONTAINERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_classes_may_come_in_any_container(container: Any) -> None:
-    """Containers, index labels and what classes are called change no fold."""
     assert np.array_equal(StratifiedKFold(5).assign(None, container), StratifiedKFold(5).assign(None, NAMES))
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i2", "u1", ">f8", ">i4", object])
 def test_numbers_may_come_in_any_width(dtype: Any) -> None:
-    """Whole numbers are the same numbers in every width and byte order."""
     y = np.random.default_rng(0).integers(0, 100, 83)
     for splitter in (SortedStratifiedKFold(5), FractionalStratifiedSplit()):
         assert np.array_equal(splitter.assign(None, y.astype(dtype)), splitter.assign(None, y.astype(float)))
@@ -218,7 +209,6 @@ def test_numbers_may_come_in_any_width(dtype: Any) -> None:
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT], ids=repr)
 @pytest.mark.parametrize("splitter", [StratifiedKFold(5), SortedStratifiedKFold(5)], ids=repr)
 def test_no_missing_value_is_taken_for_a_class_or_a_number(splitter: Splitter, missing: Any) -> None:
-    """None, NaN, NA and NaT are counted, and their rows named."""
     y = np.arange(40).astype(object)
     y[7] = missing
     with pytest.raises(ValueError, match=r"y is missing \(None or NaN\) in 1 of 40 rows \(first at row 7\)"):
