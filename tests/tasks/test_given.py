@@ -87,7 +87,7 @@ def test_what_no_recipe_can_hold_is_refused_with_what_to_do(given: Any, sentence
             call(given)
 
 
-@pytest.mark.parametrize("name", ["rows@1.0", "rows", "SplitRef", "SplitOutcome", "folder"])
+@pytest.mark.parametrize("name", ["rows@1.0", "SplitOutcome", "folder"])
 def test_tasks_and_flows_take_a_split_as_it_is_called_or_as_split_returned_it(name: str, folds: SplitRef) -> None:
     """The task ``extend`` and the flows alike."""
     outcome = flows.split("rows.parquet", spec=SPEC | {"name": "rows"}) if name == "SplitOutcome" else None

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import prefect
 import pytest
 from evenfold.estimates import ModelSpec
 from evenfold.flows import Evaluation, evaluate
@@ -146,15 +147,6 @@ from evenfold.flows import deployable
 flows = set(deployable.CHECKS) & set(vars(deployable))
 loaded = {"mlflow", "sqlalchemy", "fastapi"} & set(sys.modules)
 print(json.dumps([made.run_id, made.split_run_id, sorted(loaded | flows)]))
-
-import prefect
-spec, model = {"columns": {"key": "id"}, "seed": 3}, {"estimator": "sklearn.linear_model:Ridge"}
-request = evaluate.asked.read({"data": "rows.parquet", "spec": spec, "model": model, "exclude": ["x"], "n_splits": 3})
-asked = request.parameters
-sent = evaluate.serialize_parameters(asked)
-assert "fastapi" not in sys.modules
-assert sent == prefect.Flow.serialize_parameters(evaluate, asked)
-assert sent["spec"]["seed"] == 3
 """
 
 
@@ -165,8 +157,7 @@ def evaluated(path: Path, **asked: Any) -> Evaluation:
 def test_who_evaluates_the_same_again_waits_for_no_import_of_mlflow(home: Home, tmp_path: Path) -> None:
     """What was seen complete in the home's own store is complete while nobody has written there.
 
-    Nor is any other flow made into Prefect's form. What Prefect keeps of a request is what it would write itself, and
-    nobody waits for FastAPI, which Prefect imports to write it.
+    Nor is any other flow made into Prefect's form. What Prefect keeps of a request is what it would write itself.
     """
     path = tmp_path / "rows.parquet"
     rows().to_parquet(path)
@@ -174,6 +165,11 @@ def test_who_evaluates_the_same_again_waits_for_no_import_of_mlflow(home: Home, 
     command = [sys.executable, "-c", AGAIN, str(path), json.dumps(RIDGE)]
     again = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
     assert json.loads(again) == [first.run_id, first.split_run_id, ["evaluate"]]
+    spec = {"columns": {"key": "id"}, "seed": 3}
+    request = evaluate.asked.read({"data": "rows.parquet", "spec": spec, "model": RIDGE, "exclude": ["x"]})
+    sent = evaluate.serialize_parameters(request.parameters)
+    assert sent == prefect.Flow.serialize_parameters(evaluate, request.parameters)
+    assert sent["spec"]["seed"] == 3
 
 
 @pytest.mark.parametrize("engine", ["plain", "prefect"])
@@ -194,15 +190,6 @@ def test_one_evaluation_makes_its_specification_its_recipe_and_the_settings_once
     rows().to_parquet(tmp_path / "rows.parquet")
     evaluated(tmp_path / "rows.parquet", engine=engine)
     assert made == {"SplitSpec": 1, "ModelSpec": 1, "Settings": 1}
-
-
-def test_a_command_does_not_look_for_garbage_in_the_end() -> None:
-    """Half a million objects of imports would be looked through, which was a fifth of the second evaluation."""
-    script = "import atexit, gc\natexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
-    script += "from evenfold.flows.cli import main; main()"
-    # What is registered first is called last.
-    done = subprocess.run([sys.executable, "-c", script, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "True"
 
 
 def test_a_record_that_somebody_deleted_is_made_again(home: Home, tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_a_server_whose_clock_differs_is_named(late: int, ok: bool, monkeypatch:
     assert ok != ("NTP" in finding.fix)
 
 
+@pytest.mark.soak
 def test_a_schedule_that_is_silent_and_runs_that_nobody_takes_are_named(
     home: Home, prefect_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.doctor import examine
 from evenfold.tasks.results.bucket import Bucket
-from evenfold.tasks.results.store import Folder, Results, results_of
+from evenfold.tasks.results.store import results_of
 
 SPEC = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "model": "sklearn.linear_model:Ridge"}
 
@@ -149,11 +149,3 @@ def test_a_bucket_that_can_be_used_is_told_so(bucket: Any, home: Home, monkeypat
     (found,) = (finding for finding in examine(home) if finding.check == "shared results")
     assert (found.ok, "cannot be used" in found.message) == (False, True)
     assert found.fix.startswith("correct EVENFOLD_RESULTS")
-
-
-def test_a_folder_and_a_bucket_are_one_protocol(bucket: Any, home: Home) -> None:
-    """What the tasks ask of one they may ask of the other."""
-    asked = [name for name in vars(Results) if not name.startswith("_")]
-    assert asked
-    for storage in (Folder(), results_of(home)):
-        assert all(callable(getattr(storage, name)) for name in asked)

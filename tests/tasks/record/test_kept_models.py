@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -96,23 +94,3 @@ def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
 
 def interrupted(*_: Any) -> None:
     raise KeyboardInterrupt
-
-
-FULL = """
-import resource, signal, sys
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-from evenfold.tasks import Home
-from evenfold.tasks.record.tracker import Tracker
-Tracker(Home.here(), "rows")
-"""
-
-
-def test_a_disk_that_fills_while_the_store_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLflow's migrations do not go on where they broke off: a store that is half made would never open again."""
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True)
-    assert done.returncode == 1, done.stderr
-    assert "sqlite3.OperationalError" in done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"locks"}

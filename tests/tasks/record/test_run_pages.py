@@ -133,7 +133,7 @@ def test_comparisons_and_audits_are_recorded_with_their_page(home: Home) -> None
 
     one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)
     for _ in range(2):
-        compare_runs(one.run_id, other.run_id)
+        compare_runs(one.run_id, other.run_id, repeats=1)
     manifest = read_manifest(one.split.uri)
     record_audit(manifest.split_id, audit(manifest, one.split.data))
     client = MlflowClient(home.tracking_store)

@@ -33,8 +33,7 @@ def place(home: Home) -> Path:
 
 def test_a_split_is_found_ranked_and_loaded_by_mlflow_alone(place: Path) -> None:
     """One query ranks the models judged on the split; another process without our code loads it, proved."""
-    good, poor, again = (evaluated(place, alpha) for alpha in (0.1, 1000.0, 0.1))
-    assert good.run_id == again.run_id
+    good, poor = (evaluated(place, alpha) for alpha in (0.1, 1000.0))
     store = Home.here().tracking_store
     client = MlflowClient(store)
     run = client.get_run(good.run_id)
