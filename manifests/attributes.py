@@ -54,7 +54,7 @@ def _are_parts(column: pa.ChunkedArray) -> bool:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return False
-    if pc.count_distinct(column.slice(0, 1_000)).as_py() > len(PARTS):
+    if len(column.slice(0, 1_000).unique()) > len(PARTS):
         return False
     parts = {PART_OF.get(word.lower()) for word in column.unique().to_pylist() if word is not None}
     return len(parts) > 1 and None not in parts

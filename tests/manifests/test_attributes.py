@@ -134,6 +134,6 @@ def test_columns_that_hold_the_folds_are_known_by_what_they_hold(strategy: str, 
 @pytest.mark.parametrize("words", [("TRAIN", "VALIDATION", "TEST"), ("train", "dev"), ("Training", "test", None)])
 def test_a_column_of_words_for_parts_is_no_feature_whatever_the_folds_are(words: tuple[str, ...]) -> None:
     frame = pd.DataFrame({"id": range(90), "part": np.resize(np.array(words, dtype=object), 90)})
-    table = pa.Table.from_pandas(frame.assign(one=words[0], site=[*frame["part"][:89], "north"]))
+    frame = frame.assign(one=words[0], site=[*frame["part"][:89], "north"], kind=frame["part"].astype("category"))
     manifest = decide({"strategy": "KFold", "columns": {"key": "id"}}, frame)
-    assert columns_of_folds(table, manifest, manifest.in_use.codes) == ["part"]
+    assert columns_of_folds(pa.Table.from_pandas(frame), manifest, manifest.in_use.codes) == ["part", "kind"]
