@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,12 +15,13 @@ from evenfold.tasks.outcomes import Evaluated, FitResult, SplitRef
 from evenfold.tasks.record.evaluations import failure_of
 from evenfold.tasks.runtime.progress import say
 from evenfold.tasks.scores import aggregate, in_blocks, unaggregated
-from evenfold.tasks.steps.running import Finished, finished_each, run, workers_at_once
+from evenfold.tasks.steps.running import Finished, finished_each, run, under_prefect, workers_at_once
 from evenfold.tasks.steps.step import REFRESHING
 from evenfold.tasks.work import further_pairs, work_of
 
 SHORT_SECONDS = 1.0  # the cost of a task run, some 50 ms, is less than a twentieth of a longer fit
 BLOCK_SECONDS = 4.0  # a hundredth is the task run's, and what is under way is told as often
+APART_SECONDS = 10.0  # of short fits, for which plain starts processes: they take 3 seconds to import what fits need
 
 
 @dataclass
@@ -105,24 +107,30 @@ def _each(
 ) -> Iterator[tuple[int, Finished[FitResult]]]:
     """Yield what each of ``n`` fits came to: in a task of its own, or, where it is shorter than that costs, in a block.
 
-    ``seconds``: what one takes; without it, the first to finish says so.
+    ``seconds``: what one takes; without it, the first to finish says so. Without Prefect a block is for a process,
+    where fits are worth its start: of threads that need the interpreter one waits for another.
     """
     numbers, workers = list(range(n)), workers_at_once()
     begun: Iterator[tuple[int, Finished[FitResult]]] = iter(())
+    plain = not under_prefect()
     # A limit starts a process for each fit, which takes seconds: no such fit is short.
-    if workers is None or time_limit is not None:
+    if workers is None or time_limit is not None or (plain and workers == 1):
         yield from _alone(fits, numbers, of, time_limit)
         return
-    if seconds is None:
+    cached = False
+    if seconds is None or plain:
         # Every worker has a fit while the first to finish says how long one takes: long fits lose nothing by it.
         begun, numbers = _alone(fits, numbers[:workers], of), numbers[workers:]
         # Only the first: `begun` goes on in the background, and the others of it are taken up at the end.
         number, first = next(begun)
         yield number, first
-        seconds = inf if first.error else first.value.score.seconds_fit + first.value.score.seconds_score
-    blocks = short_blocks(n - len(numbers), n, seconds, workers)
+        cached = first.cached
+        if seconds is None:
+            seconds = inf if first.error else first.value.score.seconds_fit + first.value.score.seconds_score
+    apart = plain and not cached and seconds * len(numbers) > APART_SECONDS and sys.platform == "linux"
+    blocks = short_blocks(n - len(numbers), n, seconds, workers) if apart or not plain else []
     calls = [(fits.split, block, fits.model) for block in blocks]
-    for place, done in finished_each(fit_short, calls, of=of, refresh=REFRESHING.get()):
+    for place, done in finished_each(fit_short, calls, of=of, refresh=REFRESHING.get(), apart=apart):
         shared = range(*blocks[place])
         results = done.value if done.error is None else [(None, False)] * len(shared)
         for i, (result, cached) in zip(shared, results, strict=True):

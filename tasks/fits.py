@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Any
 
 import pandas as pd
@@ -137,14 +138,27 @@ def require_inner(work: Work) -> Splitter:
 
 @step(run_name=lambda split, block, model=None, of="folds", **_: _title(split, block, model, of), retries=0)
 def fit_short(
-    split: SplitRef, block: Block, model: Model = None, *, of: str | int = "folds", refresh: bool = False
+    split: SplitRef,
+    block: Block,
+    model: Model = None,
+    *,
+    of: str | int = "folds",
+    refresh: bool = False,
+    apart: bool = False,
 ) -> list[tuple[FitResult | None, bool]]:
     """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
     Each fit is locked, found and kept under its own score key, at once: whoever asks for single ones or other blocks
     finds it, and a kill loses only the fit that was under way. Returns for each its result, None where it failed, which
-    stops no other, and whether it came from the cache; ``refresh`` computes again what that holds.
+    stops no other, and whether it came from the cache; ``refresh`` computes again what that holds. ``apart``: in a
+    process of their own.
     """
+    return within(
+        inf if apart else None, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh
+    )
+
+
+def _fit_each(split: SplitRef, block: Block, model: Any, of: str | int, refresh: bool) -> Any:
     with refreshing(refresh):
         finished = [finished_here(fit_fold, split, i, model, of=of) for i in range(*block)]
     return [(None if fit.error else fit.value, fit.cached) for fit in finished]

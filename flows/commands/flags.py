@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,19 @@ from evenfold.tasks.parameters import Flag
 from evenfold.tasks.requests import signature_of
 from typer.core import TyperCommand, TyperGroup
 
+
+def _set_workers(n: int | None) -> None:
+    if n is not None:
+        os.environ["EVENFOLD_WORKERS"] = str(n)
+
+
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", callback=_set_workers, rich_help_panel="Run", expose_value=False,
+        help="Fits at once.  [default: EVENFOLD_WORKERS, or a core each, up to 4]",
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
@@ -27,6 +41,10 @@ def command_of(function: Callable[..., Any], act: Callable[..., None] | None = N
     takes = {name: p for name, p in signature_of(function).parameters.items() if name != "as_json"}
     flags = {name: Flag.of(p.annotation) for name, p in takes.items()}
     parameters = [_parameter(p, flags[name]) for name, p in takes.items() if not flags[name].hidden]
+    if "engine" in takes:
+        parameters.append(
+            inspect.Parameter("workers", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Workers)
+        )
     parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
 
     def command(**values: Any) -> None:

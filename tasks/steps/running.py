@@ -7,10 +7,10 @@ came from the cache is told. Without Prefect the same results are kept and found
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor, as_completed as ended
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
@@ -76,10 +76,10 @@ class Finished(Generic[R]):
 
 
 def workers_at_once() -> int | None:
-    """Return how many tasks run at once; None without Prefect, and on a cluster, whose size is not known here."""
+    """Return how many steps run at once; None on a cluster, whose size is not known here."""
     flow = FlowRunContext.get()
     if flow is None or _ENGINE.get() == "plain":
-        return None
+        return Settings.here().workers
     pool = flow.task_runner
     return Settings.here().workers if isinstance(pool, (ThreadPoolTaskRunner, ProcessPoolTaskRunner)) else None
 
@@ -102,8 +102,7 @@ def finished_each(
 ) -> Iterator[tuple[int, Finished[R]]]:
     """Yield the number of each call and what it came to, in the order in which they finish."""
     if _ENGINE.get() == "plain":
-        for number, args in enumerate(calls):
-            yield number, finished_here(step, *args, **shared)
+        yield from _in_threads(step, calls, shared)
         return
     fresh = _fresh(step)
     futures, lost = {}, []
@@ -126,6 +125,24 @@ def finished_each(
             for number, done in _outcomes(again):
                 dead = isinstance(done.error, BrokenExecutor)
                 yield number, Finished(error=EvaluationError(f"{step.name}: {DIED_TWICE}")) if dead else done
+
+
+def _in_threads(
+    step: Task[..., R], calls: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]
+) -> Iterator[tuple[int, Finished[R]]]:
+    workers = min(Settings.here().workers, len(calls))
+    if workers < 2:
+        yield from ((number, finished_here(step, *args, **shared)) for number, args in enumerate(calls))
+        return
+    pool, futures = ThreadPoolExecutor(workers), {}
+    try:
+        for number, args in enumerate(calls):
+            context = copy_context()
+            context.run(ALONE.set, False)
+            futures[pool.submit(context.run, finished_here, step, *args, **shared)] = number
+        yield from ((futures[future], future.result()) for future in ended(futures))
+    finally:  # whoever stops waits for none
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _fresh(step: Task[P, R]) -> Task[P, R]:

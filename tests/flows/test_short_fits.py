@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
-from evenfold.flows import Evaluation, evaluate
+from evenfold.flows import Evaluation, evaluate, fits
 from evenfold.flows.fits import BLOCK_SECONDS, SHORT_SECONDS, short_blocks
 from evenfold.tasks import Home
 from evenfold.tasks.work import key_of_fit, work_of
@@ -23,7 +24,7 @@ from servers import environment, wait_until
 N_SPLITS = 7
 RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
 MODULE = """
-import os, signal
+import os, signal, threading, time
 from pathlib import Path
 from sklearn.linear_model import Ridge
 
@@ -31,6 +32,14 @@ class Picky(Ridge):
     def fit(self, X, y):
         if 53 not in set(X["x"]):  # the fold that tests row 53
             raise ValueError("row 53 is missing")
+        return super().fit(X, y)
+
+class Together(Ridge):
+    def fit(self, X, y):  # in the first seconds of a run no fit ends before another has begun
+        Path(f"fit-{os.getpid()}-{threading.get_ident()}-{y.sum()}").touch()
+        until = time.monotonic() + 20
+        while len(list(Path().glob("fit-*"))) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
         return super().fit(X, y)
 
 class Mortal(Ridge):
@@ -102,6 +111,24 @@ def test_a_fold_that_fails_in_a_block_loses_no_other(
         assert part.n_cached == n_cached
     with pytest.raises(EvaluationError, match=rf"1 of {N_SPLITS} fits failed: fold \d.*row 53 is missing"):
         evaluated(data, model=model)
+
+
+@pytest.mark.parametrize("worth_processes", [1e9, 0.0])
+def test_plain_fits_run_at_once(
+    worth_processes: float, home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In threads, or processes where there is enough to do, with the same numbers; as many as ``EVENFOLD_WORKERS``."""
+    model = {"estimator": "estimators:Together"}
+    monkeypatch.setattr(fits, "APART_SECONDS", worth_processes)
+    monkeypatch.setenv("EVENFOLD_WORKERS", "2")
+    started = time.monotonic()
+    at_once = evaluated(data, "plain", model)
+    assert time.monotonic() - started < 20
+    here = {path.name.split("-")[1] == str(os.getpid()) for path in Path().glob("fit-*")}
+    assert here == ({True, False} if worth_processes == 0 else {True})
+    monkeypatch.setenv("EVENFOLD_WORKERS", "1")
+    alone = evaluated(data, "plain", model, refresh=True)
+    assert (at_once.n_cached, values(at_once), at_once.estimates) == (0, values(alone), alone.estimates)
 
 
 KILLED = """
