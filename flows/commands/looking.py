@@ -105,8 +105,6 @@ def _sizes(folder: Path) -> list[list[str]]:
 
 
 def _print_look(out: Any, header: Header, sizes: Sequence[list[str]] = ()) -> None:
-    from evenfold.estimates.results import in_percent
-
     from .console import lined_up
 
     spec = header["spec"]
@@ -116,7 +114,11 @@ def _print_look(out: Any, header: Header, sizes: Sequence[list[str]] = ()) -> No
     columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
     params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
     held = spec.get("holdout")
-    locked = f"; holdout {in_percent(held.get('fraction', 0.2))}" if held is not None else ""
+    locked = ""
+    if held is not None:
+        from evenfold.estimates.results import in_percent  # with the metrics, which a header without it does not need
+
+        locked = f"; holdout {in_percent(held.get('fraction', 0.2))}"
     locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
     asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}"
     out.print(asked)
