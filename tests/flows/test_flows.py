@@ -311,15 +311,6 @@ def test_specifications_and_models_come_in_every_form(home: Home, data: Path, tm
     assert evaluated(data, model={**RIDGE, "params": {"alpha": 1}}).run_id != wanted
 
 
-def test_others_may_read_what_one_computed(home: Home, data: Path) -> None:
-    """A shared home is shared: files have the rights of any new file."""
-    evaluated(small())
-    (home.path / "new").write_text("")
-    made = [*home.scores.glob("*"), *home.data.glob("*")]
-    assert len(made) == 3
-    assert {path.stat().st_mode for path in made} == {(home.path / "new").stat().st_mode}
-
-
 OTHER = """
 import sys
 from evenfold.flows import split

@@ -189,13 +189,6 @@ def test_a_mistake_in_a_program_is_not_tried_again() -> None:
         assert worth_another_try(None, None, Failed(data=error))
 
 
-def test_parameters_that_are_no_mapping_are_refused_in_a_sentence(path: str) -> None:
-    with pytest.raises(
-        SplitError, match=r"the specification does not fit: params: input should be a valid dictionary\."
-    ):
-        folds_of(path, params=[1])
-
-
 def test_the_fold_column_of_an_exported_file_is_no_feature(path: str, tmp_path: Path) -> None:
     """It was one, in silence; who lists it has it."""
     made = split(path, key="id", target="y", strategy="KFold", n_splits=3)

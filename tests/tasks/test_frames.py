@@ -10,25 +10,15 @@ import pytest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, extend, split
 from evenfold.tasks.runtime.files import data_reference
-from prefect import flow, task, unmapped
+from prefect import flow, task
 from prefect.filesystems import LocalFileSystem
 from prefect.task_runners import ProcessPoolTaskRunner
 from small import small
 
 from evenfold import flows
 
-READ: list[int] = []
 FOLDS: dict[str, Any] = {"key": "id", "strategy": "KFold", "n_splits": 3}
 TOO_MANY = FOLDS | {"n_splits": 100}
-
-
-class Counted(pd.DataFrame):
-    """A frame that counts how often it is read to be written as a file."""
-
-    def reset_index(self, *args: Any, **how: Any) -> Any:
-        """Do as pandas does, and count."""
-        READ.append(1)
-        return pd.DataFrame(self).reset_index(*args, **how)
 
 
 @flow
@@ -39,17 +29,6 @@ def called(frame: pd.DataFrame, target: str) -> Any:
 @flow
 def submitted(frame: pd.DataFrame, target: str) -> Any:
     return split.submit(frame, target=target, **FOLDS).result()
-
-
-@pytest.mark.parametrize("mine", [called, submitted], ids=lambda mine: mine.name)
-def test_a_task_names_a_frame_for_its_key_and_its_result_alone(mine: Any, prefect_home: Home) -> None:
-    """It takes as long as to write the file; of a task that finds its result the key is all that there is to make."""
-    frame = Counted(small(60))
-    for times in (2, 1):
-        READ.clear()
-        made = mine(frame, "y")
-        assert len(READ) == times
-    assert [str(file) for file in prefect_home.data.iterdir()] == [made.data]
 
 
 def test_a_frame_that_was_changed_is_another(prefect_home: Home) -> None:
@@ -93,18 +72,6 @@ def test_a_split_that_fails_after_it_was_planned_leaves_nothing_of_a_frame(mine:
     assert [str(file) for file in prefect_home.data.iterdir()] == [theirs]
 
 
-def test_of_splits_of_one_frame_the_first_to_fail_leaves_it_to_the_others(prefect_home: Home) -> None:
-    """They share its file, which is written once."""
-
-    @flow
-    def mine() -> list[Any]:
-        return list(split.map(unmapped(small(60)), target="y", key="id", strategy="KFold", n_splits=[100, 3]))
-
-    failed, made = (each.result(raise_on_failure=False) for each in mine())
-    assert isinstance(failed, SplitError)
-    assert Path(made.data).exists()
-
-
 @task
 def loaded() -> pd.DataFrame:
     return small(60)
@@ -140,13 +107,6 @@ def test_a_split_that_fails_leaves_nothing_of_a_frame_where_results_lie_in_a_sto
         mine(100)
     assert not list(prefect_home.data.glob("*"))
     assert [Path(mine(3).data).exists() for _ in "ab"] == [True, True]
-
-
-def test_a_flow_that_tells_by_its_state_that_it_failed_leaves_nothing_of_a_frame(prefect_home: Home) -> None:
-    """As one that raises."""
-    state = flows.split(small(60), target="y", **TOO_MANY, return_state=True)
-    assert isinstance(state.result(raise_on_failure=False), SplitError)
-    assert not list(prefect_home.data.glob("*"))
 
 
 def test_a_split_that_was_made_keeps_its_frame_though_the_flow_failed_later(prefect_home: Home) -> None:

@@ -193,9 +193,3 @@ def test_a_column_with_its_unit_in_brackets_is_named(folds: SplitRef) -> None:
     told = r"fit: types\.speed \[m/s\]: [^;]*; types\.temp \[C\]: [^;]*; types\.float: [^;]*\.$"
     with pytest.raises(SplitError, match=told):
         split.fn("rows.parquet", {"types": units})
-
-
-def test_a_limit_that_is_no_number_is_told_once(folds: SplitRef) -> None:
-    """Though it may be a word, too."""
-    with pytest.raises(SplitError, match=r"fit: gates\.group_leak: 'x' is no limit; write a number[^;]*\.$"):
-        split.fn("rows.parquet", {"gates": {"group_leak": "x"}})

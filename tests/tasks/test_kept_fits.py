@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -51,18 +49,6 @@ def test_a_fold_that_two_splits_share_has_the_number_and_name_that_each_gives_it
         folds = [each.value for each in fitted(made)]
         assert [set(pd.read_parquet(fold.predictions.path)["fold"]) for fold in folds] == [{0}, {1}, {2}]
         assert finished_here(aggregate, made, folds).value.estimates
-
-
-def test_folds_that_begin_at_once_load_the_data_once(path: Path) -> None:
-    """All work on the same object: nobody reads the table beside another who is at it."""
-    made, begun = decided(path, "KFold"), Barrier(4)
-
-    def loaded(_: int) -> int:
-        begun.wait()
-        return id(work_of(made, RIDGE))
-
-    with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(loaded, range(4))) == {id(work_of(made, RIDGE))}
 
 
 def test_rows_that_are_held_together_belong_to_a_fit_that_they_stop(path: Path) -> None:

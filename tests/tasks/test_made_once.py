@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,17 @@ import numpy as np
 import pandas as pd
 import prefect
 import pytest
-from evenfold.estimates import ModelSpec
 from evenfold.flows import Evaluation, evaluate
-from evenfold.manifests import SplitSpec, measure
+from evenfold.manifests import measure
 from evenfold.manifests.audits import judging
-from evenfold.manifests.audits.findings import CouldNotRun, Finding
+from evenfold.manifests.audits.findings import CouldNotRun
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, audit_split, split
 from evenfold.tasks.arrivals import newest
 from evenfold.tasks.audits import audit_of
-from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.record.reading import read_split
 from evenfold.tasks.record.seen import SEEN
 from evenfold.tasks.record.splits import record_split
-from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.steps.running import finished_here
 from mlflow.tracking import MlflowClient
 
@@ -67,14 +63,6 @@ def test_other_features_gates_and_exclusions_are_other_audits(home: Home, tmp_pa
     assert [one.cached for one in told] == [False] * 4
     assert [bool(one.value.failed) for one in told] == [True, False, False, True]
     assert [finished_here(audit_split, made, **how).cached for how in asked] == [True] * 4
-
-
-def test_an_audit_whose_check_could_not_run_is_made_again() -> None:
-    broken = Finding(check="duplicate_rows", severity="warning", gate="passed", message="no memory", ran=False)
-    known: dict[str, Any] = {"name": "rows", "version": "1.0", "split_id": "0", "n_rows": 2, "features": [], "off": []}
-    told = SplitAudit(**known, failed=[], findings=[broken], passed={}, not_asked={})
-    assert not told.intact()
-    assert told.model_copy(update={"findings": []}).intact()
 
 
 def test_a_check_that_stumbled_once_is_tried_again_by_the_same_process(
@@ -170,26 +158,6 @@ def test_who_evaluates_the_same_again_waits_for_no_import_of_mlflow(home: Home, 
     sent = evaluate.serialize_parameters(request.parameters)
     assert sent == prefect.Flow.serialize_parameters(evaluate, request.parameters)
     assert sent["spec"]["seed"] == 3
-
-
-@pytest.mark.parametrize("engine", ["plain", "prefect"])
-def test_one_evaluation_makes_its_specification_its_recipe_and_the_settings_once(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
-) -> None:
-    """They are read at the door and passed on; what a manifest holds is read besides, from its header."""
-    made: Counter[str] = Counter()
-
-    def counted(kind: Any, name: str, asked: Any = lambda _: True) -> None:
-        real = getattr(kind, name)
-        told = lambda *args, **how: (made.update([kind.__name__] * asked(how)), real(*args, **how))[1]  # noqa: E731
-        monkeypatch.setattr(kind, name, told)
-
-    counted(SplitSpec, "model_validate", lambda how: not how.get("context"))
-    counted(ModelSpec, "model_validate")
-    counted(Settings, "__init__")
-    rows().to_parquet(tmp_path / "rows.parquet")
-    evaluated(tmp_path / "rows.parquet", engine=engine)
-    assert made == {"SplitSpec": 1, "ModelSpec": 1, "Settings": 1}
 
 
 def test_a_record_that_somebody_deleted_is_made_again(home: Home, tmp_path: Path) -> None:

@@ -76,30 +76,6 @@ def test_of_two_fits_at_once_the_first_to_end_logs_nothing_of_the_other(logged: 
     assert logged() == 0
 
 
-def test_a_large_frame_keeps_no_other_flow_waiting(home: Home) -> None:
-    """To write it takes as long as it is large; meanwhile flows of other threads name theirs."""
-    reading, read_on = threading.Event(), threading.Event()
-
-    class Large(pd.DataFrame):
-        def reset_index(self, *args: Any, **how: Any) -> Any:  # as whatever reads it begins
-            reading.set()
-            read_on.wait(60)
-            return pd.DataFrame(self)
-
-    def name(frame: pd.DataFrame) -> str:
-        with asking(frame, home) as path:
-            return path
-
-    with ThreadPoolExecutor(2) as threads:
-        large = threads.submit(name, Large(ROWS.assign(a=0.5)))
-        assert reading.wait(60)
-        try:
-            assert Path(threads.submit(name, ROWS).result(timeout=20)).exists()
-        finally:
-            read_on.set()
-        assert Path(large.result(timeout=60)).exists()
-
-
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_of_two_processes_that_name_one_new_frame_at_once_neither_takes_it_from_the_other(home: Home) -> None:
     """A few in a thousand times they write it at the very same moment, and then one is refused."""

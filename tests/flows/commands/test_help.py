@@ -23,7 +23,7 @@ import typer
 from evenfold.flows.cli import app, main
 from evenfold.flows.commands import busy as waiting
 from evenfold.flows.commands.busy import busy
-from evenfold.flows.commands.flags import SHORT, pasted
+from evenfold.flows.commands.flags import SHORT
 from evenfold.manifests import decide, write_manifest
 from rich.console import Console
 
@@ -85,16 +85,6 @@ def test_options_are_grouped_and_say_what_they_take() -> None:
     for said in ("--target COLUMN", "-k, --n-splits N", "--spec PATH", "--refresh "):
         assert said in shown
     assert not re.search(r"<(str|int|float|path|list)|--no-refresh", shown)
-
-
-def test_an_example_is_broken_where_a_shell_can_take_it() -> None:
-    """A long one goes on in the next line, and its words stay the same; help without one stays as it is."""
-    words = "evenfold x " + " ".join(f"--flag-{i} value" for i in range(9))
-    shown = pasted(f"Do it.\n\nExample: {words}").partition("Example:\n")[2]
-    assert max(map(len, shown.splitlines())) <= 80
-    assert all(line.endswith("\\") for line in shown.splitlines()[:-1])
-    assert joined(shown) == words.split()
-    assert pasted("Do it.") == "Do it."
 
 
 def test_showing_a_manifest_loads_no_library_of_tables_or_models(tmp_path: Path) -> None:
