@@ -208,6 +208,18 @@ def intervals() -> str:
     return "\n".join(["| interval | of | only for | further fits |", "|---|---|---|---|", *lines])
 
 
+def leaks_of_others() -> str:
+    """Return what the audit finds of leaks that others planted, from benchmarks/leaks/others.json."""
+    told = json.loads((ROOT / "benchmarks" / "leaks" / "others.json").read_text(encoding="utf-8"))
+    count = {kind: f"{sum(map(bool, told[kind].values()))} of {len(told[kind])}" for kind in told if kind != "date"}
+    return (
+        f"Of leaks that others planted it finds {count['leaks']}; it "
+        f"warns of {count['clean']} tables in which nothing is "
+        f"known to be wrong, and of {count['shuffled']} of these with their targets shuffled ({told['date']}, "
+        "`python -m benchmarks.leaks.others`)."
+    )
+
+
 def _between(text: str, mark: str, content: str) -> str:
     pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)", re.S)
     return pattern.sub(lambda found: f"{found.group(1)}{content}\n{found.group(2)}", text)
@@ -220,5 +232,7 @@ if __name__ == "__main__":
     (ROOT / "docs" / "balance.svg").write_text(balance_picture(), encoding="utf-8")
     readme = ROOT / "README.md"
     readme.write_text(filled(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    audit = ROOT / "docs" / "audit.md"
+    audit.write_text(_between(audit.read_text(encoding="utf-8"), "others", leaks_of_others()), encoding="utf-8")
     estimates = ROOT / "docs" / "estimates.md"
     estimates.write_text(_between(estimates.read_text(encoding="utf-8"), "intervals", intervals()), encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
@@ -82,7 +83,15 @@ def _length(values: Any) -> int:
     return int(shape[0]) if shape else len(values)
 
 
-ACTIVE, DELETED, QUARANTINED = 0, 1, 2
+class Status(IntEnum):
+    """Whether a row is in use; its fold never changes."""
+
+    ACTIVE = 0
+    DELETED = 1
+    QUARANTINED = 2
+
+
+ACTIVE, DELETED, QUARANTINED = Status
 
 
 @dataclass(frozen=True, eq=False)

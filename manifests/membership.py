@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -24,8 +25,17 @@ Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
 Role = Literal["train", "test"]
 
-NEVER_TESTED, LOCKED, EXCLUDED = -1, -2, -3
-UNKNOWN = -4  # of a row that has no code yet
+
+class Code(IntEnum):
+    """The code of a row that no fold tests; ``UNKNOWN``: it has none yet."""
+
+    NEVER_TESTED = -1
+    LOCKED = -2
+    EXCLUDED = -3
+    UNKNOWN = -4
+
+
+NEVER_TESTED, LOCKED, EXCLUDED, UNKNOWN = Code
 MOST_MEASURED = 200  # draws and pairs that a report, an audit or a comparison makes
 
 

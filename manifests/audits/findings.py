@@ -47,12 +47,16 @@ Remedy = DropFeatures | KeepTogether | SplitByTime
 
 @dataclass(frozen=True)
 class Found:
-    """What a check found: its figure, which the gate limits, a sentence, more figures, and what would mend it."""
+    """What a check found: its figure, which the gate limits, a sentence, more figures, and what would mend it.
+
+    ``harmless``: a note, for nothing says that the target goes with it; a gate that was set fails all the same.
+    """
 
     figure: float
     message: str
     figures: dict[str, Any] = field(default_factory=dict)
     remedy: Remedy | None = None
+    harmless: bool = False
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,8 @@ def _outcome(check: Callable[[], Outcome]) -> Outcome | CouldNotRun:
 
 def _finding(name: str, gate: Gate, outcome: Found | CouldNotRun) -> Finding:
     failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
-    severity: Any = "error" if failed else "note" if gate.limit is None else "warning"
+    harmless = gate.limit is None or (isinstance(outcome, Found) and outcome.harmless)
+    severity: Any = "error" if failed else "note" if harmless else "warning"
     common = {
         "check": name,
         "code": CODES.get(name, ""),

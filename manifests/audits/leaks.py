@@ -21,7 +21,9 @@ from .crossings import crossings, where
 from .features import Features, hash_of_nothing
 from .findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
 from .learned.near_duplicates import happen_by_chance
-from .learned.sample import column_of
+from .learned.sample import BY_CHANCE, column_of, target_of
+
+TENTHS = 10
 
 
 def group_in_two_folds(joined: Joined) -> Outcome:
@@ -74,7 +76,8 @@ def duplicate_rows(features: Features) -> Outcome:
 
     The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
     feature as in none. The pairs that differ in none are counted in all rows, the others in at most 200,000 and in
-    proportion. Rows without any value repeat nothing.
+    proportion. Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a
+    number by tenths) flatter no score, and are a note.
     """
     joined, ranked = features.joined, np.sort(features.hashes)
     repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
@@ -97,7 +100,23 @@ def duplicate_rows(features: Features) -> Outcome:
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
         f"{crossing.where()}; drop the repeats, or keep them together as a group."
     )
-    return Found(crossing.count, message, {"share": share, "folds": places}, KeepTogether(units))
+    harmless = joined.columns.target is not None and not _targets_agree(joined, units)
+    return Found(crossing.count, message, {"share": share, "folds": places}, KeepTogether(units), harmless)
+
+
+def _targets_agree(joined: Joined, units: NDArray[np.int64]) -> bool:
+    """Return whether the targets of rows of one unit are alike more often than chance makes those of any rows."""
+    from scipy.stats import binom
+
+    name = str(joined.columns.target)
+    target = target_of(name, joined.column(name))
+    codes = np.floor(np.nan_to_num(target.outcomes[:, 0]) * TENTHS) if target.numeric else target.values
+    rows = np.flatnonzero((units >= 0) & target.present)
+    rows = rows[np.argsort(units[rows], kind="stable")]
+    pairs = units[rows[:-1]] == units[rows[1:]]
+    shares = np.unique(codes[target.present], return_counts=True)[1] / max(np.count_nonzero(target.present), 1)
+    alike = np.count_nonzero(pairs & (codes[rows[:-1]] == codes[rows[1:]]))
+    return float(binom.sf(alike - 1, np.count_nonzero(pairs), np.square(shares).sum())) < BY_CHANCE
 
 
 def similar_keys(joined: Joined) -> Outcome:

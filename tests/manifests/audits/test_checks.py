@@ -74,6 +74,7 @@ def test_forward_chaining_may_test_a_group_that_a_later_split_trains_on() -> Non
 
 
 def test_rows_that_repeat_the_features_of_another_fold_are_counted() -> None:
+    """Repeats inside a fold are no leak; across folds all are counted, and warned of where their targets agree."""
     data = clean()
     manifest = split(data)
     fold = pd.Series(manifest.codes, index=data.index)
@@ -81,6 +82,8 @@ def test_rows_that_repeat_the_features_of_another_fold_are_counted() -> None:
     data.loc[others[:9], FEATURES] = data.loc[first, FEATURES].to_numpy()
     assert asked(manifest, data, "duplicate_rows", features=FEATURES).passed
     data.loc[fold.index[fold == 1][:3], FEATURES] = data.loc[first, FEATURES].to_numpy()
+    assert finding(manifest, data, "duplicate_rows", features=FEATURES).severity == "note"
+    data.loc[[*others[:9], *fold.index[fold == 1][:3]], "y"] = data.loc[first, "y"]
     found = finding(manifest, data, "duplicate_rows", features=FEATURES)
     assert (found.severity, found.gate, found.figure) == ("warning", "passed", 13)
     assert found.figures["folds"] == {"fold 0": 10, "fold 1": 3}
