@@ -33,13 +33,6 @@ def test_a_target_without_a_value_stops_no_check(strategy: str) -> None:
         assert made.not_asked["class_deviation"] == "no row has a class"
 
 
-def test_a_date_column_without_a_value_stops_no_check_of_draws() -> None:
-    frame, _ = plain(n=200)
-    frame["never"] = pd.Series([pd.NaT] * 200, dtype="datetime64[ns]")
-    manifest = decide({"strategy": "ShuffleSplit", "columns": {"key": "id", "target": "y"}}, frame)
-    assert accounted_for(audit(manifest, frame))
-
-
 def test_a_check_that_stumbles_is_told_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def stumbling(_: Any) -> None:
         raise KeyError("Meier")
