@@ -185,7 +185,7 @@ HEX = re.compile(r"[0-9a-f]{64}")
 
 
 def read_split(reference: str, home: Home | None = None) -> Manifest:
-    """Return the manifest that ``reference`` names: ``name@1.1``, ``name`` for its newest, a split_id or a plan_id.
+    """Return the manifest of ``reference``: ``name@1.1``, a name for its newest, or how a split_id or plan_id begins.
 
     It is looked for below the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own
     splits, where its name finds it and extensions go. The identity is made anew from the files and must be the recorded
@@ -220,8 +220,6 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
         instead = ""
         if versions := versions | set(held):
             instead = f"; {name} has {listed(sorted(versions, key=version_in))}"
-        elif SHORT_ID.fullmatch(reference) and not HEX.fullmatch(reference):
-            instead = f"; a split_id has 64 digits, and this has {len(reference)}"
         raise SplitError(f"there is no split {reference!r} in {home.tracking_uri} or below {home.splits}{instead}.")
     run = _newest_of(runs, reference, home)
     spec, split_id = run.data.tags["evenfold.spec"], run.data.tags["evenfold.split_id"]
@@ -248,13 +246,14 @@ def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:
     """Return the runs that record what ``reference`` names, the newest first."""
     if "'" in reference:  # a quote would end the filter's text and begin another condition
         return []
-    names = ["split_id", "plan_id"] if HEX.fullmatch(reference) else ["spec"]
-    wanted = f"= '{reference}'" if HEX.fullmatch(reference) or "@" in reference else f"LIKE '{reference}@%'"
-    asked = [f"tags.`evenfold.{name}` {wanted} AND tags.`evenfold.record` = 'split'" for name in names]
-    runs = [run for each in asked for run in tracker.runs(each)]
-    if wanted.startswith("LIKE"):  # to which _ in a name is any letter
+    wanted = f"= '{reference}'" if "@" in reference else f"LIKE '{reference}@%'"
+    runs = list(tracker.runs(f"tags.`evenfold.spec` {wanted} AND tags.`evenfold.record` = 'split'"))
+    if "@" not in reference:  # to LIKE, _ in a name is any letter
         runs = [run for run in runs if run.data.tags["evenfold.spec"].rpartition("@")[0] == reference]
-    return runs
+    if runs or len(reference) < 8 or not SHORT_ID.fullmatch(reference):
+        return runs
+    asked = [f"tags.`evenfold.{name}` LIKE '{reference}%'" for name in ("split_id", "plan_id")]
+    return [run for each in asked for run in tracker.runs(f"{each} AND tags.`evenfold.record` = 'split'")]
 
 
 def _newest_of(runs: list[Any], reference: str, home: Home) -> Any:
@@ -263,7 +262,8 @@ def _newest_of(runs: list[Any], reference: str, home: Home) -> Any:
     if not ours:
         raise SplitError(f"run {runs[0].info.run_id} names no split that evenfold recorded; its tags were changed.")
     specs = {run.data.tags["evenfold.split_id"]: run.data.tags["evenfold.spec"] for run in ours}
-    if HEX.fullmatch(reference) and len(specs) > 1:
+    by_id = reference.partition("@")[0] not in {spec.partition("@")[0] for spec in specs.values()}
+    if by_id and len(specs) > 1:
         raise SplitError(
             f"{reference[:16]} names {len(specs)} splits ({listed(sorted(specs.values()))}), decided with parts in "
             "other orders or by other code; name one of them so, or by its split_id."

@@ -49,8 +49,6 @@ def test_a_version_that_there_is_not_is_answered_with_those_that_there_are(home:
     assert str(read_split("rows").uri).endswith("rows/1.1"), "newer than what is recorded"
     with pytest.raises(SplitError, match="there is no split 'xxx"):
         read_split("x" * 300)
-    with pytest.raises(SplitError, match="a split_id has 64 digits, and this has 8"):
-        read_split(made.split_id[:8])
     with pytest.raises(SplitError, match=r"there is no split '\.\./x' in"):
         read_split("../x")
 
@@ -71,7 +69,7 @@ def test_a_name_of_several_projects_is_this_ones_or_refused_and_what_is_loaded_g
     for reference in ("rows", "rows@1.0"):
         with pytest.raises(SplitError, match=rf"^rows@1\.0 names 2 splits in .*{min(ids)[:16]}, {max(ids)[:16]}"):
             read_split(reference)
-    loaded = flows.load_split(ids[0])
+    loaded = flows.load_split(ids[0][:16])
     assert (Path(str(loaded.uri)), loaded.split_id) == (tmp_path / "c" / "splits" / "rows" / "1.0", ids[0])
     grown = flows.extend("rows@1.0", small(n=150), engine="plain").split
     assert Path(grown.uri) == tmp_path / "c" / "splits" / "rows" / "1.1"
