@@ -30,7 +30,7 @@ from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.settings import CONSOLE
 from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.signing import require_team_key
-from evenfold.tasks.runtime.stopping import crash_at_stop
+from evenfold.tasks.runtime.stopping import at_stop, crash
 from evenfold.tasks.steps.outages import through_outages
 from evenfold.tasks.steps.running import running
 from prefect.client.schemas.objects import State
@@ -118,8 +118,6 @@ def _described(fn: Callable[..., Any], signature: inspect.Signature) -> str:
 def _run_name(name: str, asked: type[Request], check: Check) -> Callable[[], str]:
     def run_name() -> str:
         context, call = FlowRunContext.get(), _CALL.get()
-        if context is not None and context.flow_run is not None:
-            crash_at_stop(context.flow_run.id)
         try:
             request = call.request if call else asked.read((context.parameters if context else None) or {})
             return f"{name} {check(request)}"
@@ -150,9 +148,10 @@ def _guarded(fn: Callable[P, R], asked: type[Request], check: Check, run: Callab
         token = _CALL.set(None)  # what this flow calls is checked anew
         flow_run: Any = context and context.flow_run
         try:
-            came_to: Any = performed(
-                call.request if call else None, inspect.signature(fn).bind(*args, **kwargs).arguments
-            )
+            with at_stop(partial(crash, flow_run.id)) if flow_run else contextlib.nullcontext():
+                came_to: Any = performed(
+                    call.request if call else None, inspect.signature(fn).bind(*args, **kwargs).arguments
+                )
         except BaseException as error:
             came_to = error
             # Prefect tries again of what is raised, and takes a state for a result.

@@ -28,6 +28,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.shared import overlapping
+from evenfold.tasks.runtime.stopping import at_stop
 
 from .entries import PARTIAL, UNCODED, Entry, Judged, Point, code_in, news
 from .links import active_run, users_experiment
@@ -111,7 +112,8 @@ class Tracker:
         with self._held_alone(entry):
             run_id = self._begun(entry, parent)
             try:
-                yield run_id
+                with at_stop(partial(self.finish, run_id, "KILLED")):
+                    yield run_id
             except Exception as error:
                 self.fail(run_id, str(error))
                 raise

@@ -28,8 +28,10 @@ def _to_the_log(what: str, done: int, of: int) -> None:
     """Say in the flow's log what is under way: every change of work, and every tenth of it."""
     if of > 1 and done % max(1, of // 10) == 0:
         log(f"{what}: {done:,} of {of:,}")
-    elif done in (0, of):
-        log(f"{what}: {of:,} of {of:,}" if of > 1 else f"{what}{' done' if done else ' ...'}")
+    elif of > 1 and done == of:
+        log(f"{what}: {of:,} of {of:,}")
+    elif done == 0:
+        log(f"{what} ...")
 
 
 SAY: ContextVar[Say] = ContextVar("evenfold_say", default=_to_the_log)

@@ -17,22 +17,26 @@ SECONDS = 2.0
 SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 if sys.platform != "win32":
     SIGNALS[signal.SIGHUP] = "SIGHUP"
-ENDINGS: list[Callable[[], object]] = []  # what is said of each flow run under way, where this process is stopped
+ENDINGS: list[Callable[[], object]] = []  # what is said of each run under way, where this process is stopped
 
 
-def crash_at_stop(flow_run: Any) -> None:
-    """Let a stop of this process end a flow run that it has begun as crashed, as Prefect calls it."""
+@contextlib.contextmanager
+def at_stop(ending: Callable[[], object]) -> Iterator[None]:
+    """Have ``ending`` called where a signal stops this process inside the block."""
+    ENDINGS.append(call := partial(copy_context().run, ending))
+    try:
+        yield
+    finally:
+        ENDINGS.remove(call)
 
-    def ending() -> None:
-        from prefect.client.orchestration import get_client  # which help and completion do not need
-        from prefect.states import Crashed
 
-        with get_client(sync_client=True) as client:
-            state = client.read_flow_run(flow_run).state
-            if state is None or not state.is_final():  # one that ended earlier in this process, as of a demo, stays so
-                client.set_flow_run_state(flow_run, Crashed(message="Stopped by a signal."))
+def crash(flow_run: Any) -> None:
+    """End a flow run as crashed, as Prefect calls what was stopped."""
+    from prefect.client.orchestration import get_client  # which help and completion do not need
+    from prefect.states import Crashed
 
-    ENDINGS.append(partial(copy_context().run, ending))
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(flow_run, Crashed(message="Stopped by a signal."))
 
 
 @contextlib.contextmanager

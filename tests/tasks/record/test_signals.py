@@ -11,6 +11,7 @@ import pytest
 from evenfold.tasks import Home
 from evenfold.tasks.record.entries import Entry
 from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.runtime.stopping import ENDINGS
 from prefect.exceptions import TerminationSignal
 from prefect.utilities.engine import capture_sigterm
 
@@ -37,10 +38,14 @@ def test_a_record_that_a_cancelled_run_was_writing_is_killed_and_completed_by_th
         assert run.info.status == ("RUNNING" if key == "begun" else "KILLED")
         assert "evenfold.failure" not in run.data.tags
         assert written(key, "well", print) == "whole"
+    with tracker.run(Entry(key="stopped", name="stopped", tags={}, params={}, metrics={})) as run_id:
+        ENDINGS[-1]()  # as a signal to a command does, which leaves no block
+        assert tracker.client.get_run(run_id).info.status == "KILLED"
+    assert not ENDINGS
     with pytest.raises(ZeroDivisionError):
         written("failed", "well", lambda: 1 / 0)
     states = {name: run.info.status for run in tracker.runs() for name in [run.info.run_name]}
-    assert states == {"begun": "FINISHED", "filled": "FINISHED", "failed": "FAILED"}
+    assert states == {"stopped": "FINISHED", "begun": "FINISHED", "filled": "FINISHED", "failed": "FAILED"}
 
 
 def test_a_signal_is_heard_though_the_store_cannot_be_told_of_it(home: Home) -> None:
