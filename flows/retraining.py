@@ -76,7 +76,7 @@ class Course:
     @cached_property
     def recorded(self) -> tuple[Split, str]:
         """The split and the run that records it, for every recipe that is evaluated on it."""
-        split = Split(self.split, True, balance_of(self.split))
+        split = Split(self.split, self.split.reused, balance_of(self.split))
         return split, recorded(split)
 
 

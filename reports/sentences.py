@@ -17,7 +17,7 @@ def split_sentences(split: Mapping[str, Any], report: BalanceReport, cached: boo
     """Return what a split is, and how even: ``locked`` rows are kept away, ``cached`` ones were decided before."""
     locked_words = f" and {locked:,} rows locked away" if locked else ""
     amount = f"{report.n_rows:,} rows, {counted(split['n_splits'], ONE_OF[split['kind']])}{locked_words}"
-    origin = "from the cache" if cached else "decided now"
+    origin = "decided before" if cached else "decided now"
     even = "; ".join(figure.said(value) for figure, value, _ in report.shown() if figure.sentence)
     return [
         f"{split['name']} {split['version']}: {split['strategy']}, {amount}, {origin}",

@@ -87,20 +87,20 @@ def record_evaluation(
     work = work_of(split, evaluation.model)
     _require_models(split, work, models or {})
     record = _Record(evaluation, work, split_run_id or split_run_of(split), run_label, n_cached, models or {})
-    labelled, since = digest_json([record.content, run_label]), ""
+    labelled, since, new = digest_json([record.content, run_label]), "", False
     known = seen_complete(Home.here(), labelled)
     if known is None:
         tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
         known = None if again else tracker.complete(record.key, record.content, EVALUATION_FILES, "")
         if known is None:
             since = tracker.since(record.same, evaluation.model.code) if evaluation.model.code else ""
-            known = record.write(tracker)
+            known, new = record.write(tracker), True
         else:
             tracker.tell(known, origin_tags() | record.tags)
         if evaluation.estimates:
             see_complete(split, labelled, known, EVALUATION_FILES, record.split_run)
     run = run_ref(split, known).model_copy(update={"since": since})
-    if evaluation.estimates:
+    if new and evaluation.estimates:  # once, and not again where the same is found
         title = f"# {evaluation.model.title} @ {split.name} {split.version}"
         parts = [title, estimate_table(evaluation.estimates), where(run, "The evaluation in MLflow")]
         publish(f"estimate-{split.name}", "\n\n".join(parts), f"Scores of the newest evaluation on {split.name}.")

@@ -60,9 +60,6 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
         run_id = _write_split(split, measured, content, limit)
         see_complete(split, content, run_id, (f"split/{name}" for name in SPLIT_FILES))
     run = run_ref(split, run_id)
-    text = f"{split_report(split.model_dump(), measured)}\n\n{where(run, 'The split in MLflow')}"
-    publish(f"split-{split.name}", text, f"What the newest split of {split.name} is, and how even.")
-    publish(f"balance-{split.name}", balance_rows(measured)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
     worst = {name: round(value, 6) for name, value in measured.worst.items()}
     materialized(
         f"evenfold://{split.name}/{split.version}",
@@ -98,6 +95,9 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         }
         note = page_note(shown.page, links, figures_table(report), balance_table(report))
         tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
+    text = f"{split_report(split.model_dump(), report)}\n\n{where(run_ref(split, run_id), 'The split in MLflow')}"
+    publish(f"split-{split.name}", text, f"What the newest split of {split.name} is, and how even.")
+    publish(f"balance-{split.name}", balance_rows(report)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
     return run_id
 
 
