@@ -40,6 +40,11 @@ def of_rows(metric: str, frame: pd.DataFrame, problem: Problem, method: str = "w
     return made
 
 
+def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
+    """Return predictions of rows of one repeat."""
+    return pd.DataFrame({"row": range(len(y)), "repeat": 0, "fold": fold, "y": y, "prediction": prediction, **more})
+
+
 def answered(frame: pd.DataFrame, problem: Problem) -> Answered:
     """Return some predictions as metrics read them."""
     return Answered(replay(frame, problem.classes), frame["y"].to_numpy(), problem.classes)

@@ -40,14 +40,12 @@ def test_the_baseline_is_the_mean_of_the_training_rows_and_its_difference_is_pai
     made = aggregate(DIABETES_SCORES, DIABETES_FRAMES, DIABETES, DIABETES.model, baselines=frames, level=0.9)
     mae = next(each for each in made if each.metric == "neg_mean_absolute_error")
     dummy = cross_val_predict(DummyRegressor(), DIABETES.X, DIABETES.y, cv=pairs)
-    assert mae.baseline is not None
     assert mae.baseline.value == pytest.approx(-np.mean(np.abs(DIABETES.y - dummy)), rel=1e-12)
     ours = pd.concat(DIABETES_FRAMES).sort_values("row")["prediction"].to_numpy()
     apart = np.abs(DIABETES.y - dummy) - np.abs(DIABETES.y - ours)
     n = DIABETES.n
     assert mae.baseline.difference == pytest.approx(apart.mean())
     found, kurtosis = mae.baseline.interval, stats.kurtosis(apart, fisher=False)
-    assert found is not None
     df = min(n - 1, 2 * n / (kurtosis - 1))
     half = stats.t.ppf(0.95, df) * apart.std(ddof=1) / np.sqrt(n) * np.sqrt(1 + 5 / 4)
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.01)
@@ -61,7 +59,6 @@ def test_two_groups_are_the_fewest_that_a_difference_has_an_interval_of(clinics:
     problem = Problem.of(table, model, "target", groups="clinic")
     baselines = baseline_predictions(problem, splits_of(problem, list(KFold(5).split(problem.X))))
     for made in aggregate(DIABETES_SCORES, DIABETES_FRAMES, problem, problem.model, baselines=baselines):
-        assert made.baseline is not None
         assert (made.baseline.interval is not None) == told_apart
 
 
@@ -84,7 +81,6 @@ def test_a_model_that_does_no_better_is_said_so_and_so_are_classes_that_it_never
     for each in made.values():
         assert "The model never predicts 2 of the 3 classes (b, c), which are 0.4 of the rows." in each.warnings
     accuracy = made["accuracy"]
-    assert accuracy.baseline is not None
     assert accuracy.baseline.difference == 0
     assert any(
         note.startswith("The model does no better than predicting the most frequent") for note in accuracy.warnings
@@ -112,14 +108,12 @@ def test_rows_in_time_have_the_last_value_beside_the_mean_and_the_better_one_sta
         scores, frames = evaluated(problem, cuts)
         given = baseline_predictions(problem, splits_of(problem, cuts), times)
         (made,) = aggregate(scores, frames, problem, model, baselines=given, ordered=True)
-        assert made.baseline is not None
         assert made.baseline.name == best
     last = given["the last value"]
     assert last.loc[last["fold"] == 2, "prediction"].unique() == pytest.approx([noise[59]])
 
 
 def test_the_last_value_is_of_the_last_rows_that_weigh_something() -> None:
-    """Weighed among rows of one time, as the mean is; a row of no weight is not there."""
     frame = pd.DataFrame({"x": np.arange(6.0), "w": [1.0, 1, 1, 9, 1, 0], "y": [0.0, 0, 0, 10, 20, 99]})
     problem = Problem.of(frame, ModelSpec(weights="w", task="regression"), "y")
     given = baseline_predictions(problem, [(0, 0, np.arange(6), np.arange(1))], np.array([1, 2, 3, 5, 5, 6]))
@@ -140,7 +134,6 @@ def test_where_rows_to_train_on_weigh_nothing_there_is_no_baseline(y: Any) -> No
 
 def test_an_estimate_comes_back_from_json_with_its_baseline() -> None:
     made = told(DIABETES, list(KFold(5).split(DIABETES.X)))["r2"]
-    assert made.baseline is not None
     assert made.baseline.interval is not None
     assert TypeAdapter(Estimate).validate_json(json.dumps(made.to_json())) == made
 
@@ -152,5 +145,4 @@ def test_draws_that_are_all_as_far_from_the_baseline_have_no_interval_of_the_dif
     found = with_baseline(
         Estimate("accuracy", "random splits", 0.3, None, None, 5), table, without, n_train=60, n_test=30
     )
-    assert found.baseline is not None
     assert (found.baseline.difference, found.baseline.interval) == (pytest.approx(0.1), None)

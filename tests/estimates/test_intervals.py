@@ -14,6 +14,7 @@ from evaluations import (
     CANCER_SCORES,
     DIABETES,
     DIABETES_FRAMES,
+    DIABETES_ROWS,
     DIABETES_SCORES,
     RIDGE,
     answered,
@@ -43,56 +44,31 @@ from evenfold.estimates.intervals.nested import not_nestable
 from evenfold.estimates.intervals.rows import interval_of, standard_error, stretches, within_range
 from evenfold.splitters import KFold
 from scipy import stats
-from sklearn.datasets import load_diabetes
 
 
-def test_the_pooled_interval_by_hand() -> None:
-    """Losses 0, 1, 1, 0: mean 1/2, sd .57735, t with 3 degrees of freedom 3.18245."""
-    made = pooled_interval([0, 1, 1, 0])
+@pytest.mark.parametrize(
+    ("losses", "more", "half"),
+    [
+        ([0, 1, 1, 0], {}, 3.182446 * 0.5773503 / 2),  # sd .57735, and 3 degrees of freedom
+        ([0, 1, 1, 0], {"groups": range(4)}, 3.182446 * 0.5773503 / 2),  # each row its own group is no grouping
+        ([0, 1, 1, 0], {"weights": [2, 2, 2, 2]}, 3.182446 * 0.5773503 / 2),
+        ([0, 0, 1, 1], {"groups": list("aabb")}, stats.t.ppf(0.975, 1) / 2),  # se^2 = 2/1 x (1 + 1)/16
+        (np.repeat([0, 1, 1, 0], 9), {"groups": np.arange(36) // 9}, 3.182446 * 0.5773503 / 2),  # copies are no rows
+    ],
+)
+def test_the_pooled_interval_by_hand(losses: Any, more: dict[str, Any], half: float) -> None:
+    made = pooled_interval(losses, **more)
     assert (made.low + made.high) / 2 == pytest.approx(0.5)
-    assert (made.high - made.low) / 2 == pytest.approx(3.182446 * 0.5773503 / 2, abs=1e-6)
-    assert made.method == "pooled rows"
-
-
-def test_the_cluster_robust_interval_by_hand() -> None:
-    """Two groups of deviations -1 and 1: se^2 = 2/1 x (1 + 1)/16, so se = 1/2."""
-    made = pooled_interval([0, 0, 1, 1], groups=["a", "a", "b", "b"])
-    assert (made.high - made.low) / 2 == pytest.approx(stats.t.ppf(0.975, 1) * 0.5)
-    assert made.method == "pooled rows, cluster-robust"
-
-
-def test_groups_of_one_row_change_nothing() -> None:
-    """Each row its own group is no grouping."""
-    losses = np.square(normals(50))
-    alone, grouped = pooled_interval(losses), pooled_interval(losses, groups=np.arange(50))
-    assert (alone.low, alone.high) == pytest.approx((grouped.low, grouped.high))
-
-
-def test_rows_that_err_together_widen_the_interval() -> None:
-    """Ten copies of each row are no new information."""
-    losses, groups = np.repeat(normals(40), 10), np.repeat(np.arange(40), 10)
-    alone, apart = pooled_interval(losses, groups), pooled_interval(losses)
-    assert (alone.high - alone.low) / (apart.high - apart.low) == pytest.approx(10**0.5, rel=0.05)
-
-
-def test_weights_count_as_a_weighted_mean() -> None:
-    """Equal weights change nothing, and a weight of zero takes a row out of the mean."""
-    losses = [0.0, 1.0, 1.0, 0.0]
-    plain, equal = pooled_interval(losses), pooled_interval(losses, weights=[2, 2, 2, 2])
-    assert (plain.low, plain.high) == pytest.approx((equal.low, equal.high))
-    made = pooled_interval([*losses, 99.0], weights=[1, 1, 1, 1, 0])
-    assert (made.low + made.high) / 2 == pytest.approx(0.5)
-
-
-def test_one_row_or_one_group_has_no_interval() -> None:
-    """Nothing varies."""
+    assert (made.high - made.low) / 2 == pytest.approx(half, abs=1e-6)
+    assert made.method == ("pooled rows, cluster-robust" if "groups" in more else "pooled rows")
+    without = pooled_interval([0, 1, 1, 0, 99], weights=[1, 1, 1, 1, 0])
+    assert (without.low + without.high) / 2 == pytest.approx(0.5)
     with pytest.raises(ModelError, match="needs 2 independent rows or groups, and there is 1"):
         pooled_interval([0.0, 1.0], groups=["a", "a"])
 
 
 @pytest.mark.parametrize("method", ["BCa", "percentile"])
 def test_the_bootstrap_interval_is_scipys(method: str) -> None:
-    """Same numbers as scipy on the values themselves."""
     values = np.square(normals(40))
     rng = np.random.Generator(np.random.Philox(3))
     theirs = stats.bootstrap((values,), np.mean, n_resamples=499, method=method, rng=rng, vectorized=False)
@@ -101,7 +77,6 @@ def test_the_bootstrap_interval_is_scipys(method: str) -> None:
 
 
 def test_a_bootstrap_draws_a_row_in_every_repeat_at_once() -> None:
-    """Which needs the same rows in each: repeats of other rows are declined."""
     together = pd.concat(DIABETES_FRAMES)
     twice = pd.concat([together, together.assign(repeat=1)])
     evidence = Evidence(METRICS["r2"], DIABETES, predictions=together)
@@ -110,7 +85,6 @@ def test_a_bootstrap_draws_a_row_in_every_repeat_at_once() -> None:
 
 
 def test_whole_groups_are_drawn() -> None:
-    """Every resample holds each drawn group's rows all together."""
     groups = np.array([0, 0, 0, 1, 1, 2, 3, 3, 4, 4])
     sizes = np.bincount(groups)
 
@@ -125,15 +99,10 @@ def test_whole_groups_are_drawn() -> None:
     assert made.method == "BCa bootstrap of groups"
 
 
-def test_bca_gives_way_to_percentiles_above_a_thousand_rows() -> None:
-    """And the method's name says so."""
+def test_a_bootstrap_that_bca_cannot_have_is_of_percentiles_and_says_how_often_it_was_undefined() -> None:
     assert bootstrap_interval(lambda rows: rows.mean(), 1001, n_resamples=20).method == "percentile bootstrap of rows"
     with pytest.raises(ModelError, match="method='bca'; choose 'BCa' or 'percentile'"):
         bootstrap_interval(lambda rows: 0.0, 10, method="bca")
-
-
-def test_an_undefined_bootstrap_interval_says_how_often() -> None:
-    """Never a silent NaN."""
     with pytest.raises(EvaluationError, match=r"the bootstrap interval is undefined: .* in 20 of 20 resamples"):
         bootstrap_interval(lambda rows: float("nan"), 10, method="percentile", n_resamples=20)
     made = bootstrap_interval(lambda rows: float("nan") if 0 not in rows else rows.mean(), 10, n_resamples=200)
@@ -149,18 +118,16 @@ def test_the_corrected_t_by_hand() -> None:
     assert made.p == pytest.approx(2 * stats.t.sf(made.t, 4))
     assert made.interval.low == pytest.approx(3 - stats.t.ppf(0.975, 4) * made.se)
     assert made.notes == ()
-
-
-def test_the_corrected_t_warns_of_stratified_folds() -> None:
-    """They understate the uncertainty, and the note says by how much."""
     assert ".67" in corrected_resampled_t([1, 2], 9, 1, stratified=True).notes[0]
+    assert [corrected_resampled_t([equal] * 3, 9, 1).p for equal in (0, 1)] == [1, 0]
+    with pytest.raises(ModelError, match="needs 2 differences, and there is 1"):
+        corrected_resampled_t([1], 9, 1)
 
 
 def test_the_corrected_t_of_splits_is_made_of_random_ones_alone() -> None:
     """Of their own scores and sizes; stratified splits are declined, for they are alike by design."""
     evidence = Evidence(METRICS["r2"], DIABETES, scores=DIABETES_SCORES)
     made = interval_for(evidence, "corrected_t", 0.9)
-    assert isinstance(made, Interval)
     sizes = [score.n_train for score in DIABETES_SCORES], [score.n_test for score in DIABETES_SCORES]
     by_hand = corrected_resampled_t([score.test["r2"] for score in DIABETES_SCORES], *sizes, level=0.9).interval
     assert (made.low, made.high) == (by_hand.low, by_hand.high)
@@ -170,20 +137,12 @@ def test_the_corrected_t_of_splits_is_made_of_random_ones_alone() -> None:
 @pytest.mark.parametrize(("size", "declined"), [(6, True), (1, False)])
 def test_nested_cross_validation_is_declined_where_groups_err_together(size: int, declined: bool) -> None:
     """Its variances are those of independent rows, so it would be far too narrow. Groups of one row are none."""
-    table = load_diabetes(as_frame=True).frame.assign(clinic=np.arange(442) // size)
+    table = DIABETES_ROWS.assign(clinic=np.arange(442) // size)
     problem = Problem.of(table, ModelSpec(estimator=RIDGE), "target", groups="clinic")
     scores, frames = evaluated(problem, list(KFold(5).split(problem.X)))
     evidence = Evidence(METRICS["neg_mean_squared_error"], problem, scores=scores, predictions=pd.concat(frames))
     said = "the rows of each of 74 groups err together; choose auto" in not_nestable(evidence)
     assert said == declined
-
-
-def test_the_corrected_t_of_equal_differences() -> None:
-    """No spread: certain, or nothing at all."""
-    assert corrected_resampled_t([0, 0, 0], 9, 1).p == 1
-    assert corrected_resampled_t([1, 1, 1], 9, 1).p == 0
-    with pytest.raises(ModelError, match="needs 2 differences, and there is 1"):
-        corrected_resampled_t([1], 9, 1)
 
 
 def test_the_nested_interval_by_hand() -> None:
@@ -201,8 +160,7 @@ def test_the_nested_interval_by_hand() -> None:
 
 
 def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> None:
-    """It is centred near it and at least as wide as the pooled one."""
-    problem = Problem.of(load_diabetes(as_frame=True).frame, ModelSpec(estimator=RIDGE), "target")
+    problem = Problem.of(DIABETES_ROWS, ModelSpec(estimator=RIDGE), "target")
     repeats = [KFold(5, random_state=seed).assign(problem.X) for seed in range(3)]
     made = nested_cv_interval("neg_mean_squared_error", problem.model, problem, repeats, seed=0)
     _, frames = evaluated(problem, list(KFold(5).split(problem.X)))
@@ -218,10 +176,8 @@ def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> Non
     [
         ("accuracy", CANCER, CANCER_FRAMES),
         ("neg_log_loss", CANCER, CANCER_FRAMES),
-        ("balanced_accuracy", CANCER, CANCER_FRAMES),
         ("roc_auc", CANCER, CANCER_FRAMES),
         ("neg_mean_absolute_error", DIABETES, DIABETES_FRAMES),
-        ("neg_root_mean_squared_error", DIABETES, DIABETES_FRAMES),
         ("r2", DIABETES, DIABETES_FRAMES),
     ],
 )
@@ -230,7 +186,6 @@ def test_an_influence_is_what_taking_the_row_away_does(metric: str, problem: Pro
     frame = pd.concat(frames).iloc[::3].reset_index(drop=True)
     n = len(frame)
     found = influence_of(metric, answered(frame, problem))
-    assert found is not None
     value, influence = found
     assert influence.sum() == pytest.approx(0, abs=1e-9 * n)
     order = np.argsort(influence, kind="stable")
@@ -246,14 +201,13 @@ def test_no_interval_passes_what_the_metric_can_be() -> None:
     few = pd.concat(CANCER_FRAMES).iloc[::8]
     for metric in ("accuracy", "roc_auc"):
         found = influence_of(metric, answered(few, CANCER))
-        assert found is not None
         assert interval_of(*found).high > 1, "these rows would not show it"
         interval = of_rows(metric, few, CANCER)
         assert interval.low < found[0] < interval.high < 1
     assert Interval(-0.2, 1.3, 0.95, "any").within(0.0, 1.0) == Interval(0.0, 1.0, 0.95, "any")
 
 
-@pytest.mark.parametrize("metric", ["f1_macro", "accuracy", "average_precision", "matthews_corrcoef"])
+@pytest.mark.parametrize("metric", ["f1_macro", "accuracy", "average_precision"])
 def test_resampling_agrees_with_influence(metric: str) -> None:
     """Whether the influence is a formula, the confusion matrix's derivative or the jackknife's.
 
@@ -308,7 +262,6 @@ def test_each_fold_of_a_series_is_one_observation() -> None:
     together = pd.concat(DIABETES_FRAMES)
     evidence = Evidence(METRICS["neg_mean_squared_error"], DIABETES, predictions=together, scores=DIABETES_SCORES)
     made = stretches(evidence, 0.95)
-    assert isinstance(made, Interval)
     assert "stretches of time" in made.method
     losses = np.square(together["y"] - together["prediction"]).to_numpy()
     alone = pooled_interval(losses, groups=together["fold"].to_numpy())
@@ -320,7 +273,6 @@ def test_each_fold_of_a_series_is_one_observation() -> None:
 
 
 def test_a_metric_that_is_defined_nowhere_is_a_sentence() -> None:
-    """Not in a fold and not for all rows: neither a number nor a missing one is returned."""
     ones = [frame[frame["y"] == 1] for frame in CANCER_FRAMES]
     model = CANCER.model.model_copy(update={"metrics": ("roc_auc",)})
     with pytest.raises(EvaluationError, match="undefined in every fold and for all predictions together"):
@@ -335,7 +287,6 @@ def test_the_interval_of_folds_is_that_of_their_pooled_rows() -> None:
     n, t = (right.size - 1) / (1 + 5 / 4 * (1 - (1 - apparent) / (1 - p)) ** 0.5), stats.t.ppf(0.975, right.size - 1)
     half = t / (1 + t**2 / n) * (p * (1 - p) / n + t**2 / (4 * n**2)) ** 0.5
     centre = (p + t**2 / (2 * n)) / (1 + t**2 / n)
-    assert accuracy.interval is not None
     ends = centre - half, centre + half + (apparent - p) / 5 / 2
     assert (accuracy.interval.low, accuracy.interval.high) == pytest.approx(ends, abs=1e-5)
     assert accuracy.value == accuracy.pooled == pytest.approx(p)
@@ -352,24 +303,20 @@ def test_repeats_are_averaged_per_row_before_the_interval() -> None:
     often = aggregate(scores, frames, DIABETES, DIABETES.model)[1]
     assert often.method == "repeated cross-validation"
     assert (often.se, often.n_splits) == (None, 20)
-    assert once.interval is not None
-    assert often.interval is not None
     assert often.interval.high - often.interval.low == pytest.approx(once.interval.high - once.interval.low, rel=0.05)
 
 
 def test_groups_make_the_aggregates_interval_cluster_robust() -> None:
-    """As soon as the problem has groups."""
-    table = load_diabetes(as_frame=True).frame.assign(clinic=np.arange(442) // 6)
+    table = DIABETES_ROWS.assign(clinic=np.arange(442) // 6)
     problem = Problem.of(table, ModelSpec(estimator=RIDGE), "target", groups="clinic")
     scores, frames = evaluated(problem, list(KFold(5).split(problem.X)))
     for estimate in aggregate(scores, frames, problem, problem.model):
-        assert estimate.interval is not None
         assert estimate.interval.method == "pooled rows, corrected for training, cluster-robust"
 
 
 def test_small_folds_are_told_for_metrics_that_need_more() -> None:
     """A mean of R2 over folds of 5 rows misleads; a mean of errors does not."""
-    scores, frames = evaluated(DIABETES, list(KFold(88, random_state=0).split(DIABETES.X)))
-    r2, mae, _ = aggregate(scores, frames, DIABETES, DIABETES.model)
+    problem = Problem.of(DIABETES_ROWS.head(40), DIABETES.model, "target")
+    r2, mae, _ = aggregate(*evaluated(problem, list(KFold(8).split(problem.X))), problem, problem.model)
     assert any("R2: folds have as few as 5 rows" in note for note in r2.notes)
     assert not any("as few as" in note for note in mae.notes)

@@ -105,7 +105,6 @@ def test_each_repeat_counts_in_a_comparison_with_the_rows_that_it_tested() -> No
     scores = [each.groupby(["repeat", "fold"])["error"].mean() for each in errors]
     tested = a.groupby(["repeat", "fold"]).size()
     wanted = corrected_resampled_t(scores[1] - scores[0], tested.groupby("repeat").transform("sum") - tested, tested)
-    assert made.test is not None
     assert made.test.se == pytest.approx(wanted.se)
     assert made.verdict == "unknown"
     assert not any("repeats" in note for note in made.notes)
@@ -147,25 +146,3 @@ def test_the_notes_count_rows_as_rows_and_tests_as_tests() -> None:
     assert compare(twice(DIABETES_ONCE), few, MAE).notes[:2] == (all_rows, tests)
     assert compare(twice(few), few, MAE).notes[0] == tests
     assert not [note for note in compare(twice(few), twice(few), MAE).notes if "Compared on" in note]
-
-
-def test_rows_that_are_tested_once_are_not_put_in_the_order_of_their_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most comparisons are of such rows, and at a million of them the order costs more than all else together."""
-    ordered: list[str] = []
-    sort = pd.DataFrame.sort_values
-    monkeypatch.setattr(
-        pd.DataFrame, "sort_values", lambda frame, by, **how: ordered.append(by) or sort(frame, by, **how)
-    )
-    compare(DIABETES_ONCE, worse(DIABETES_ONCE), MAE)
-    assert "fold" not in ordered
-    compare(twice(DIABETES_ONCE), DIABETES_ONCE, MAE)
-    assert ordered.count("fold") == 2
-
-
-def test_rows_are_told_apart_by_their_keys_no_more_often_than_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look for the same keys goes through all of them, and takes a second where a million are text."""
-    looks: list[int] = []
-    look = pd.DataFrame.duplicated
-    monkeypatch.setattr(pd.DataFrame, "duplicated", lambda frame, *a, **how: looks.append(1) or look(frame, *a, **how))
-    compare(DIABETES_ONCE, worse(DIABETES_ONCE), MAE)
-    assert len(looks) == 2, "once in either frame"

@@ -50,7 +50,6 @@ def test_a_clear_winner_keeps_its_value() -> None:
 
 
 def test_selection_by_the_definition() -> None:
-    """Each resample's winner, scored on the rows left out, spelt out with the same draws."""
     losses = Stream(3).uniform(60).reshape(12, 5)
     groups = np.arange(12) // 2
     made = bias_corrected_best(losses, groups, n_resamples=20, seed=4)
@@ -89,27 +88,23 @@ def test_the_simplest_within_one_standard_error() -> None:
     scores = [best, [0.795] * 4, [0.785] * 4, [0.79] * 4]
     assert simplest_near_best(scores, [9, 5, 1, 3])[0] == 1
     assert simplest_near_best(scores, [1, 5, 1, 3])[0] == 0
+    # Two folds .79 and .81: sd .01414, se .0100; with ddof 0 it would be .0071, and .792 too far below .80.
+    assert simplest_near_best([[0.79, 0.81], [0.792, 0.792]], [2, 1]) == (1, pytest.approx(0.01))
+    # Of equally simple ones the better, of equals the first; within an error of 0 nothing but the best.
+    assert simplest_near_best([[0.77, 0.81], [0.76, 0.84], [0.76, 0.84]], [1, 1, 1])[0] == 1
+    assert simplest_near_best([[0.8, 0.8], [0.7, 0.7]], [2, 1]) == (0, 0.0)
+
+
+def test_scores_and_losses_that_cannot_be_chosen_by_get_a_sentence() -> None:
     with pytest.raises(ModelError, match=r"shape \(4, 4\) for 3 complexities"):
-        simplest_near_best(scores, [1, 2, 3])
-
-
-def test_wrong_losses_get_a_sentence() -> None:
-    """Rows x configurations, finite."""
+        simplest_near_best(np.ones((4, 4)), [1, 2, 3])
+    for scores in ([[0.8, np.nan], [0.7, 0.6]], [[0.8, 0.9], [np.nan, 0.1]]):
+        with pytest.raises(ModelError, match="scores of 1 configurations are not finite"):
+            simplest_near_best(scores, [1, 2])
     with pytest.raises(ModelError, match=r"has the shape \(3,\)"):
         bias_corrected_best([1, 2, 3])
     with pytest.raises(ModelError, match="there are 3; 5 is the least"):
         bias_corrected_best(np.zeros((3, 2)))
-
-
-def test_the_standard_error_of_the_rule_has_ddof_one() -> None:
-    """Two folds .79 and .81: sd .01414, se .0100; with ddof 0 it would be .0071, and .792 too far below .80."""
-    assert simplest_near_best([[0.79, 0.81], [0.792, 0.792]], [2, 1]) == (1, pytest.approx(0.01))
-
-
-def test_of_equally_simple_ones_the_better_is_taken_and_of_equals_the_first() -> None:
-    """And where the best one's splits all say the same, nothing but the best is within an error of 0."""
-    assert simplest_near_best([[0.77, 0.81], [0.76, 0.84], [0.76, 0.84]], [1, 1, 1])[0] == 1
-    assert simplest_near_best([[0.8, 0.8], [0.7, 0.7]], [2, 1]) == (0, 0.0)
 
 
 def test_one_configuration_has_the_interval_of_its_rows() -> None:
@@ -186,12 +181,15 @@ def test_every_repeat_is_asked_which_is_the_best() -> None:
 
 
 def test_a_split_that_lacks_a_score_gives_no_standard_error_and_ends_no_choice() -> None:
-    """Every configuration is fitted by then; the best is taken, and a note says why."""
     y = normals(100)
     problem, frames = frames_of(y, [y + 0.5 * normals(100, 1), y + 0.45 * normals(100, 2)])
     made = choose("mse", problem, frames, [[-0.2] * 4 + [np.nan], [-0.2] * 5], one_standard_error=True)
     assert made.chosen == 1
     assert made.notes == ("1 of 5 splits lack a score of some configuration: there is no standard error.",)
+    alone = [frame.assign(fold=np.arange(100)) for frame in frames]  # leave-one-out has no R2 of a fold
+    made = choose("r2", problem, alone, np.full((2, 100), np.nan), one_standard_error=True)
+    assert made.chosen == made.best == 1
+    assert made.notes == ("100 of 100 splits lack a score of some configuration: there is no standard error.",)
 
 
 def test_the_choice_inside_a_fold_goes_by_the_score_of_all_its_rows() -> None:
@@ -250,10 +248,12 @@ def test_a_choice_by_draws_rests_on_the_draws_that_score_every_configuration() -
     scores[0, 8:] = np.nan
     with pytest.raises(ModelError, match="for some configuration in 6 of 10 draws; use another metric, or draws that"):
         choose_by_draws("roc_auc", problem, [drawn(row) for row in scores])
+    failed = DrawScores(drawn(np.zeros(10)).table.drop(columns="roc_auc"), {})  # every fit of it did
+    with pytest.raises(ModelError, match="roc_auc has no score for some configuration in 10 of 10 draws"):
+        choose_by_draws("roc_auc", problem, [drawn(normals(10)), failed])
 
 
 def test_the_simplest_by_draws_is_within_one_corrected_standard_error() -> None:
-    """Which is above sd/sqrt(draws); draws of which half lack a score still choose."""
     best = 0.8 + 0.01 * normals(10)
     se = corrected_resampled_t(best, 150, 50).se
     problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
@@ -287,16 +287,7 @@ def test_losses_of_draws_count_where_every_configuration_has_them_and_their_inte
     assert easy.high == easy.value, "where draws of few easy rows score better than all rows together"
 
 
-def test_a_configuration_that_no_draw_scored_ends_a_choice_with_a_sentence() -> None:
-    """Every fit of it failed, so its table has no column of the metric."""
-    problem = Problem.of(pd.DataFrame({"x": range(200), "y": [0, 1] * 100}), ModelSpec(estimator=LOGISTIC), "y")
-    failed = DrawScores(drawn(np.zeros(10)).table.drop(columns="roc_auc"), {})
-    with pytest.raises(ModelError, match="roc_auc has no score for some configuration in 10 of 10 draws"):
-        choose_by_draws("roc_auc", problem, [drawn(normals(10)), failed])
-
-
-@pytest.mark.parametrize("strategy", [Bootstrap(10), ShuffleSplit(10, train_size=0.7)])
-def test_a_choice_by_draws_of_losses_resamples_rows(strategy: Any) -> None:
+def test_a_choice_by_draws_of_losses_resamples_rows() -> None:
     """Models that know nothing differ by luck alone, and the choice among them is worth what guessing is."""
     rng = np.random.default_rng(3)
     table = pd.DataFrame(rng.normal(size=(120, 12)), columns=[f"x{i}" for i in range(12)]).assign(
@@ -305,7 +296,7 @@ def test_a_choice_by_draws_of_losses_resamples_rows(strategy: Any) -> None:
     tried = []
     for i in range(12):
         seen = Problem.of(table, ModelSpec(estimator=LOGISTIC, features=[f"x{i}"], metrics=["accuracy"]), "y")
-        tried.append(score_draws(seen.model, seen, enumerate(strategy.split(seen.X, seen.y)), seed=0))
+        tried.append(score_draws(seen.model, seen, enumerate(Bootstrap(10).split(seen.X)), seed=0))
     made = choose_by_draws("accuracy", seen, tried)
     assert made.naive == max(each.table["accuracy"].mean() for each in tried)
     assert made.value < made.naive - 0.01
@@ -325,12 +316,6 @@ def test_warnings_of_draws_are_told_once(recwarn: pytest.WarningsRecorder) -> No
     ]
     assert not recwarn.list
     assert DrawScores.from_frames(*scored.to_frames()).warned == scored.warned
-
-
-def test_scores_that_are_not_finite_are_no_choice() -> None:
-    for scores in ([[0.8, np.nan], [0.7, 0.6]], [[0.8, 0.9], [np.nan, 0.1]]):
-        with pytest.raises(ModelError, match="scores of 1 configurations are not finite"):
-            simplest_near_best(scores, [1, 2])
 
 
 def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
@@ -355,19 +340,7 @@ def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
     )
     one = choose("mse", replace(problem, groups=np.zeros(100, dtype=np.int64)), frames, np.zeros((2, 5)))
     assert one.low == one.value == one.high
-    assert one.notes[-1].endswith(
-        "There is no interval: an interval needs 2 independent rows or groups, and there is 1."
-    )
-
-
-def test_folds_without_a_score_have_no_standard_error_to_choose_by() -> None:
-    """Leave-one-out has no R2 of a fold; the best of all rows together is chosen, and a note says why."""
-    y = normals(30)
-    problem, frames = frames_of(y, [y + 0.5, y + 0.4])
-    frames = [frame.assign(fold=np.arange(30)) for frame in frames]
-    made = choose("r2", problem, frames, np.full((2, 30), np.nan), one_standard_error=True)
-    assert made.chosen == made.best == 1
-    assert made.notes == ("30 of 30 splits lack a score of some configuration: there is no standard error.",)
+    assert one.notes[-1].endswith("an interval needs 2 independent rows or groups, and there is 1.")
 
 
 def test_a_choice_by_draws_of_few_groups_goes_by_the_draws() -> None:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import normals
+from evaluations import frame_of, normals
 from evenfold.estimates import ModelError, compare, corrected_resampled_t
 from evenfold.estimates.pairing import paired
-
-
-def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
-    return pd.DataFrame({"row": range(len(y)), "repeat": 0, "fold": fold, "y": y, "prediction": prediction, **more})
 
 
 def test_an_interval_that_is_nothing_but_0_names_no_winner_and_is_equivalent_within_any_margin() -> None:
     """One recipe compared with itself: its difference is 0, and quite sure."""
     a = frame_of(np.arange(40) % 2, np.arange(40) % 3 % 2, np.arange(40) % 5)
     made, within = compare(a, a, "accuracy"), compare(a, a, "accuracy", margin=1e-9)
-    assert made.interval is not None
     assert (made.interval.low, made.interval.high) == (0.0, 0.0)
     assert (made.verdict, within.verdict) == ("unknown", "equivalent")
 
@@ -31,21 +24,10 @@ def test_either_end_beyond_the_margin_leaves_it_open_whether_recipes_are_equival
     a, b = (frame_of(y, y + error, np.arange(200) % 5) for error in (normals(200, 1), 1.03 * normals(200, 2)))
     for first, second in ((a, b), (b, a)):
         made = compare(first, second, "mse")
-        assert made.interval is not None
         nearer, farther = sorted((-made.interval.low, made.interval.high))
         assert 0 < nearer < farther
         assert compare(first, second, "mse", margin=(nearer + farther) / 2).verdict == "unknown"
         assert compare(first, second, "mse", margin=farther * 1.01).verdict == "equivalent"
-
-
-@pytest.mark.parametrize(("level", "verdict"), [(0.95, "unknown"), (0.9, "better")])
-def test_the_exact_test_decides_at_the_level_that_was_asked_for(level: float, verdict: str) -> None:
-    """B alone is right on 9 rows and A alone on 2: p is .065."""
-    y = np.array(["yes"] * 100)
-    a, b = (np.where(np.isin(np.arange(100), wrong), "no", "yes") for wrong in (range(10), (9, 98, 99)))
-    made = compare(frame_of(y, a), frame_of(y, b), "accuracy", classes=("no", "yes"), level=level)
-    assert made.p == pytest.approx(0.0654, abs=1e-4)
-    assert made.verdict == verdict
 
 
 def test_the_test_by_folds_takes_the_rows_of_other_folds_for_training_rows() -> None:
@@ -54,10 +36,8 @@ def test_the_test_by_folds_takes_the_rows_of_other_folds_for_training_rows() -> 
     a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
     made = compare(a, b, "mae")
     apart = (np.abs(a["prediction"] - y) - np.abs(b["prediction"] - y)).groupby(a["fold"]).mean()
-    assert made.test is not None
     assert made.test.se == pytest.approx(corrected_resampled_t(apart, 160.0, 40.0).se)
     narrow = compare(a, b, "mae", level=0.8).test
-    assert narrow is not None
     wanted = corrected_resampled_t(apart, 160.0, 40.0, level=0.8).interval
     assert (narrow.interval.low, narrow.interval.high) == pytest.approx((wanted.low, wanted.high))
     alone = compare(a.assign(group=0, fold=0), b.assign(group=0, fold=0), "mae")
@@ -65,14 +45,16 @@ def test_the_test_by_folds_takes_the_rows_of_other_folds_for_training_rows() -> 
 
 
 def test_repeats_are_offered_where_each_row_is_tested_once_a_round() -> None:
-    """Folds that overlap, as of combinations of blocks, have no other round."""
     y = normals(200)
     a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
     often = [pd.concat([frame, frame.assign(fold=frame["fold"] + 5)]) for frame in (a, b)]
     for frames, offered in (((a, b), True), (often, False)):
         made = compare(*frames, "mae")
         assert made.verdict == "unknown"
-        assert any("repeats of the folds" in note for note in made.notes) == offered
+        notes = [note for note in made.notes if "repeats of the folds" in note]
+        assert len(notes) == offered
+        size = f"differences of about this size: {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g} MAE."
+        assert all(size in note for note in notes)
 
 
 def test_rows_of_either_run_alone_are_left_out_wherever_they_stand() -> None:

@@ -64,7 +64,6 @@ DAILY = ("miniature",)  # which holds its folds to those of the house
     ],
 )
 def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
-    """A reader can paste one block after the other."""
     script = tmp_path / "page.py"
     script.write_text("\n\n".join(blocks(page, "python")), encoding="utf-8")
     done = ran([sys.executable, str(script)], tmp_path)
@@ -74,7 +73,6 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path
 @pytest.mark.soak
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -> None:
-    """Every command ends well, and none starts a server in a test."""
     lines = "".join(blocks(page, "console")).splitlines()
     commands = [shlex.split(line.removeprefix("$ ")) for line in lines if line.startswith("$ ")]
     assert commands
@@ -89,15 +87,12 @@ def test_the_commands_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -
 def loaded(name: str) -> Any:
     """Return a script of the docs as a module."""
     specification = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    assert specification is not None
-    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
 
 
 def test_the_picture_of_the_readme_is_what_the_code_draws() -> None:
-    """Folds that changed change it, and scores that changed the other."""
     module = loaded("regenerate")
     assert module.balance_picture() == (DOCS / "balance.svg").read_text(encoding="utf-8"), "make readme"
     assert module.leak_picture() == (DOCS / "leak.svg").read_text(encoding="utf-8"), "make readme"
@@ -126,7 +121,6 @@ def test_the_table_of_interval_methods_is_made_of_their_records() -> None:
 
 
 def test_the_benchmarks_of_the_readme_are_those_of_the_results(tmp_path: Path) -> None:
-    """A row that missed its target is always named, the others are counted."""
     module = loaded("regenerate")
     row = {"work": "sorted folds, 10 M rows", "ours": "1 s", "peer": "3 s", "ratio": "3", "target": "2", "met": True}
     told = {
@@ -185,7 +179,6 @@ def test_every_strategy_has_a_page_with_every_section() -> None:
 
 
 def test_commands_and_reference_come_from_the_code() -> None:
-    """Every exported thing and every command has its entry."""
     pages = loaded("generated_pages")
     assert "evenfold.reports.report_html`" in pages.reference_page("reports")
     assert "evenfold.splitters.KFold`" in pages.reference_page("splitters")
@@ -198,7 +191,6 @@ def test_commands_and_reference_come_from_the_code() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("sphinx") is None, reason="Sphinx is not installed; make docs installs it")
 def test_the_site_builds_without_a_warning_and_without_the_network(tmp_path: Path) -> None:
-    """Every link leads somewhere, and no page asks another host for a font or a script."""
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet"]
     site = tmp_path / "site"
     done = subprocess.run(

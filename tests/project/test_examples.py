@@ -32,7 +32,6 @@ def ran(command: list[str], folder: Path, **environment: str) -> list[str]:
 
 @pytest.mark.soak
 def test_flights_leak_by_date_and_grow_without_moving(tmp_path: Path) -> None:
-    """Random folds promise more than whole dates give; eleven appends move nothing."""
     leak, even, growth = ran([str(EXAMPLES / "flights_growth.py"), str(tmp_path)], ROOT)
     promised, honest = (float(each) for each in re.findall(r"\d\.\d\d", leak))
     assert promised > 2 * honest
@@ -51,7 +50,6 @@ def test_632_is_too_good_where_a_model_learns_by_heart(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_single_students_promise_more_than_next_year_gives(tmp_path: Path) -> None:
-    """Splits of whole classes do not."""
     mixed, whole, _ = ran([str(EXAMPLES / "students.py"), str(tmp_path), "4"], ROOT)
     promised, came = (float(each) for each in re.findall(r"0\.\d\d", mixed))
     assert promised > came + 0.03

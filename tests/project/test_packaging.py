@@ -64,7 +64,6 @@ def test_files_and_folders_stay_small() -> None:
 
 
 def test_the_source_archive_holds_every_tracked_file(built: Path) -> None:
-    """Whoever has the archive can run the tests."""
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         shipped = {name.partition("/")[2] for name in archive.getnames() if name.count("/")}
     absent = {name for name in tracked() if name not in shipped} - {".gitignore"}

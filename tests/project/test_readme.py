@@ -19,15 +19,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def _regenerate() -> Any:
     specification = importlib.util.spec_from_file_location("regenerate", ROOT / "docs" / "regenerate.py")
-    assert specification is not None
-    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
 
 
 def test_the_readme_shows_what_its_commands_print(empty_store: Path) -> None:
-    """Its output and its figures are those that docs/regenerate.py writes."""
 
     def here(words: list[str], home: str) -> str:
         shutil.copy(empty_store, home)

@@ -42,7 +42,6 @@ def folds(alpha: float = 0.0) -> tuple[Problem, list[FoldScore], pd.DataFrame]:
 
 
 def test_a_comparison_names_the_better_model_first_and_reads_errors_as_people_do() -> None:
-    """Every metric has its tile; MAE is positive; the differences stand at full precision."""
     _, _, far = folds(alpha=400.0)
     _, _, near = folds()
     comparisons = [compare(far, near, metric, names=("Ridge 400", "Ridge 0")) for metric in METRICS]
@@ -93,7 +92,6 @@ def test_a_comparisons_page_has_its_verdict(verdict: Compared, tile: str, lead: 
 
 
 def test_a_comparison_without_an_interval_cannot_be_told() -> None:
-    """Where nothing says how sure a difference is, the page calls neither better."""
     made = comparison_page([Comparison("accuracy", 0.8, 0.9, 0.1, None, None, 10, "")])
     assert made.lead == "Which is better on accuracy cannot be told."
 
@@ -184,7 +182,6 @@ def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
 
 
 def test_a_second_look_at_locked_rows_is_warned_of() -> None:
-    """The first look is clean; from the second on the page says that the score flatters."""
     _, scores, _ = folds()
     told = {"reason": "the end", "split": "orders 1.0", "model": "sklearn.linear_model:Ridge"}
     first = look_page(scores[0], look=1, **told)
@@ -196,7 +193,6 @@ def test_a_second_look_at_locked_rows_is_warned_of() -> None:
 
 
 def test_an_audit_has_a_page_with_every_check_in_a_sentence() -> None:
-    """Failed first; no identifier stands for a check that has words."""
     data = rows().assign(copy=lambda table: table["y"])
     found = audit(decide({"name": "orders", "columns": {"key": "row", "target": "y"}}, data), data)
     page = Page(audit_page(found).html())

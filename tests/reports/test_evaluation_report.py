@@ -103,18 +103,15 @@ def test_the_page_needs_nothing_but_itself(recorded: Any) -> None:
 
 
 def test_a_browser_shows_it_without_a_complaint(recorded: Any, tmp_path: Path) -> None:
-    """Every section in Chromium, in the dark, with a silent console; and it prints."""
     _, outcome, home = recorded
     html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
     require_silent(html, tmp_path, "dark")
 
 
 def test_a_note_names_its_metric_where_it_is_not_about_all(recorded: Any) -> None:
-    """Two heavy tails are of two metrics, and the page says which is whose."""
     _, outcome, home = recorded
     html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
     notes = re.search(r'id="notes".*?</section>', html, re.S)
-    assert notes is not None
     paragraphs = set(map(unescape, re.findall(r"<p[^>]*>(.*?)</p>", notes[0])))
     about: dict[str, dict[str, None]] = {}
     for estimate in outcome.estimates:
@@ -159,7 +156,6 @@ def test_a_strip_that_does_not_show_every_split_says_so() -> None:
 
 
 def test_a_page_of_some_of_the_splits_says_how_many_are_missing() -> None:
-    """At the top, whatever the audit of the split says."""
     problem, scores, predictions = judged()
     estimates = aggregate(scores, predictions, problem, problem.model)
     whole, partial = (
@@ -172,7 +168,6 @@ def test_a_page_of_some_of_the_splits_says_how_many_are_missing() -> None:
 
 
 def test_a_metric_that_the_first_fold_lacks_has_its_column() -> None:
-    """The table of folds has the metrics that any fold has."""
     problem, scores, predictions = judged()
     estimates = aggregate(scores, predictions, problem, problem.model)
     without = [replace(scores[0], test={}, apparent={}), *scores[1:]]
@@ -242,7 +237,6 @@ def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -
 
 
 def test_several_classes_have_a_line_each_and_no_threshold() -> None:
-    """One curve a class; nothing decides but the largest probability."""
     problem, scores, predictions = judged(n_classes=4)
     page = page_of(problem, scores, predictions)
     said = " ".join(page.words)
@@ -265,13 +259,11 @@ def test_the_rows_of_a_bin_are_drawn_in_that_bin() -> None:
 
 
 def test_a_model_without_probabilities_has_no_calibration() -> None:
-    """A distance from a plane is no probability."""
     problem, scores, predictions = judged(estimator="sklearn.svm:LinearSVC")
     assert "calibration" not in page_of(problem, scores, predictions).sections
 
 
 def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None:
-    """The distance on average tells a good model from one that is too sure of itself."""
     p = np.random.default_rng(1).random(20_000)
     hit = np.random.default_rng(2).random(20_000) < p
     good = Reliability.of("yes", p, hit, np.ones(p.size))
@@ -295,7 +287,6 @@ def test_a_model_no_better_than_none_deserves_a_look(estimator: str, word: str) 
 
 
 def test_a_study_of_the_number_of_folds_is_a_curve_on_the_page() -> None:
-    """The curve has a point per number of folds, and the figures are those of the study."""
     problem, scores, predictions = judged()
     study = fold_count_study(problem.model, problem, [2, 5, 10])
     page = page_of(problem, scores, predictions, study=study)

@@ -48,7 +48,6 @@ def test_every_page_fits_a_phone(tmp_path: Path) -> None:
     page.write_text(f"<body>{''.join(frames)}<script>{measure}</script></body>", encoding="utf-8")
     seen = browse(page, tmp_path / "profile", "--virtual-time-budget=20000", "--dump-dom")
     widths = re.search(r"<title>(.*?)</title>", seen.stdout)
-    assert widths is not None
     found = dict(pair.split("=") for pair in widths[1].split(";"))
     assert set(found) == set(PAGES)
     assert {name: width for name, width in found.items() if int(width) > 400} == {}

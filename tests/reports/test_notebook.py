@@ -142,7 +142,6 @@ def test_what_flows_come_to_is_shown_too(home: Home) -> None:
 
 
 def test_a_result_that_nothing_draws_shows_its_line() -> None:
-    """A class of one's own gives notebooks nothing but its line."""
 
     class Own(Displayed):
         @property
@@ -154,7 +153,6 @@ def test_a_result_that_nothing_draws_shows_its_line() -> None:
 
 
 def test_a_notebook_shows_one_line_that_goes_on_while_models_are_fitted(executed: Watched) -> None:
-    """It is displayed once and updated, and ends with the seconds."""
     kinds, lines = zip(*[(kind, data["text/plain"]) for kind, data in executed.said], strict=True)
     assert kinds == ("display_data",) + ("update_display_data",) * (len(kinds) - 1)
     assert any(re.fullmatch(r"fitting models: [1-5] of 5, \d+ s", line) for line in lines)

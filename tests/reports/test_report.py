@@ -76,7 +76,6 @@ def told_of(balance: BalanceReport) -> list[float]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_section_is_there_and_its_numbers_are_those_of_the_balance(name: str) -> None:
-    """What people read is what programs read; pictures come before what is folded."""
     asked, pictures = CASES[name]
     html, balance = made(asked, frame())
     page = Page(html)
@@ -104,7 +103,6 @@ def test_the_page_needs_nothing_but_itself(name: str) -> None:
 
 
 def test_what_comes_from_the_data_is_text_and_not_markup() -> None:
-    """A class called <b>ill</b> is shown as it is called."""
     data = frame()
     manifest = decide(CASES["classes"][0], data)
     message = "3 rows are <doubled> & tested; drop them."
@@ -142,10 +140,7 @@ def test_rows_that_left_a_grown_split_are_in_none_of_its_figures(target: str) ->
     balance = measure(grown, now)
     seen = see(grown, balance, now)
     groups, gap, curves = group_sizes(seen), target_gap(balance), cumulative(seen)
-    assert groups is not None
-    assert gap is not None
     assert sorted(size for sizes in groups.values() for size in sizes) == [10] * 36
-    assert grown.keys is not None
     assert np.isin(grown.keys.column("row").to_numpy()[seen.order], now["row"]).all()
     assert (curves is None) == (target == "class")
     if curves is not None:
@@ -160,7 +155,6 @@ def test_rows_that_left_a_grown_split_are_in_none_of_its_figures(target: str) ->
 
 
 def test_without_the_rows_the_report_says_what_the_manifest_knows() -> None:
-    """A split of which only the manifest is at hand still has a report."""
     manifest = decide(CASES["groups"][0], frame())
     page = Page(report_html(manifest, measure(manifest)))
     assert page.sections == ["map", "groups", *FOLDED]
@@ -197,7 +191,6 @@ def test_folds_less_even_than_random_ones_deserve_a_look() -> None:
     data = frame()
     balance = measure(decide(CASES["classes"][0], data), data)
     gap = target_gap(balance)
-    assert gap is not None
     ill = (data["class"] != "well").to_numpy()
     rng = np.random.default_rng(0)
     worst = [np.abs(rng.permutation(ill).reshape(5, 120).mean(axis=1) - ill.mean()).max() for _ in range(4000)]
@@ -228,7 +221,6 @@ def test_a_rare_class_is_counted() -> None:
 
 
 def test_parts_are_shown_as_parts() -> None:
-    """Each part has its rows, its share and its target, in the order of the specification."""
     html, _ = made(CASES["parts"][0], frame())
     page = Page(html)
     assert page.headings[0] == "70.0 % train, 15.0 % validation and 15.0 % test"
@@ -267,7 +259,6 @@ def test_groups_of_unknown_size_are_not_drawn() -> None:
 
 
 def test_ten_thousand_groups_make_less_than_a_megabyte() -> None:
-    """A page that opens at once."""
     html, _ = made(CASES["groups"][0], frame(40_000, 10_000))
     assert len(html.encode()) < 1_000_000
     html, _ = made(spec("GroupShuffleSplit", "class", "ward", n_splits=20), frame(40_000, 10_000))
@@ -275,7 +266,6 @@ def test_ten_thousand_groups_make_less_than_a_megabyte() -> None:
 
 
 def test_more_splits_than_a_page_shows_are_counted() -> None:
-    """What is cut says so."""
     data = frame(700)
     html, _ = made(spec("LeaveOneOut"), data)
     assert "The first 100 of 700; others are in balance.json." in html
@@ -307,7 +297,6 @@ def test_a_report_of_other_rows_is_refused() -> None:
 
 @pytest.mark.parametrize(("name", "scheme"), [("groups", "light"), ("bootstrap", "dark"), ("group draws", "light")])
 def test_a_browser_shows_it_without_a_complaint(name: str, scheme: str, tmp_path: Path) -> None:
-    """Chromium draws every section, wide enough and no wider, and its console stays silent."""
     html, balance = made(CASES[name][0], frame())
     document = require_silent(html, tmp_path, scheme)
     assert [f'value="{value!r}"' in document for value in balance.worst.values()] == [True] * len(balance.worst)
@@ -321,7 +310,6 @@ def test_a_grouped_split_stands_beside_what_whole_groups_can_reach(target: str |
     balance = measure(manifest, data.sample(frac=1, random_state=0))
     y = None if target is None else data[target]
     own = manifest.splitter.report(data[["row"]], y, data["ward"])  # type: ignore[attr-defined]
-    assert balance.reach is not None
     assert balance.reach.model_dump() == asdict(own)
     page = Page(report_html(manifest, balance, data))
     assert page.numbers["balance"] == told_of(balance)
@@ -333,7 +321,6 @@ def test_parts_and_locked_rows_are_judged_by_their_own_shares() -> None:
     data = frame(600, 12)
     parts = decide(spec("BalancedGroupSplit", "class", "ward", parts={"train": 0.7, "validation": 0.3}), data)
     reach = measure(parts, data).reach
-    assert reach is not None
     train = (parts.codes == -1).mean()
     assert reach.size_term == pytest.approx((train / 0.7 - 1) ** 2 + ((1 - train) / 0.3 - 1) ** 2)
     locked = decide(spec("BalancedGroupKFold", "class", "ward", n_splits=3) | {"holdout": {"fraction": 0.25}}, data)
@@ -358,7 +345,6 @@ def test_what_no_split_can_be_below_is_not_crossed_and_is_reached() -> None:
 
 
 def test_groups_that_became_one_are_not_judged() -> None:
-    """A group in two folds is no assignment of whole groups."""
     data = frame(600, 12)
     manifest = decide(spec("BalancedGroupKFold", "class", "ward", n_splits=3), data)
     merged = data.assign(ward=data["ward"].replace({f"ward {g}": "ward 0" for g in range(11)}))
@@ -367,7 +353,6 @@ def test_groups_that_became_one_are_not_judged() -> None:
 
 
 def test_a_part_that_has_lost_its_rows_has_no_figures() -> None:
-    """Its row in the table of parts is there, and every other part's is as before."""
     data = frame()
     split = decide(spec("HashSplit", "amount", parts={"train": 0.7, "test": 0.2, "check": 0.1}), data)
     left = data[split.codes != split.membership.parts["check"]]

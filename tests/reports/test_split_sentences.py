@@ -46,10 +46,8 @@ def tiles(page: Page) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.parametrize("target", ["class", "amount"])
 def test_the_gap_of_parts_is_that_of_the_part_that_is_furthest_off(target: str) -> None:
-    """The title, the tile and the figures say one number; each part has its dots."""
     look = seen(rows(), target, **PARTS)
     gap, pictures = target_gap(look.balance), split_pictures(look)
-    assert gap is not None
     assert gap.largest == pytest.approx(look.balance.worst["class_share" if target == "class" else "ks"])
     said = points(gap.largest)
     assert said in pictures["classes" if target == "class" else "target"].title
@@ -61,15 +59,12 @@ def test_a_small_locked_part_widens_no_bound_of_the_folds() -> None:
     """What random sets give is of the set beside which it stands; the title on every fold is of folds alone."""
     look = seen(rows(4_000), strategy="StratifiedKFold", holdout={"fraction": 0.01})
     shares, (first, *others), (locked,) = look.balance.shares, look.balance.folds, look.balance.parts
-    assert shares is not None
     first, locked = (
         place.model_copy(update={"shares": [shares[0] - off, shares[1] + off]})
         for place, off in ((first, 0.06), (locked, 0.19))
     )
     look = replace(look, balance=look.balance.model_copy(update={"folds": [first, *others], "parts": [locked]}))
     gap, folds = target_gap(look.balance), target_gap(look.balance, look.balance.folds)
-    assert gap is not None
-    assert folds is not None
     assert (gap.worst, gap.within) == (folds.worst, False)
     assert gap.random == pytest.approx(folds.random, rel=0.1)  # of one set more
     assert gap.largest == pytest.approx(0.19)
@@ -98,7 +93,6 @@ def test_no_share_is_further_off_than_all_rows() -> None:
 
 
 def test_random_folds_are_no_closer_than_random_folds() -> None:
-    """KFold does not read the target; what stratifies says how much closer it is."""
     single = seen(rows(), "amount", strategy="KFold", params={"n_splits": 190})
     assert "closer" not in split_pictures(single)["target"].title
     chosen = seen(rows(), "amount", strategy="SortedStratifiedKFold")
@@ -109,7 +103,6 @@ def test_locked_groups_are_no_fold() -> None:
     """The size of a fold is that of those that are tested, and the locked groups are counted apart."""
     look = seen(rows(), columns={"group": "ward"}, holdout={"fraction": 0.3})
     sizes = group_sizes(look)
-    assert sizes is not None
     assert sorted(sizes) == [0, 1, 2, 3, 4]
     locked = 19 - sum(map(len, sizes.values()))
     (value, note) = tiles(split_page(look))["values of ward, each in one fold"]
@@ -118,7 +111,6 @@ def test_locked_groups_are_no_fold() -> None:
 
 
 def test_the_largest_group_of_parts_is_no_share_of_a_fold() -> None:
-    """Parts are of different sizes."""
     look = seen(rows(), columns={"group": "ward"}, strategy="BalancedGroupSplit")
     assert "fold" not in split_pictures(look)["groups"].title
     assert "values of ward, each in one part" in tiles(split_page(look))

@@ -145,7 +145,6 @@ def test_a_picture_is_xml_whatever_a_class_is_called() -> None:
 
 
 def test_the_style_of_a_notebook_touches_nothing_else() -> None:
-    """Every rule is of the scope: no rule for the document, its body or its root."""
     assert ":root" not in scoped_style()
     assert "body." not in scoped_style()
     assert ":scope h2" in scoped_style()

@@ -38,7 +38,6 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("look", ["light", "dark", "phone"])
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing_serious(name: str, look: str, axe: str, tmp_path: Path) -> None:
-    """Contrast, names, headings, landmarks and tables, with every detail open."""
     make: Callable[[], str] = PAGES[name]
     html = make().replace("<details>", "<details open>")
     page = tmp_path / "page.html"

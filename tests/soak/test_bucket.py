@@ -93,7 +93,6 @@ def test_one_name_of_two_decisions_gets_two_versions(bucket: dict[str, str], dat
 
 
 def test_a_bucket_that_does_not_answer_is_a_sentence(bucket: dict[str, str], data: Path, tmp_path: Path) -> None:
-    """Nothing is computed that could not be shared; what to correct is said."""
     away = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
     env = {**machine(bucket, tmp_path / "home"), **away}
     done = subprocess.run([*evaluate(data)], env=env, cwd=ROOT, capture_output=True, text=True)

@@ -74,7 +74,6 @@ class Backwards(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @pytest.mark.parametrize("table", [CANCER_ROWS, WINE_ROWS], ids=["two classes", "three"])
 def test_an_estimator_may_list_its_classes_in_any_order(table: pd.DataFrame) -> None:
-    """Columns are of the classes that it names: it scores as one that sorts them."""
     X, y = table.drop(columns="target").to_numpy(), table["target"].to_numpy()
     X, classes = (X - X.mean(axis=0)) / X.std(axis=0), tuple(np.unique(y).tolist())
     sorts, other = (Responses(kind().fit(X, y), X) for kind in (LogisticRegression, Backwards))
@@ -115,19 +114,16 @@ class Unsure(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(["maybe", *["no"] * (len(X) - 1)], dtype=object)
 
 
-def test_a_label_that_the_target_lacks_is_an_error_of_the_fit_that_predicts_it() -> None:
-    """Not of what all fits come to together, when all of them have been made."""
-    table = pd.DataFrame({"x": np.arange(20.0), "y": ["no", "yes"] * 10})
-    problem = Problem.of(table, ModelSpec(estimator=f"{__name__}:Unsure", metrics=("accuracy",)), "y")
-    said = r"^fold 3: 1 of 5 labels is not among 2 classes \('no', 'yes'\), such as 'maybe'; .* predicts no others\.$"
-    with pytest.raises(ModelError, match=said):
-        fit_and_score(problem.model, problem, np.arange(5, 20), np.arange(5), seed=0, name="fold 3")
-
-
 @pytest.mark.parametrize("metric", ["accuracy", "f1_macro"])
-def test_a_label_that_the_target_lacks_is_an_error_of_the_draw_that_predicts_it(metric: str) -> None:
-    """Whether the metric is a mean over rows or not: of classes that are none it would be another mean."""
+def test_a_label_that_the_target_lacks_is_an_error_of_the_fit_or_draw_that_predicts_it(metric: str) -> None:
+    """Not of what all fits come to together; of classes that are none a mean over rows would be another mean."""
     table = pd.DataFrame({"x": np.arange(20.0), "y": ["no", "yes"] * 10})
-    problem = Problem.of(table, ModelSpec(estimator=f"{__name__}:Unsure", metrics=(metric,)), "y")
-    with pytest.raises(ModelError, match=r"^draw 7: 1 of 5 labels is not among 2 classes"):
-        score_draws(problem.model, problem, [(7, (np.arange(5, 20), np.arange(5)))], seed=0)
+    problem, pair = (
+        Problem.of(table, ModelSpec(estimator=f"{__name__}:Unsure", metrics=(metric,)), "y"),
+        (np.arange(5, 20), np.arange(5)),
+    )
+    said = "1 of 5 labels is not among 2 classes .*'no', 'yes'.*, such as 'maybe'; .* predicts no others"
+    with pytest.raises(ModelError, match=f"^fold 3: {said}"):
+        fit_and_score(problem.model, problem, *pair, seed=0, name="fold 3")
+    with pytest.raises(ModelError, match=f"^draw 7: {said}"):
+        score_draws(problem.model, problem, [(7, pair)], seed=0)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from evaluations import (
-    CANCER_ROWS,
     DIABETES_ROWS,
     LOGISTIC,
     RIDGE,
@@ -45,7 +44,6 @@ from sklearn.metrics import (
 
 
 def test_confusion_and_class_scores_are_scikit_learns() -> None:
-    """Per fold and over all."""
     seen = problem(estimator=UNSCALED, balance="undersample", metrics=["accuracy"])
     together = pd.concat([frame for _, frame in evaluate(seen)])
     cells, scores = confusion_table(together, seen.classes), class_scores(together, seen.classes)
@@ -61,7 +59,6 @@ def test_confusion_and_class_scores_are_scikit_learns() -> None:
 
 
 def test_a_class_that_is_never_said_has_no_precision() -> None:
-    """Undefined is NaN, not 0."""
     frame = pd.DataFrame({"repeat": 0, "fold": 0, "y": list("aab"), "prediction": list("aaa")})
     pooled = class_scores(frame, ("a", "b", "c")).query("fold == -1").set_index("class")
     assert pooled["precision"].isna().to_dict() == {"a": False, "b": True, "c": True}
@@ -80,9 +77,8 @@ def credit(**model: Any) -> Problem:
     return Problem.of(CREDIT, ModelSpec(estimator=LOGISTIC, metrics=OF_ONE, **model), "risk")
 
 
-@pytest.mark.parametrize("positive", ["Bad", "Good", None])
+@pytest.mark.parametrize("positive", ["Bad", None])
 def test_metrics_of_one_class_say_which_and_equal_scikit_learns(positive: str | None) -> None:
-    """Of text classes too: by name where one is named, else of the second in sorted order."""
     seen = credit(positive=positive)
     of = positive or "Good"
     other = "Good" if of == "Bad" else "Bad"
@@ -133,28 +129,6 @@ def test_a_threshold_is_of_the_positive_class() -> None:
         assert ((said["prediction"] == of) == (said[f"proba_{of}"] >= 0.3)).all()
 
 
-def test_a_confusion_counts_every_test_row_once_and_says_its_thresholds() -> None:
-    seen = credit(threshold="tuned")
-    frames = [
-        fit_and_score(seen.model, seen, train, test, seed=0, name="f", fold=i)[1]
-        for i, (train, test) in enumerate(StratifiedKFold(3).split(seen.X, seen.y))
-    ]
-    said = pd.concat(frames)
-    made = Confusion.of(seen, said)
-    assert made is not None
-    assert made.classes == ["Bad", "Good"]
-    assert made.counts == confusion_matrix(said["y"], said["prediction"]).tolist()
-    assert made.thresholds is not None
-    assert 0 < made.thresholds[0] <= made.thresholds[1] < 1
-    folds = {"repeat": 0, "fold": [0] * 4 + [1] * 4, "proba_Good": [0.1, 0.3, 0.5, 0.9, 0.2, 0.4, 0.8, 0.9]}
-    told = pd.DataFrame({**folds, "prediction": ["Bad", "Bad", "Good", "Good"] * 2})
-    assert thresholds(seen, told) == pytest.approx((0.4, 0.6)), "midway between the last no and the first yes"
-    plain = Confusion.of(credit(), said)
-    assert plain is not None
-    assert plain.thresholds is None
-    assert Confusion.of(Problem.of(DIABETES_ROWS, ModelSpec(estimator=RIDGE), "target"), said) is None
-
-
 def test_a_rate_of_one_class_needs_two() -> None:
     with pytest.raises(ModelError, match="it is of one of two classes, and there are 3; choose recall_macro"):
         problem(WINE_ROWS, "target", metrics=["specificity"])
@@ -170,8 +144,21 @@ def test_a_positive_class_that_cannot_be_is_said_so() -> None:
     assert metric_of("recall of x").one_sided is METRICS["recall"].one_sided is True
 
 
-def test_without_a_threshold_half_the_probability_decides() -> None:
-    """Lowest and highest are one number where no fold has its own; a given one is told as it is."""
-    for given, wanted in ({}, 0.5), ({"threshold": 0.2}, 0.2):
-        made = problem(CANCER_ROWS, "target", estimator=UNSCALED, **given)
-        assert thresholds(made, pd.DataFrame()) == (wanted, wanted)
+def test_a_confusion_counts_every_test_row_once_and_says_its_thresholds() -> None:
+    seen = credit()
+    fits = [
+        fit_and_score(seen.model, seen, train, test, seed=0, name="f", fold=i)[1]
+        for i, (train, test) in enumerate(StratifiedKFold(3).split(seen.X, seen.y))
+    ]
+    said = pd.concat(fits)
+    made = Confusion.of(seen, said)
+    assert (made.classes, made.thresholds) == (["Bad", "Good"], None)
+    assert made.counts == confusion_matrix(said["y"], said["prediction"]).tolist()
+    low, high = Confusion.of(credit(threshold="tuned"), said).thresholds
+    assert 0 < low <= high < 1
+    folds = {"repeat": 0, "fold": [0] * 4 + [1] * 4, "proba_Good": [0.1, 0.3, 0.5, 0.9, 0.2, 0.4, 0.8, 0.9]}
+    told = pd.DataFrame({**folds, "prediction": ["Bad", "Bad", "Good", "Good"] * 2})
+    assert thresholds(credit(threshold="tuned"), told) == pytest.approx((0.4, 0.6)), "midway between a no and a yes"
+    assert thresholds(credit(), pd.DataFrame()) == (0.5, 0.5), "where none is given half the probability decides"
+    assert thresholds(credit(threshold=0.2), pd.DataFrame()) == (0.2, 0.2)
+    assert Confusion.of(Problem.of(DIABETES_ROWS, ModelSpec(estimator=RIDGE), "target"), said) is None

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelSpec, Problem, fit_and_score, fitted, score_key
-from evenfold.reports.evaluations.words import encoding_words
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -52,7 +51,6 @@ def r2(model: ModelSpec, table: pd.DataFrame = TABLE) -> float:
     ],
 )
 def test_text_that_repeats_is_a_feature_as_the_model_can_use_it(model: ModelSpec, ways: dict[str, str]) -> None:
-    """Names of rows are none; without the text the score is far lower."""
     seen = problem(model)
     assert seen.encodings == ways
     assert "note" not in seen.features
@@ -73,7 +71,6 @@ def test_what_text_becomes_is_learnt_from_training_rows_alone() -> None:
 
 
 def test_missing_text_is_a_value_of_its_own() -> None:
-    """Where it says something of the target, the model learns it."""
     holes = TABLE.assign(ward=TABLE["ward"].where(TABLE["ward"] != "c", None))
     assert r2(ModelSpec(estimator=RIDGE), holes) > 0.9
     assert r2(ModelSpec(), holes) > 0.8
@@ -108,14 +105,6 @@ def test_a_table_of_numbers_keeps_its_model_and_its_key() -> None:
 
 def selecting() -> Any:
     return make_pipeline(make_column_transformer((OneHotEncoder(), ["ward"]), (StandardScaler(), ["number"])), Ridge())
-
-
-def selecting_by_type() -> Any:
-    words = make_column_selector(dtype_exclude="number", pattern="ward")
-    numbers = make_column_selector(dtype_include="number")
-    return make_pipeline(
-        make_column_transformer((OneHotEncoder(handle_unknown="ignore"), words), (StandardScaler(), numbers)), Ridge()
-    )
 
 
 def naming_a_number() -> Any:
@@ -154,7 +143,7 @@ class Naming(BaseEstimator):
 @pytest.fixture(autouse=True)
 def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("text_recipes")
-    for made in (selecting, selecting_by_type, naming_a_number, numbers_only, encoding_all, naming_by_array, Naming):
+    for made in (selecting, naming_a_number, numbers_only, encoding_all, naming_by_array, Naming):
         monkeypatch.setattr(made, "__module__", "text_recipes")
         setattr(module, made.__name__, made)
     monkeypatch.setitem(sys.modules, "text_recipes", module)
@@ -164,7 +153,6 @@ def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "params", "features", "left_out"),
     [
         ("selecting", {}, ("number", "ward", "kind"), {"note"}),
-        ("selecting_by_type", {}, ("number", "ward", "kind"), {"note"}),
         ("naming_a_number", {}, ("number", "kind"), {"ward", "note"}),
         ("numbers_only", {}, ("number",), {"ward", "note"}),
         ("encoding_all", {}, ("number", "ward", "kind", "note"), set()),
@@ -184,29 +172,14 @@ def test_a_model_that_reads_text_itself_gets_what_it_names_as_it_is(
     assert seen.encodings.get("ward", "itself") == "itself"
 
 
-def test_a_model_that_could_name_columns_and_names_none_gets_encoded_text() -> None:
+def test_a_model_that_could_name_columns_gets_them_raw_where_it_does_and_encoded_where_it_names_none() -> None:
     seen = problem(ModelSpec(estimator="text_recipes:Naming", metrics=("r2",)))
     assert seen.encodings["ward"] == "one-hot"
     fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
-
-
-def test_boosting_that_is_told_its_categories_gets_them_raw() -> None:
-    """scikit-learn's own takes names of text, too."""
-    seen = problem(ModelSpec(estimator="sklearn.ensemble:HistGradientBoostingRegressor",
-                             params={"categorical_features": ["ward", "kind"], "max_iter": 5}))  # fmt: skip
+    params = {"categorical_features": ["ward", "kind"], "max_iter": 5}
+    seen = problem(ModelSpec(estimator="sklearn.ensemble:HistGradientBoostingRegressor", params=params))
     assert seen.encodings == {"ward": "itself", "kind": "itself"}
     assert type(fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")) is HistGradientBoostingRegressor
-
-
-def test_one_sentence_says_how() -> None:
-    """Names by their way, and what the model reads by itself."""
-    assert encoding_words({}) == ""
-    assert encoding_words({"a": "one-hot", "b": "one-hot"}) == (
-        "Text: encoded in each fold as its training rows say: a and b one-hot."
-    )
-    assert encoding_words({"a": "categories", "b": "itself"}) == (
-        "Text: encoded in each fold as its training rows say: a as categories to split by; b as the model reads it."
-    )
 
 
 @pytest.mark.parametrize("empty", [np.nan, pd.array([pd.NA] * 120, "Int64")], ids=["float", "Int64"])

@@ -34,35 +34,19 @@ TEXT = CANCER[["mean area", "mean texture", "target"]].assign(
     size=np.where(CANCER["mean radius"] > 14, "big", "small"), shape=pd.Categorical(CANCER["mean symmetry"] > 0.18)
 )
 
-CASES: list[tuple[str, pd.DataFrame, ModelSpec]] = [
-    ("regression, the defaults", DIABETES, ModelSpec()),
-    (
-        "regression, many metrics",
-        DIABETES,
-        ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("r2", "neg_max_error")),
-    ),
-    ("two classes, the defaults", CANCER, ModelSpec(params={"max_iter": 10})),
-    ("two classes, a factory", CANCER, ModelSpec(estimator=LOGISTIC, metrics=("roc_auc", "neg_log_loss", "f1_macro"))),
-    ("two classes, no probabilities", CANCER, ModelSpec(estimator="sklearn.svm:LinearSVC", params={"C": 0.001})),
-    ("two classes, probabilities only", CANCER, ModelSpec(estimator="sklearn.naive_bayes:GaussianNB")),
-    ("three classes, the defaults", WINE, ModelSpec(params={"max_iter": 10})),
-    (
-        "three classes, decisions",
-        WINE,
-        ModelSpec(estimator=LOGISTIC, metrics=("accuracy", "roc_auc_ovr", "neg_log_loss")),
-    ),
-    (
-        "a forest, seeded",
-        WINE,
-        ModelSpec(estimator="sklearn.ensemble:RandomForestClassifier", params={"n_estimators": 10}),
-    ),
-    ("text as 0/1 columns", TEXT, ModelSpec(estimator=LOGISTIC, features=("mean area", "size", "shape"))),
-    (
-        "text as codes",
-        TEXT,
-        ModelSpec(params={"max_iter": 10}, features=("mean area", "size", "shape"), text="ordinal"),
-    ),
-]
+FEW = {"params": {"max_iter": 3}}
+SIZED = {"features": ("mean area", "size", "shape")}
+FOREST = {"estimator": "sklearn.ensemble:RandomForestClassifier", "params": {"n_estimators": 5}}
+CASES: dict[str, tuple[pd.DataFrame, ModelSpec]] = {
+    "numbers, the defaults": (DIABETES, ModelSpec(**FEW)),
+    "two classes, a factory": (CANCER, ModelSpec(estimator=LOGISTIC, metrics=("roc_auc", "neg_log_loss", "f1_macro"))),
+    "two classes, no probabilities": (CANCER, ModelSpec(estimator="sklearn.svm:LinearSVC", params={"C": 0.001})),
+    "two classes, probabilities only": (CANCER, ModelSpec(estimator="sklearn.naive_bayes:GaussianNB")),
+    "three classes, the defaults": (WINE, ModelSpec(**FEW)),
+    "three classes, a seeded forest": (WINE, ModelSpec(**FOREST, metrics=("roc_auc_ovr", "neg_log_loss"))),
+    "text as 0/1 columns": (TEXT, ModelSpec(estimator=LOGISTIC, **SIZED)),
+    "text as codes": (TEXT, ModelSpec(text="ordinal", **FEW, **SIZED)),
+}
 
 
 def evaluate(problem: Problem, pairs: list[Any], seed: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
@@ -73,11 +57,12 @@ def evaluate(problem: Problem, pairs: list[Any], seed: int = 0) -> tuple[list[Fo
     return [score for score, _ in results], [frame for _, frame in results]
 
 
-@pytest.mark.parametrize(("name", "table", "model"), CASES, ids=[name for name, _, _ in CASES])
-def test_scores_equal_those_of_cross_validate(name: str, table: pd.DataFrame, model: ModelSpec) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_scores_equal_those_of_cross_validate(name: str) -> None:
     """Test and apparent scores are cross_validate's on the same folds, to 1e-12."""
+    table, model = CASES[name]
     problem = Problem.of(table, model, "target")
-    pairs = list(KFold(4).split(problem.X))
+    pairs = list(KFold(2).split(problem.X))
     theirs = cross_validate(
         assemble(model, problem, 7),
         problem.X,
@@ -94,7 +79,6 @@ def test_scores_equal_those_of_cross_validate(name: str, table: pd.DataFrame, mo
 
 
 def test_bootstrap_draws_score_as_cross_validate_does() -> None:
-    """Training rows may repeat, and count as often as they are drawn."""
     problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC), "target")
     pairs = list(Bootstrap(3).split(problem.X))
     theirs = cross_validate(
@@ -137,7 +121,6 @@ def test_several_metrics_ask_the_estimator_once() -> None:
 
 
 def test_predictions_name_the_row_the_truth_and_every_class() -> None:
-    """Columns are the same in every fold, and rows are positions."""
     problem = Problem.of(WINE, ModelSpec(estimator=LOGISTIC), "target")
     pairs = list(StratifiedKFold(5).split(problem.X, problem.y))
     _, frames = evaluate(problem, pairs)
@@ -149,16 +132,7 @@ def test_predictions_name_the_row_the_truth_and_every_class() -> None:
         np.testing.assert_allclose(frame[columns[5:]].sum(axis=1), 1)
 
 
-def test_a_class_absent_from_training_gets_probability_zero() -> None:
-    """The columns stay, so folds can be laid together."""
-    problem = Problem.of(WINE, ModelSpec(estimator=LOGISTIC, metrics=("accuracy",)), "target")
-    train, test = np.flatnonzero(problem.y != 1), np.arange(len(WINE))
-    _, frame = fit_and_score(problem.model, problem, train, test, seed=0, name="fold 0")
-    assert (frame["proba_1"] == 0).all()
-
-
 def test_a_model_without_probabilities_gives_its_decisions() -> None:
-    """One column for two classes, one per class for more."""
     model = ModelSpec(estimator="sklearn.svm:LinearSVC", params={"C": 0.001}, metrics=("accuracy",))
     pair = next(iter(StratifiedKFold(3).split(CANCER, CANCER["target"])))
     _, two = fit_and_score(model, Problem.of(CANCER, model, "target"), *pair, seed=0, name="fold 0")
@@ -169,7 +143,6 @@ def test_a_model_without_probabilities_gives_its_decisions() -> None:
 
 
 def test_an_undefined_metric_says_which_fold_and_why() -> None:
-    """One class in a fold has no ROC curve."""
     problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC), "target")
     benign = np.flatnonzero(problem.y == "benign")
     test, train = benign[:40], np.setdiff1d(np.arange(len(CANCER)), benign[:40])
@@ -192,24 +165,16 @@ def test_a_fold_without_rows_is_what_is_wrong(estimator: str) -> None:
 
 @pytest.mark.parametrize(("metric", "value"), [("neg_mean_absolute_error", np.nan), ("r2", np.inf)])
 def test_predictions_that_are_no_numbers_are_what_is_wrong(metric: str, value: float) -> None:
-    """Not the target's values, and the metric that failed is no advice."""
+    """Not the target's values; and the metric that failed is no advice."""
     answers = Replay({"predict": np.array([1.0, value, value])})
-    with pytest.raises(EvaluationError) as raised:
+    said = rf"^fold 1: {metric} is undefined: the model's answers for 2 of its 3 training rows are not finite numbers"
+    with pytest.raises(EvaluationError, match=said):
         scores_of([metric], answers, np.arange(3.0), name="fold 1", side="training")
-    assert str(raised.value) == (
-        f"fold 1: {metric} is undefined: the model's answers for 2 of its 3 training rows are not finite numbers. "
-        "Use a model that answers every row with one, or exclude the features that it overflows on."
-    )
-
-
-def test_the_metric_that_failed_is_no_advice() -> None:
-    answers = Replay({"predict": np.array(["a", "b"])}, ("a", "b"))
-    with pytest.raises(EvaluationError, match=r"Choose another metric such as accuracy\.$") as other:
-        scores_of(["neg_log_loss"], answers, np.array(["a", "b"]), name="fold 1", side="test")
-    with pytest.raises(EvaluationError, match=r"Use a model that predicts these\.$") as same:
-        scores_of(["accuracy"], answers, np.array([0, 1]), name="fold 1", side="test")
-    assert "2 classes" in str(other.value)
-    assert "2 classes" in str(same.value)
+    labels = Replay({"predict": np.array(["a", "b"])}, ("a", "b"))
+    with pytest.raises(EvaluationError, match=r"2 classes.* Choose another metric such as accuracy\.$"):
+        scores_of(["neg_log_loss"], labels, np.array(["a", "b"]), name="fold 1", side="test")
+    with pytest.raises(EvaluationError, match=r"2 classes.* Use a model that predicts these\.$"):
+        scores_of(["accuracy"], labels, np.array([0, 1]), name="fold 1", side="test")
 
 
 def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:
@@ -235,20 +200,12 @@ def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:
 
 
 def test_a_fit_that_fails_says_on_what() -> None:
-    """The estimator's own words follow ours."""
     problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC), "target")
     train = np.flatnonzero(problem.y == "benign")
     with pytest.raises(
         EvaluationError, match=r"^fold 1: the model could not be fitted on its 357 training rows, which"
     ):
         fit_and_score(problem.model, problem, train, train, seed=0, name="fold 1")
-
-
-def test_a_fold_score_survives_json() -> None:
-    """What is cached comes back equal."""
-    score = FoldScore("fold 1", 0, 1, {"r2": 0.1}, {"r2": 0.2}, 80, 20, 0.5, 0.25)
-    kind = TypeAdapter(FoldScore)
-    assert kind.validate_json(kind.dump_json(score)) == score
 
 
 PARTS = (), ("validation",), ("validation", "test")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,7 @@ from evaluations import (
     evaluate,
     problem,
 )
-from evenfold.estimates import (
-    EvaluationError,
-    ModelError,
-    ModelSpec,
-    Problem,
-    assemble,
-    fit_and_score,
-    fitted,
-)
+from evenfold.estimates import EvaluationError, ModelError, ModelSpec, Problem, assemble, fit_and_score, fitted
 from evenfold.estimates.draws import DrawScores
 from evenfold.estimates.metrics.no_information import of_distances
 from evenfold.estimates.metrics.record import Answered
@@ -39,9 +32,6 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import (
-    balanced_accuracy_score,
-)
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -58,8 +48,6 @@ def balanced_accuracy(**model: Any) -> float:
 @pytest.mark.parametrize(
     ("balance", "counts"),
     [
-        ({"method": "undersample"}, (6, 6)),
-        ({"method": "oversample"}, (54, 54)),
         ({"method": "undersample", "ratio": 0.5}, (12, 6)),
         ({"method": "oversample", "ratio": 0.5}, (54, 27)),
         ("undersample", (6, 6)),
@@ -80,7 +68,6 @@ def test_balancing_changes_training_rows_only(balance: Any, counts: tuple[int, i
 
 
 def test_three_classes_are_evened_out() -> None:
-    """Each class towards the rarest or the largest."""
     table = pd.DataFrame({"x": range(60), "y": ["a"] * 10 + ["b"] * 20 + ["c"] * 30})
     for method, counts in (("undersample", [10, 10, 10]), ("oversample", [30, 30, 30])):
         seen = problem(table, estimator=REMEMBERING, balance=method, metrics=["accuracy"])
@@ -89,7 +76,6 @@ def test_three_classes_are_evened_out() -> None:
 
 
 def test_balancing_repeats_itself_and_obeys_the_seed() -> None:
-    """The same rows are drawn again under the same seed."""
     seen = problem(estimator=REMEMBERING, balance="undersample", metrics=["accuracy"])
     drawn = [fitted(seen.model, seen, THIRDS[0][0], seed=seed, name="")[-1].seen_X_ for seed in (0, 0, 1)]
     np.testing.assert_array_equal(drawn[0], drawn[1])
@@ -97,15 +83,7 @@ def test_balancing_repeats_itself_and_obeys_the_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    "repair",
-    [
-        {"balance": "undersample"},
-        {"balance": "oversample"},
-        {"balance": "class_weight"},
-        {"threshold": "tuned"},
-        {"threshold": "prevalence"},
-        {"threshold": 0.15},
-    ],
+    "repair", [{"balance": "oversample"}, {"balance": "class_weight"}, {"threshold": "prevalence"}]
 )
 def test_any_repair_raises_the_balanced_accuracy_of_a_rare_class(repair: dict[str, Any]) -> None:
     """From little more than a half to about .7, whichever is used."""
@@ -129,7 +107,6 @@ def test_oversampling_before_the_split_would_have_lied() -> None:
 
 
 def test_a_fixed_threshold_is_scikit_learns() -> None:
-    """Scores equal cross_validate's with FixedThresholdClassifier."""
     seen = problem(estimator=UNSCALED, threshold=0.2, metrics=["balanced_accuracy", "roc_auc"])
     theirs = cross_validate(
         FixedThresholdClassifier(LogisticRegression(random_state=0), threshold=0.2, response_method="predict_proba"),
@@ -142,7 +119,6 @@ def test_a_fixed_threshold_is_scikit_learns() -> None:
 
 
 def test_prevalence_is_the_share_of_the_second_class_in_training() -> None:
-    """Of the training rows, not of all."""
     seen = problem(estimator=UNSCALED, threshold="prevalence", metrics=["accuracy"])
     train = np.arange(100)
     assert fitted(seen.model, seen, train, seed=0, name="").threshold == pytest.approx(np.mean(seen.y[:100] == "yes"))
@@ -151,22 +127,18 @@ def test_prevalence_is_the_share_of_the_second_class_in_training() -> None:
 
 
 def test_a_tuned_threshold_is_scikit_learns_on_shuffled_stratified_folds() -> None:
-    """The inner cross-validation is our StratifiedKFold on the training rows."""
     seen = problem(estimator=UNSCALED, threshold="tuned", metrics=["balanced_accuracy"])
-    train, test = THIRDS[0]
+    train, _ = THIRDS[0]
     inner = StratifiedKFold(5, random_state=3)
     theirs = TunedThresholdClassifierCV(
         LogisticRegression(random_state=3), scoring="balanced_accuracy", cv=list(inner.split(train, seen.y[train]))
     ).fit(seen.X.iloc[train], seen.y[train])
     ours = fitted(seen.model, seen, train, seed=3, name="")
     assert ours.best_threshold_ == theirs.best_threshold_
-    score, _ = fit_and_score(seen.model, seen, train, test, seed=3, name="")
-    expected = balanced_accuracy_score(seen.y[test], theirs.predict(seen.X.iloc[test]))
-    assert score.test["balanced_accuracy"] == pytest.approx(expected, abs=1e-12)
+    np.testing.assert_array_equal(ours.predict(seen.X), theirs.predict(seen.X))
 
 
 def test_rows_sorted_by_class_do_not_spoil_the_tuning() -> None:
-    """Unshuffled inner folds of sorted rows hold one class each; ours hold both."""
     ordered = RARE.sort_values("y", ignore_index=True)
     seen = Problem.of(ordered, ModelSpec(estimator=UNSCALED, features=["a", "b"], threshold="tuned"), "y")
     for inner_train, inner_test in inner_pairs(seen, np.arange(len(ordered)), 0):
@@ -174,9 +146,7 @@ def test_rows_sorted_by_class_do_not_spoil_the_tuning() -> None:
 
 
 def test_groups_and_repeated_rows_stay_whole_in_the_tuning() -> None:
-    """No group, and no copy of a row, is on both sides of an inner pair."""
     grouped = problem(estimator=UNSCALED, threshold="tuned", groups=np.arange(len(RARE)) // 4)
-    assert grouped.groups is not None
     train = THIRDS[0][0]
     for inner_train, inner_test in inner_pairs(grouped, train, 0):
         assert not set(grouped.groups[train][inner_train]) & set(grouped.groups[train][inner_test])
@@ -189,7 +159,6 @@ def test_groups_and_repeated_rows_stay_whole_in_the_tuning() -> None:
 
 
 def test_tuning_on_too_few_rows_is_told_with_the_fold() -> None:
-    """A class rarer than the inner folds."""
     table = pd.DataFrame({"x": range(40), "y": ["no"] * 37 + ["yes"] * 3})
     seen = problem(table, estimator=UNSCALED, threshold="tuned", metrics=["accuracy"])
     with pytest.raises(EvaluationError, match=r"^fold 2: the model could not be fitted on its 40 training rows"):
@@ -200,7 +169,6 @@ def test_tuning_on_too_few_rows_is_told_with_the_fold() -> None:
 
 
 def test_a_transformed_target_is_inverted_in_predictions() -> None:
-    """An exponential target is a line to Box-Cox, and predictions are in its own units."""
     x = np.linspace(0, 5, 200)
     table = pd.DataFrame({"x": x, "y": np.exp(x) * np.exp(0.05 * norm.ppf(Stream(1).uniform(200) * 0.99 + 0.005))})
     pairs = list(KFold(4).split(table))
@@ -213,126 +181,50 @@ def test_a_transformed_target_is_inverted_in_predictions() -> None:
 
 
 def test_transforms_have_short_names_and_paths() -> None:
-    """All of them are one specification."""
     power = "sklearn.preprocessing:PowerTransformer"
     named = ModelSpec.of({"target_transform": "yeo-johnson"})
     assert named == ModelSpec.of({"target_transform": {"transformer": power, "params": {"method": "yeo-johnson"}}})
     assert named.canonical() == {"target_transform": {"params": {"method": "yeo-johnson"}}}
     quantile = ModelSpec.of({"target_transform": "sklearn.preprocessing:QuantileTransformer"})
-    assert quantile.target_transform is not None
     assert quantile.target_transform.transformer == "sklearn.preprocessing:QuantileTransformer"
 
 
-MESSAGES: list[tuple[str, Any, str]] = [
-    (
-        "balance of numbers",
-        lambda: problem(DIABETES_ROWS, "target", balance="undersample"),
-        "balance is for classification, and the task is regression; leave it out.",
-    ),
-    (
-        "threshold of numbers",
-        lambda: problem(DIABETES_ROWS, "target", threshold=0.5),
-        "threshold is for classification, and the task is regression; leave it out.",
-    ),
-    (
-        "transform of classes",
-        lambda: problem(CANCER_ROWS, "target", target_transform="box-cox"),
-        "target_transform is for regression, and the task is classification; leave it out.",
-    ),
-    (
-        "threshold of three classes",
-        lambda: problem(WINE_ROWS, "target", threshold="tuned"),
-        "threshold is for two classes, and the target has 3; leave it out.",
-    ),
-    (
-        "prevalence twice",
-        lambda: problem(CANCER_ROWS, "target", threshold="prevalence", balance="oversample"),
-        "threshold: prevalence and balance each correct for the rarer class, together they correct twice; "
-        "leave one of the two out.",
-    ),
-    (
-        "threshold without probabilities",
-        lambda: problem(CANCER_ROWS, "target", estimator="sklearn.svm:LinearSVC", threshold=0.3),
-        "threshold: 0.3 needs predict_proba, and 'sklearn.svm:LinearSVC' has none; use another estimator, or balance.",
-    ),
-    (
-        "metric without probabilities",
-        lambda: problem(CANCER_ROWS, "target", estimator="sklearn.svm:LinearSVC", metrics=["neg_log_loss"]),
-        "metric 'neg_log_loss' needs predict_proba, and 'sklearn.svm:LinearSVC' has none; "
-        "choose another metric, or another estimator.",
-    ),
-    (
-        "no class_weight",
-        lambda: problem(CANCER_ROWS, "target", estimator="sklearn.naive_bayes:GaussianNB", balance="class_weight"),
-        "'sklearn.naive_bayes:GaussianNB' has no class_weight; use balance: {method: undersample} or oversample.",
-    ),
-    (
-        "class_weight with a ratio",
-        lambda: problem(CANCER_ROWS, "target", estimator=UNSCALED, balance={"method": "class_weight", "ratio": 0.5}),
-        "balance: class_weight makes classes equal, and ratio=0.5; leave it out.",
-    ),
-    (
-        "sampling with weights",
-        lambda: problem(estimator=UNSCALED, weights="w", balance="undersample"),
-        "balance: undersample changes the rows, and weights has one value per row; "
-        "use balance: {method: class_weight}, or leave one of the two out.",
-    ),
-    (
-        "box-cox of negative numbers",
-        lambda: problem(
-            DIABETES_ROWS.assign(target=DIABETES_ROWS["target"] - 100), "target", target_transform="box-cox"
-        ),
-        "target_transform 'sklearn.preprocessing:PowerTransformer' cannot transform target 'target' (-75 to 246): "
-        "The Box-Cox transformation can only be applied to strictly positive data",
-    ),
-    (
-        "no transformer",
-        lambda: problem(DIABETES_ROWS, "target", target_transform=RIDGE),
-        "'sklearn.linear_model:Ridge' is not a transformer that can be inverted: Ridge has no transform and no "
-        "inverse_transform; name a class or a function that returns one, "
-        "such as sklearn.preprocessing:PowerTransformer.",
-    ),
-    (
-        "weights nobody takes",
-        lambda: problem(estimator="sklearn.neighbors:KNeighborsClassifier", weights="w"),
-        "weights is taken by no part of 'sklearn.neighbors:KNeighborsClassifier'; leave it out.",
-    ),
-    (
-        "two parameters nobody takes",
-        lambda: ModelSpec(estimator="sklearn.linear_model:Ridge", params={"alhpa": 1, "fit_intercpt": True}).build(0),
-        "'sklearn.linear_model:Ridge' does not accept its parameters: Ridge.__init__() got an unexpected keyword "
-        "argument 'alhpa'; did you mean 'alpha'?",
-    ),
-    (
-        "nothing stops early",
-        lambda: problem(estimator=UNSCALED, eval_set=0.1),
-        "eval_set: 'sklearn.linear_model:LogisticRegression' takes no validation rows when it is fitted; leave it out.",
-    ),
-    (
-        "a part of the split that stops",
-        lambda: ModelSpec.of({"eval_set": "validation"}),
-        "model field 'eval_set' is 'validation'; rows that stop come out of the training rows of each fit; say what "
-        "part, such as 0.1.",
-    ),
-    (
-        "a threshold of one",
-        lambda: ModelSpec.of({"threshold": 1.5}),
-        "model field 'threshold' is '1.5'; choose 'tuned', 'prevalence' or a number between 0 and 1.",
-    ),
-    (
-        "an unknown balance",
-        lambda: ModelSpec.of({"balance": "smote"}),
-        "model field 'balance.method' is 'smote'; input should be 'undersample', 'oversample' or 'class_weight'.",
-    ),
+def cancer(**model: Any) -> Problem:
+    return problem(CANCER_ROWS, "target", **model)
+
+
+def diabetes(**model: Any) -> Problem:
+    return problem(DIABETES_ROWS, "target", **model)
+
+
+SVC = "sklearn.svm:LinearSVC"
+NEGATIVE = DIABETES_ROWS.assign(target=DIABETES_ROWS["target"] - 100)
+REFUSED: list[tuple[Any, str]] = [
+    (lambda: diabetes(balance="undersample"), "balance is for classification, and the task is regression; leave it"),
+    (lambda: diabetes(threshold=0.5), "threshold is for classification, and the task is regression; leave it out."),
+    (lambda: cancer(target_transform="box-cox"), "target_transform is for regression, and the task is classification"),
+    (lambda: problem(WINE_ROWS, "target", threshold="tuned"), "threshold is for two classes, and the target has 3"),
+    (lambda: cancer(threshold="prevalence", balance="oversample"), "together they correct twice; leave one of the two"),
+    (lambda: cancer(estimator=SVC, threshold=0.3), "0.3 needs predict_proba, and 'sklearn.svm:LinearSVC' has none; us"),
+    (lambda: cancer(estimator=SVC, metrics=["neg_log_loss"]), "metric 'neg_log_loss' needs predict_proba, and 'sklear"),
+    (lambda: cancer(estimator="sklearn.naive_bayes:GaussianNB", balance="class_weight"), "has no class_weight; use ba"),
+    (lambda: cancer(balance={"method": "class_weight", "ratio": 0.5}), "makes classes equal, and ratio=0.5; leave it"),
+    (lambda: problem(estimator=UNSCALED, weights="w", balance="undersample"), "use balance: {method: class_weight}, o"),
+    (lambda: problem(NEGATIVE, "target", target_transform="box-cox"), "cannot transform target 'target' (-75 to 246):"),
+    (lambda: diabetes(target_transform=RIDGE), "can be inverted: Ridge has no transform and no inverse_transform; nam"),
+    (lambda: problem(estimator="sklearn.neighbors:KNeighborsClassifier", weights="w"), "weights is taken by no part o"),
+    (lambda: ModelSpec(estimator=RIDGE, params={"alhpa": 1, "fit": True}).build(0), "'alhpa'; did you mean 'alpha'?"),
+    (lambda: problem(estimator=UNSCALED, eval_set=0.1), "takes no validation rows when it is fitted; leave it out."),
+    (lambda: ModelSpec.of({"eval_set": "validation"}), "come out of the training rows of each fit; say what part, suc"),
+    (lambda: ModelSpec.of({"threshold": 1.5}), "'1.5'; choose 'tuned', 'prevalence' or a number between 0 and 1."),
+    (lambda: ModelSpec.of({"balance": "smote"}), "'smote'; input should be 'undersample', 'oversample' or 'class_weig"),
 ]
 
 
-@pytest.mark.parametrize(("name", "ask", "message"), MESSAGES, ids=[name for name, _, _ in MESSAGES])
-def test_an_option_that_cannot_be_gets_a_sentence(name: str, ask: Any, message: str) -> None:
-    """Before anything is fitted."""
-    with pytest.raises(ModelError) as raised:
+@pytest.mark.parametrize(("ask", "words"), REFUSED)
+def test_an_option_that_cannot_be_is_refused_before_anything_is_fitted(ask: Any, words: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(words)):
         ask()
-    assert str(raised.value) == message
 
 
 # ---------------------------------------------------------------- per class
@@ -385,6 +277,5 @@ def test_the_error_without_information_is_that_of_all_pairs() -> None:
 
 
 def test_merged_blocks_of_draws_are_one_table() -> None:
-    """In the blocks' order, with positions of its own."""
     blocks = [DrawScores(pd.DataFrame({"draw": draws}), {}) for draws in ([0, 1], [2], [3, 4])]
     assert DrawScores.merge(blocks).table.equals(pd.DataFrame({"draw": range(5)}))

@@ -37,9 +37,22 @@ def seen(target: str = "label", estimator: str = "Classifier", params: Any = STO
     return Problem.of(TABLE, model, target, **roles)
 
 
-@pytest.mark.parametrize("train", [EVERY, DRAW, EVERY[::2]], ids=["all", "a draw", "half"])
-@pytest.mark.parametrize("target", ["label", "number"])
-@pytest.mark.parametrize("roles", [{}, {"groups": "group"}, {"times": "day"}, {"groups": "group", "times": "day"}])
+GROUPS, TIMES = {"groups": "group"}, {"times": "day"}
+
+
+@pytest.mark.parametrize(
+    ("roles", "target", "train"),
+    [
+        ({}, "label", EVERY),
+        ({}, "number", DRAW),
+        (GROUPS, "label", DRAW),
+        (GROUPS, "number", EVERY[::2]),
+        (TIMES, "label", EVERY[::2]),
+        (TIMES, "number", DRAW),
+        (GROUPS | TIMES, "label", DRAW),
+        (GROUPS | TIMES, "number", EVERY),
+    ],
+)
 def test_they_are_a_part_by_the_rules_of_a_split(roles: dict[str, str], target: str, train: Any) -> None:
     """Groups and copies are whole, the last in time stop, else classes and numbers have their share; about a tenth."""
     problem = seen(target, "Classifier" if target == "label" else "Regressor", **roles)
@@ -101,7 +114,6 @@ def test_what_comes_before_the_model_learns_from_the_other_rows_alone() -> None:
 
 
 def test_weights_stop_as_they_weigh() -> None:
-    """Rows that weigh nothing do not stop a training, however wild they are."""
     table = TABLE.assign(w=(TABLE["day"] < "2024-04-05").astype(float))
     wild = table.assign(number=np.where(table["w"] == 0, 1e3, table["number"]))
     model = ModelSpec(estimator=HIST + "Regressor", params=STOPS, features=["a"], weights="w", eval_set=0.1)
@@ -137,11 +149,10 @@ def boosted(library: str, target: str, **more: Any) -> Problem:
     return seen(target, path + ("Classifier" if target == "label" else "Regressor"), **{"params": params} | more)
 
 
-@pytest.mark.parametrize("target", ["label", "number"])
-@pytest.mark.parametrize("library", BOOSTERS)
+@pytest.mark.parametrize(("library", "target"), [("hist", "number"), *((each, "label") for each in BOOSTERS)])
 def test_every_library_stops_early_with_text_columns_in_folds_and_draws(library: str, target: str) -> None:
     """Long before 2,000 rounds, with text that holds what some libraries take in no name, and the user's own labels."""
-    for train, roles in ((EVERY[:700], {"groups": "group"}), (DRAW, {}), (EVERY[:700], {"times": "day"})):
+    for train, roles in ((EVERY[:700], GROUPS), (DRAW, TIMES)):
         problem = boosted(library, target, metrics=["roc_auc" if target == "label" else "r2"], **roles)
         model = fitted(problem.model, problem, train, seed=0, name="")
         model = model.estimator if type(model).__name__ == "CodedLabels" else model
@@ -161,7 +172,6 @@ def test_nothing_stops_without_a_parameter_that_says_when(library: str) -> None:
 
 
 def test_regressors_of_scikit_learn_stop_where_its_own_call_stops() -> None:
-    """On the very rows that are held back."""
     problem = seen("number", "Regressor", features=["a", "b"])
     ours = fitted(problem.model, problem, DRAW, seed=1, name="")
     stops = stopping_rows(problem, DRAW, 0.1, seed=1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import skops.io
 from evaluations import (
+    CANCER_ROWS,
     DIABETES_ROWS,
     LOGISTIC,
     RARE,
@@ -26,12 +29,10 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.models.stopping import stopping_rows
 from evenfold.splitters import Bootstrap
-from sklearn.datasets import load_diabetes
 
 
 @pytest.mark.parametrize("estimator", [UNSCALED, LOGISTIC])
 def test_weights_reach_the_fit_and_the_scores(estimator: str) -> None:
-    """Equal to scikit-learn's, inside a pipeline as well; the scaler stays unweighted."""
     seen = problem(estimator=estimator, weights="w", metrics=["accuracy", "roc_auc", "neg_log_loss"])
     assert "w" not in seen.features
     assert "w" in seen.columns_read
@@ -47,34 +48,32 @@ def test_weights_reach_the_fit_and_the_scores(estimator: str) -> None:
     np.testing.assert_array_equal(frame["weight"], weights[test])
 
 
-@pytest.mark.parametrize("more", [{}, {"threshold": "tuned"}, {"balance": "class_weight"}, {"features": ["a", "text"]}])
-@pytest.mark.parametrize("estimator", [UNSCALED, LOGISTIC])
-def test_a_weighted_model_can_be_written_to_a_file(estimator: str, more: dict[str, Any]) -> None:
-    """What scikit-learn asks its parts for names these again, and a file of skops holds no circle."""
-    table = RARE.assign(text=np.where(RARE["a"] > 0, "up", "down"))
-    seen = Problem.of(table, ModelSpec(**{"estimator": estimator, "features": ["a", "b"], "weights": "w", **more}), "y")
-    made = fitted(seen.model, seen, THIRDS[0][0], seed=0, name="")
-    kept = skops.io.dumps(made)
-    read = skops.io.loads(kept, trusted=skops.io.get_untrusted_types(data=kept))
-    np.testing.assert_array_equal(read.predict_proba(seen.X), made.predict_proba(seen.X))
-
-
 @pytest.mark.parametrize(
-    "more", [{"threshold": "tuned"}, {"balance": "class_weight"}, {"threshold": 0.3}, {"features": ["a", "text"]}]
+    ("estimator", "more"),
+    [
+        (UNSCALED, {"threshold": "tuned"}),
+        (LOGISTIC, {"balance": "class_weight"}),
+        (LOGISTIC, {"threshold": 0.3}),
+        (UNSCALED, {"features": ["a", "text"]}),
+        (LOGISTIC, {}),
+    ],
 )
-def test_weights_go_through_every_wrapping(more: dict[str, Any]) -> None:
-    """Thresholds, class weights and encoders pass them on: the model is another one."""
+def test_weights_go_through_every_wrapping_and_into_a_file(estimator: str, more: dict[str, Any]) -> None:
+    """The model is another one; what scikit-learn asks its parts for names these again, and skops holds no circle."""
     table = RARE.assign(text=np.where(RARE["a"] > 0, "up", "down"))
-    seen = Problem.of(table, ModelSpec(**{"estimator": UNSCALED, "features": ["a", "b"], "weights": "w", **more}), "y")
-    none = Problem.of(table, ModelSpec(**{"estimator": UNSCALED, "features": ["a", "b"], **more}), "y")
-    train = THIRDS[0][0]
-    weighted, plain = (fitted(each.model, each, train, seed=0, name="") for each in (seen, none))
-    assert not np.allclose(weighted.predict_proba(seen.X), plain.predict_proba(seen.X))
+    model = {"estimator": estimator, "features": ["a", "b"], **more}
+    weighted = Problem.of(table, ModelSpec(**model, weights="w"), "y")
+    plain = Problem.of(table, ModelSpec(**model | {"threshold": None}), "y")  # which changes no probability
+    made = fitted(weighted.model, weighted, THIRDS[0][0], seed=0, name="")
+    stored = skops.io.dumps(made)
+    read = skops.io.loads(stored, trusted=skops.io.get_untrusted_types(data=stored))
+    said = made.predict_proba(weighted.X)
+    np.testing.assert_array_equal(read.predict_proba(weighted.X), said)
+    assert not np.allclose(said, fitted(plain.model, plain, THIRDS[0][0], seed=0, name="").predict_proba(plain.X))
 
 
 def test_weights_go_through_a_target_transform() -> None:
-    """Into the regressor."""
-    table = load_diabetes(as_frame=True).frame.assign(w=np.arange(442) % 2)
+    table = DIABETES_ROWS.assign(w=np.arange(442) % 2)
     model = {"estimator": RIDGE, "target_transform": "yeo-johnson"}
     seen, none = (
         Problem.of(table, ModelSpec(**model, **more), "target") for more in ({"weights": "w"}, {"exclude": ["w"]})
@@ -156,9 +155,8 @@ def test_a_metric_that_weighs_rows_of_two_classes_only_is_refused_for_three() ->
 
 
 def test_draws_take_every_option() -> None:
-    """Thousands of draws go the same way as folds."""
     pairs = list(enumerate(Bootstrap(1).split(RARE)))
-    for more in ({"balance": "undersample"}, {"threshold": "tuned"}, {"threshold": "prevalence"}, {"weights": "w"}):
+    for more in ({"balance": "undersample"}, {"threshold": "prevalence"}, {"weights": "w"}):
         seen = problem(estimator=UNSCALED, metrics=["accuracy", "roc_auc", "balanced_accuracy"], **more)
         table = score_draws(seen.model, seen, pairs, seed=0).table
         for i, pair in pairs:
@@ -168,9 +166,32 @@ def test_draws_take_every_option() -> None:
 
 
 def test_prevalence_is_the_share_of_the_weight() -> None:
-    """The model's probabilities are of weighted rows, so the cut is as well."""
     heavy = RARE.assign(w=np.where(RARE["y"] == "yes", 97.0, 1.0))
     seen = Problem.of(heavy, ModelSpec(estimator=UNSCALED, weights="w", threshold="prevalence"), "y")
     share = heavy["w"][heavy["y"] == "yes"].sum() / heavy["w"].sum()
     rows = np.arange(len(heavy))
     assert fitted(seen.model, seen, rows, seed=0, name="").threshold == pytest.approx(share)
+
+
+OLD = "evenfold.estimates._assemble"
+
+
+def test_a_stored_model_that_names_the_old_module_loads(tmp_path: Path) -> None:
+    model = ModelSpec(
+        estimator="evenfold.estimates:scaled_logistic_regression", metrics=("acc",), balance={"method": "undersample"}
+    )
+    problem = Problem.of(CANCER_ROWS, model, "target")
+    made = fitted(problem.model, problem, np.arange(problem.n), seed=0, name="all rows")
+    new, old = tmp_path / "new.skops", tmp_path / "old.skops"
+    skops.io.dump(made, new)
+    with zipfile.ZipFile(new) as source, zipfile.ZipFile(old, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "schema.json":
+                assert b"evenfold.estimates.models.fit" in content
+                content = content.replace(b"evenfold.estimates.models.fit", OLD.encode())
+            target.writestr(name, content)
+    unknown = skops.io.get_untrusted_types(file=old)
+    assert any(OLD in each for each in unknown)
+    loaded = skops.io.load(old, trusted=unknown)
+    assert np.array_equal(loaded.predict(problem.X), made.predict(problem.X))

@@ -65,7 +65,6 @@ def test_random_kills_lose_and_double_nothing(env: dict[str, str], data: Path, f
 
 
 def test_two_flows_race_and_split_once(env: dict[str, str], tmp_path: Path, found: Callable[..., None]) -> None:
-    """Two flows at once want the same split: one version, one run in MLflow, each time."""
     import pandas as pd
 
     races = int(os.environ.get("EVENFOLD_SOAK_RACES", "20"))

@@ -52,7 +52,6 @@ def test_a_hundred_million_integer_keys_fit(tmp_path: Path, found: Callable[...,
 
 
 def test_text_keys_cost_a_stated_multiple(tmp_path: Path, found: Callable[..., None]) -> None:
-    """Ten million of each: the ratio is published with the results."""
     whole = {kind: measured(10_000_000, kind, tmp_path / kind) for kind in ("int", "text")}
     found(**{f"text_{name}": round(value, 2) for name, value in whole["text"].items()})
     found(**{f"ratio_of_{name}": round(whole["text"][name] / whole["int"][name], 1) for name in whole["int"]})

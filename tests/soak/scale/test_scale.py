@@ -54,7 +54,6 @@ def decided(data: Path, how: str, to: Path) -> dict[str, Any]:
 
 
 def test_a_hundred_million_rows_take_few_bytes_each(tmp_path: Path, found: Callable[..., None]) -> None:
-    """Text keys, a million groups; the whole process's peak, and CPU a row."""
     made = decided(rows(ROWS, ROWS // 100, tmp_path / "data"), "duckdb", tmp_path / "splits")
     found(
         rows=ROWS, peak_mb=made["peak"], cpu_seconds=round(made["cpu"]), cpu_us_a_row=round(made["cpu"] / ROWS * 1e6, 2)
@@ -84,7 +83,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_is_full_while_rows_are_spilled_is_a_sentence(small_disk: Path, tmp_path: Path) -> None:
-    """Deciding and parting: each says that the disk is full, and leaves nothing on it."""
     n = 3_000_000
     columns = {"key": np.random.default_rng(0).permutation(n), "group": np.arange(n) % 999}
     pq.write_table(pa.table(columns | {"y": np.random.default_rng(1).normal(size=n)}), tmp_path / "rows.parquet")
