@@ -63,7 +63,6 @@ def forgeries(mark: Path) -> dict[str, bytes]:
 def test_a_forged_result_runs_nothing_and_is_made_anew(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """That one is whole, and not signed for its place by a key of ours, is said once."""
     mark, path = tmp_path / "mark", home.results / KEY
     path.parent.mkdir(parents=True)
     for name, content in forgeries(mark).items():
@@ -95,7 +94,6 @@ def test_a_forged_result_runs_nothing_and_is_made_anew(
 def test_a_forged_result_of_a_bucket_writes_nothing_outside_of_the_results(
     named: Any, home: Home, tmp_path: Path
 ) -> None:
-    """Neither a file that it names nor a split."""
     store, url = fsspec.filesystem("memory"), f"memory://{tmp_path.name}"
     digest = hashlib.sha256(b"evil").hexdigest()
     named = {
@@ -117,7 +115,6 @@ def test_a_forged_result_of_a_bucket_writes_nothing_outside_of_the_results(
 
 
 def test_a_file_of_a_bucket_with_other_bytes_is_not_written(home: Home, tmp_path: Path) -> None:
-    """They are compared with the digest that the result names first."""
     store, digest = fsspec.filesystem("memory"), hashlib.sha256(b"right").hexdigest()
     store.pipe_file(f"/{tmp_path.name}/files/{digest}", b"wrong")
     result = {"predictions": {"path": "scores/a", "sha256": digest}}

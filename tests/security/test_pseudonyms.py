@@ -25,11 +25,11 @@ RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"], "features
 
 
 def patients(n: int, kind: str) -> pd.DataFrame:
-    """Return visits of patients whose names would be known anywhere, as text or as numbers."""
+    """Return visits of patients whose names would be known anywhere, as text or as numbers, or the visits alone."""
     rng = np.random.default_rng(3)
     x, z = rng.normal(size=(2, N))
     of, ward = np.arange(N) // 4, np.arange(N) % 3
-    named: Any = [f"Quixote-{i:05d}" for i in of] if kind == "text" else 7_310_000_000 + 7919 * of
+    named: Any = [f"Quixote-{i:05d}" for i in of] if kind != "numbers" else 7_310_000_000 + 7919 * of
     visits: Any = [f"Dulcinea {i:06d}" for i in range(N)] if kind == "text" else 8_420_000_000 + 6007 * np.arange(N)
     wards = [f"Rocinante-{i}" for i in ward]
     frame = pd.DataFrame({"visit": visits, "patient": named, "ward": wards, "x": x, "z": z})
@@ -94,24 +94,26 @@ SPEC: dict[str, Any] = {
 }
 
 
-def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
-    """Without pseudonyms it finds keys and groups, in files and in the text of an audit."""
-    for kind in ("text", "numbers"):
-        frame = patients(N, kind)
-        plain = {**SPEC, "key_encoding": None}
-        folder = write_manifest(decide(plain, frame), tmp_path / kind)
-        found = " ".join(Search(values_of(frame, ["visit", "patient"])).below(folder))
-        assert "assignments-0000.parquet[visit]" in found
-        assert "groups-0000.parquet[group]" in found
-
-
 @pytest.mark.parametrize("kind", ["text", "numbers"])
+def test_the_search_finds_what_is_there_and_nothing_where_it_is_encoded(tmp_path: Path, kind: str) -> None:
+    frame, search = patients(N, kind), Search(values_of(patients(N, kind), ["visit", "patient"]))
+    folder = write_manifest(decide({**SPEC, "key_encoding": None}, frame), tmp_path / "plain")
+    found = " ".join(search.below(folder))
+    assert "assignments-0000.parquet[visit]" in found
+    assert "groups-0000.parquet[group]" in found
+    grown = extend(decide(SPEC, frame.head(160)), frame).manifest
+    assert search.below(write_manifest(grown, tmp_path / "encoded")) == []
+    written = decide(SPEC, frame, engine="duckdb", to=tmp_path / "out of core")
+    assert written.split_id == decide(SPEC, frame).split_id
+    assert search.below(tmp_path / "out of core") == []
+
+
 def test_no_byte_names_a_patient(
-    home: Home, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Split, audit, evaluate, extend, retrain: the home with its MLflow store, and what was logged and returned."""
     caplog.set_level(logging.DEBUG)
-    outside = tmp_path / "hospital"
+    outside, kind = tmp_path / "hospital", "visits in numbers"
     outside.mkdir()
     for n in (160, 200, N):
         patients(n, kind).to_parquet(outside / f"{n}.parquet")
@@ -119,22 +121,20 @@ def test_no_byte_names_a_patient(
     rows = [5, 9, 13, 17, 21]  # of five patients, some of whom lie in other folds
     merged.loc[rows, "patient"] = merged.loc[[row + 80 for row in rows], "patient"].to_numpy()
     merged.to_parquet(outside / "merged.parquet")
-    told = []
     more: dict[str, Any] = {"engine": "plain", "gates": False}
-    told.append(flows.retrain(str(outside / "160.parquet"), SPEC, RIDGE, **more).model_dump_json())
-    told.append(flows.retrain(str(outside / "200.parquet"), SPEC, RIDGE, **more).model_dump_json())
-    outcome = flows.evaluate(str(outside / "200.parquet"), SPEC, RIDGE, engine="plain", log_models="all")
-    told.append(outcome.model_dump_json())
-    grown = flows.extend(home.splits / "visits" / "1.1", str(outside / "merged.parquet"), engine="plain")
-    assert grown.quarantined > 0
-    told += [grown.model_dump_json(), " ".join(grown.notes)]
+    outcomes: list[Any] = [
+        flows.retrain(str(outside / "160.parquet"), SPEC, RIDGE, **more),
+        flows.retrain(str(outside / "200.parquet"), SPEC, RIDGE, **more),
+        flows.evaluate(str(outside / "200.parquet"), SPEC, RIDGE, engine="plain", log_models="all"),
+        flows.extend(home.splits / "visits" / "1.1", str(outside / "merged.parquet"), engine="plain"),
+    ]
+    assert outcomes[-1].quarantined > 0
     manifest = read_manifest(home.splits / "visits" / "1.2")
-    told.append(audit(manifest, merged, features=["x", "z"]).model_dump_json())
     random = decide({**SPEC, "strategy": "KFold", "columns": {"key": "visit", "target": "y"}}, merged)
-    told.append(audit(random, merged, group="patient").model_dump_json())
+    outcomes += [audit(manifest, merged, features=["x", "z"]), audit(random, merged, group="patient")]
     printed = capfd.readouterr()
     search = Search(values_of(merged, ["visit", "patient"]))
-    for text in (*told, caplog.text, printed.out, printed.err):
+    for text in (*(each.model_dump_json() for each in outcomes), caplog.text, printed.out, printed.err):
         assert search.of_bytes(text.encode(), "text") == []
     assert search.below(home.path) == []
     assert manifest.types["patient"].startswith("hmac-sha256-64:")
@@ -142,7 +142,6 @@ def test_no_byte_names_a_patient(
 
 @pytest.mark.parametrize("kind", ["text", "numbers"])
 def test_groups_are_kept_whole_and_grow_under_pseudonyms(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In any order; new visits of a known patient follow it; another secret is an error."""
     manifest = decide(SPEC, patients(160, kind))
     assert manifest.split_id == decide(SPEC, patients(160, kind).sample(frac=1, random_state=1)).split_id
     # Two of a known patient's visits come later.
@@ -194,15 +193,6 @@ def test_a_stratified_column_is_encoded_on_request(tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="the target sick cannot be encoded"):
         decide({**spec, "columns": {**spec["columns"], "stratify": "sick"},
                 "key_encoding": {"encode": ["stratify"]}}, frame)  # fmt: skip
-
-
-def test_the_engines_make_the_same_pseudonyms(tmp_path: Path) -> None:
-    """Out of core the groups are encoded before they are written down."""
-    frame = patients(N, "text")
-    spec = {**SPEC, "columns": {**SPEC["columns"], "target": "sick"}}
-    written = decide(spec, frame, engine="duckdb", to=tmp_path)
-    assert written.split_id == decide(spec, frame).split_id
-    assert Search(values_of(frame, ["visit", "patient"])).below(tmp_path) == []
 
 
 def test_a_manifest_of_before_goes_on_with_plain_groups(tmp_path: Path) -> None:

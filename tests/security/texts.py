@@ -7,14 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 PATHS = (
-    "os:system",
-    "os.system",
-    "evil:X",
-    "evil.X",
-    "sklearn.linear_m\u043edel:Ridge",
-    "\uff53klearn.svm:SVC",
+    "os:system", "os.system", "evil:X", "evil.X", "sklearn.linear_m\u043edel:Ridge", "\uff53klearn.svm:SVC",
     "sklearn.svm:SVC\0",
-)
+)  # fmt: skip
 DEEP = 100_000
 
 
@@ -26,25 +21,8 @@ def nested(depth: int) -> Any:
 
 
 TEXTS: list[str] = [
-    *(
-        "",
-        " ",
-        "\n",
-        "null",
-        "true",
-        "0",
-        "-1",
-        "1e999",
-        "NaN",
-        "-Infinity",
-        "[]",
-        "{}",
-        '""',
-        "[[]]",
-        "[{}]",
-        "{",
-        "]",
-    ),
+    *("", " ", "\n", "null", "true", "0", "-1", "1e999", "NaN", "-Infinity"),
+    *("[]", "{}", '""', "[[]]", "[{}]", "{", "]"),
     *("[" * DEEP, "[" * DEEP + "]" * DEEP, '{"a":' * DEEP, '{"a":' * 900 + "1" + "}" * 900, "[" * 900 + "]" * 900),
     *("[" * 60 + "]" * 60, "1" + "0" * 5_000, '{"params": {"a": 1' + "0" * 5_000 + "}}", "x" * 1_000_000),
     *("\0", "\x1b[31mred\x1b[0m", "\u202eRTL", "\u200b", "é" * 5_000, '"\\ud800"', '{"\\ud800": 1}', "\ufeff{}"),
@@ -81,22 +59,8 @@ DOCUMENTS: list[str] = [
 ]  # fmt: skip
 
 VALUES: list[Any] = [
-    *(
-        None,
-        True,
-        -1,
-        0,
-        10**400,
-        1e308,
-        float("nan"),
-        float("inf"),
-        "",
-        "x",
-        "os:system",
-        "../../x",
-        "\0",
-        "x" * 100_000,
-    ),
+    *(None, True, -1, 0, 10**400, 1e308, float("nan"), float("inf")),
+    *("", "x", "os:system", "../../x", "\0", "x" * 100_000),
     *([], [None], ["x"], [1, "x"], {}, {"x": 1}, {"": {}}, nested(40), nested(900), {"a": nested(900)}),
 ]
 DECISION = {
