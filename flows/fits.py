@@ -87,6 +87,7 @@ def fit_more(fits: Fits, asked: str | int, time_limit: float | None = None, seco
 def _collected(fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes: list[int], quiet: bool) -> list[Any]:
     total, before = fits.n_fits + sum(sizes), fits.n_fits
     results: dict[int, Any] = {}
+    errors: dict[int, str] = {}
     if not quiet:
         say("fitting models", before, total)
     for number, done in outcomes:
@@ -95,10 +96,11 @@ def _collected(fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes:
         if done.error is None:
             results[number] = done.value
         else:
-            fits.errors.append(_reason(done.error))
+            errors[number] = _reason(done.error)
         if not quiet:
             say("fitting models", fits.n_fits, total)
-    # They come as they finish; estimates and their bytes are to be those of the splits' order.
+    # They come as they finish; estimates, their bytes and what failed are to be those of the splits' order.
+    fits.errors += [errors[number] for number in sorted(errors)]
     return [results[number] for number in sorted(results)]
 
 

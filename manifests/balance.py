@@ -82,7 +82,7 @@ def _asked(manifest: Manifest) -> dict[int, float]:
     holdout = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
     if membership.parts:
         return {code: share * in_use for code, share in shares_of(splitter, membership.n_bins, holdout).items()}
-    locked = {LOCKED: holdout * in_use} if holdout else {}
+    locked: dict[int, float] = {LOCKED: holdout * in_use} if holdout else {}
     if not isinstance(membership, Labels) or not splitter.shares_out:
         return locked
     return dict.fromkeys(membership.tested, tested / membership.n_bins) | locked

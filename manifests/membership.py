@@ -123,7 +123,7 @@ class Membership(ABC):
 
     def code_name(self, code: int) -> str:
         """Return what a code is called in a sentence."""
-        special = {LOCKED: "locked", EXCLUDED: "excluded", NEVER_TESTED: "never tested"}
+        special: dict[int, str] = {LOCKED: "locked", EXCLUDED: "excluded", NEVER_TESTED: "never tested"}
         names = {number: name for name, number in self.parts.items()}
         return names.get(code) or special.get(code) or self._fold_name(code)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -143,7 +143,7 @@ def _hashes(array: pa.Array) -> NDArray[np.uint64]:
 
 
 ID_LIKE, TARGET_LIKE = 0.99, 0.999
-LEAST_ROWS, STANDARD_ERRORS = 50, 4
+LEAST_ROWS = 50
 MOST_CLASSES = 10
 EXPECTED_REPEATS, LONG_NUMBERS = 10, 10**9
 ROWS_A_VALUE = 5  # a category that stands in fewer rows follows the target by chance
@@ -152,8 +152,7 @@ ROWS_A_VALUE = 5  # a category that stands in fewer rows follows the target by c
 def id_like_features(features: Features) -> Outcome:
     """Look for features, floats aside, of which nearly every row has its own value. All rows are counted.
 
-    Whole numbers count where chance would repeat them: numbers in a narrow range, or of ten digits. A note where the
-    target does not follow them.
+    Whole numbers count where chance would repeat them: numbers in a narrow range, or of ten digits.
     """
     joined = features.joined
     if joined.n < LEAST_ROWS:
@@ -168,18 +167,7 @@ def id_like_features(features: Features) -> Outcome:
     sentence = f"{amount(len(alike), 'feature')} {verb(len(alike), 'names', 'name')} rows: {listing}"
     them = verb(len(alike), "it", "them")
     message = f"{sentence}; leave {them} out, or use {them} as the key."
-    return Found(len(alike), message, {"features": alike}, DropFeatures(tuple(alike)), not _followed(features, alike))
-
-
-def _followed(features: Features, names: Iterable[str]) -> bool:
-    """Return whether the target follows some features by more than four standard errors of chance."""
-    if features.joined.columns.target is None:
-        return False
-    target, sample = features.target, features.sample
-    kinds = 1 if target.classes is None else int(target.classes.max()) + 1
-    chance = STANDARD_ERRORS * np.sqrt(kinds / max(np.count_nonzero(target.present), 1))
-    likeness = (target.likeness(sample.column(name)) for name in names)
-    return any((value if kinds == 1 else 2 * value - 1) > chance for value in likeness)
+    return Found(len(alike), message, {"features": alike}, DropFeatures(tuple(alike)))
 
 
 def _numbers_rows(column: pa.ChunkedArray) -> bool:

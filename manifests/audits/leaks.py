@@ -114,9 +114,9 @@ def _targets_agree(joined: Joined, units: NDArray[np.int64]) -> bool:
     rows = np.flatnonzero((units >= 0) & target.present)
     rows = rows[np.argsort(units[rows], kind="stable")]
     pairs = units[rows[:-1]] == units[rows[1:]]
-    shares = np.unique(codes[target.present], return_counts=True)[1] / max(np.count_nonzero(target.present), 1)
+    counts = np.unique(codes[target.present], return_counts=True)[1]
     alike = np.count_nonzero(pairs & (codes[rows[:-1]] == codes[rows[1:]]))
-    return float(binom.sf(alike - 1, np.count_nonzero(pairs), np.square(shares).sum())) < BY_CHANCE
+    return float(binom.sf(alike - 1, np.count_nonzero(pairs), np.square(counts / counts.sum()).sum())) < BY_CHANCE
 
 
 def similar_keys(joined: Joined) -> Outcome:

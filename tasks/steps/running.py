@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, ThreadPoolExecutor, as_completed as ended
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor, as_completed as ended
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from evenfold.estimates import EvaluationError
@@ -134,12 +135,14 @@ def _in_threads(
     if workers < 2:
         yield from ((number, finished_here(step, *args, **shared)) for number, args in enumerate(calls))
         return
-    pool, futures = ThreadPoolExecutor(workers), {}
+    pool = ThreadPoolExecutor(workers)
+    futures: dict[Future[Finished[R]], int] = {}
     try:
         for number, args in enumerate(calls):
             context = copy_context()
             context.run(ALONE.set, False)
-            futures[pool.submit(context.run, finished_here, step, *args, **shared)] = number
+            task = partial(finished_here, step, *args, **shared)
+            futures[pool.submit(context.run, task)] = number
         yield from ((futures[future], future.result()) for future in ended(futures))
     finally:  # whoever stops waits for none
         pool.shutdown(wait=False, cancel_futures=True)
