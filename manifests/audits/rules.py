@@ -109,7 +109,8 @@ RULES = (
         "EF203", "duplicate_rows", 0, False,
         "rows whose features stand on the other side of a split too",
         "A row that was learnt by heart is tested. Rows of few values repeat by chance, and that is no finding: then "
-        "as many pairs of rows differ in one feature as in none.",
+        "as many pairs of rows differ in one feature as in none. "
+        "Repeats whose targets agree by chance alone are a note.",
         "120 rows were exported twice under new keys.", "Drop the repeats, or keep them together as a group.",
     ),
     Rule(
