@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import getpass
-import os
 import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from evenfold.tasks.runtime.home import Home
@@ -18,6 +16,7 @@ from evenfold.tasks.steps.step import flow_run_tags
 from prefect.context import FlowRunContext
 
 from .entries import SHORT
+from .tracker import active_run
 
 TRAINING = "workflowType=machine_learning"
 
@@ -40,22 +39,6 @@ def server_of(home: Home) -> str:
     """Return the address that pages of the store begin with; nothing where no server is known."""
     uri = home.tracking_uri.rstrip("/")
     return f"{uri}/" if uri.startswith("http") else ""
-
-
-def active_run(home: Home) -> Any:
-    """Return the user's run that is active in this thread, where their store is the one that is recorded in."""
-    mlflow = sys.modules.get("mlflow")
-    return None if mlflow is None or home.tracks_here else mlflow.active_run()
-
-
-def users_experiment() -> str:
-    """Return the name of the experiment of ``mlflow.set_experiment``, or MLFLOW_EXPERIMENT_NAME; empty: of none."""
-    chosen = os.environ.get("MLFLOW_EXPERIMENT_ID")  # which set_experiment writes
-    if not chosen:
-        return os.environ.get("MLFLOW_EXPERIMENT_NAME", "")
-    import mlflow
-
-    return str(mlflow.get_experiment(chosen).name)
 
 
 def origin_tags() -> dict[str, str]:

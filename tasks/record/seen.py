@@ -11,8 +11,7 @@ from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.steps.step import is_refreshing
 
-from .links import users_experiment
-from .tracker import tracker_of
+from .tracker import tracker_of, users_experiment
 
 SEEN = "recorded.json"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -31,7 +32,6 @@ from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.stopping import at_stop
 
 from .entries import PARTIAL, UNCODED, Entry, Judged, Point, code_in, news
-from .links import active_run, users_experiment
 from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of
 
 if TYPE_CHECKING:
@@ -48,6 +48,22 @@ JUDGED = "evenfold.judged_model"
 KEPT = "evenfold.model_key"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
+
+
+def active_run(home: Home) -> Any:
+    """Return the user's run that is active in this thread, where their store is the one that is recorded in."""
+    mlflow = sys.modules.get("mlflow")
+    return None if mlflow is None or home.tracks_here else mlflow.active_run()
+
+
+def users_experiment() -> str:
+    """Return the name of the experiment of ``mlflow.set_experiment``, or MLFLOW_EXPERIMENT_NAME; empty: of none."""
+    chosen = os.environ.get("MLFLOW_EXPERIMENT_ID")  # which set_experiment writes
+    if not chosen:
+        return os.environ.get("MLFLOW_EXPERIMENT_NAME", "")
+    import mlflow
+
+    return str(mlflow.get_experiment(chosen).name)
 
 
 @overlapping

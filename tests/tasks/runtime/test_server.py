@@ -2,62 +2,96 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
+import signal
 import subprocess
+import sys
 import urllib.request
-from pathlib import Path
 
 import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.flows import split
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.server import api_of, end_own_server, kept_server, stop_server
+from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
 from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
-from servers import answers
+from servers import ROOT, answers, environment
+
+CLI = [sys.executable, "-c", "from evenfold.flows.cli import main; main()"]
+FLOWS = """
+import os, sys
+import pandas as pd
+from evenfold.flows import split
+from evenfold.flows.cli import main
+for name in ("one", "two", "three"):
+    split(pd.DataFrame({"id": range(20), "y": [0, 1] * 10}), key="id", target="y", name=name, strategy="KFold")
+    print(servers_of(os.environ["EVENFOLD_HOME"]))
+sys.argv = ["evenfold", "up", "--json"]
+main()
+"""
 
 
-def servers_of(home: Path) -> int:
+def servers_of(home: str) -> int:
     """Return how many servers of a home there are on this machine."""
     told = subprocess.run(["ps", "-eww", "-o", "args", "e"], capture_output=True, text=True).stdout
-    return sum("create_app" in line and f"EVENFOLD_HOME={home}" in line for line in told.splitlines())
+    ours = [line for line in told.splitlines() if f"EVENFOLD_HOME={home}" in line and "servers_of" not in line]
+    return sum("create_app" in line for line in ours)
+
+
+def environment_of(home: Home) -> dict[str, str]:
+    env = environment(home.path.parent, {"EVENFOLD_HOME": str(home.path)})
+    del env["PREFECT_HOME"]
+    return env
 
 
 @pytest.mark.usefixtures("prefect_folder")
-def test_flows_share_a_server_and_a_kept_one_is_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The flows of a process start one server; with a kept one no process does; it is ended when it is told to.
+def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
+    """The flows of a process start one server; with a kept one no process does; it is ended when it is told to."""
 
-    Nobody takes another Prefect's server for a kept one, nor the record of one that is dead.
-    """
+    def up_here(*more: str) -> object:
+        return json.loads(evenfold(home.path, "up", *more, "--json", EVENFOLD_HOME=str(home.path)).stdout)
 
-    def up_here(*more: str) -> dict[str, object]:
-        told = evenfold(home.path, "up", *more, "--json", EVENFOLD_HOME=str(home.path)).stdout
-        return json.loads(told)  # type: ignore[no-any-return]
+    # One process runs three flows and then the command, for its imports take longer than all of that.
+    code = f"import subprocess\n{inspect.getsource(servers_of)}{FLOWS}"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment_of(home), cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    one, two, three, *answer = done.stdout.splitlines()
+    assert [one, two, three] == ["1", "1", "1"]
+    up = json.loads("".join(answer))
+    assert up["started"]
+    assert answers(f"{up['address']}/api/health")
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        split(pd.DataFrame({"id": range(20)}), key="id", name="four", strategy="KFold")
+    assert servers_of(str(home.path)) == 1
+    assert up_here() == {**up, "started": False}
+    runs = urllib.request.Request(f"{up['address']}/api/flow_runs/count", b"{}", {"Content-Type": "application/json"})
+    with urllib.request.urlopen(runs) as answer:  # the history of both processes is one
+        assert json.load(answer) == 4
+    assert up_here("--stop") == {"stopped": True}
+    assert not answers(f"{up['address']}/api/health")
+    assert up_here("--stop") == {"stopped": False}
 
+
+@pytest.mark.usefixtures("prefect_folder")
+def test_nobody_takes_a_dead_server_or_another_prefects_for_a_kept_one(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that a kill -9 left names nothing."""
     for name in ("PREFECT_HOME", "PREFECT_API_URL"):
         monkeypatch.delenv(name, raising=False)
-    history = f"sqlite+aiosqlite:///{home.path / 'prefect' / 'prefect.db'}"
-    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: history}, restore_defaults={PREFECT_API_URL}):
-        for name in ("one", "two"):
-            split(pd.DataFrame({"id": range(20)}), key="id", name=name, strategy="KFold")
-            assert (servers_of(home.path), kept_server(home)) == (1, None)
-        own = api_of(home)
-        end_own_server()
-        assert not answers(f"{own}/health")
-        up = up_here()
-        assert up["started"]
-        split(pd.DataFrame({"id": range(20)}), key="id", name="three", strategy="KFold")
-        assert servers_of(home.path) == 1
-        assert up_here() == {**up, "started": False}
-    runs = urllib.request.Request(f"{up['address']}/api/flow_runs/count", b"{}", {"Content-Type": "application/json"})
-    with urllib.request.urlopen(runs) as answer:  # the history of both servers is one
-        assert json.load(answer) == 3
+    history = home.path / "prefect" / "prefect.db"
+    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{history}"}):
+        made = keep_server(home)
     record = home.path / "server.json"
     written = record.read_text()
     record.write_text(json.dumps({**json.loads(written), "prefect": "3.0.0"}))
     assert kept_server(home) is None
     record.write_text(written)
-    assert up_here("--stop") == {"stopped": True}
-    assert not answers(f"{up['address']}/api/health")
-    record.write_text(written)
-    assert (kept_server(home), stop_server(home)) == (None, False)
+    assert kept_server(home) == made
+    os.kill(made.pid, signal.SIGKILL)
+    os.waitpid(made.pid, 0)
+    assert kept_server(home) is None
+    assert not stop_server(home)
