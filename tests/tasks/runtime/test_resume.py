@@ -152,11 +152,17 @@ def test_three_kills_and_the_tree_is_whole(prefect_server: str, data: Path, tmp_
 @pytest.mark.usefixtures("home", "prefect_folder")
 def test_no_server_is_left_behind(unhurried: list[str], tmp_path: Path) -> None:
     """The embedded server ends with its flow, also by kill -9; nothing that the flow started is alive afterwards."""
-    home = tmp_path / "home"
-    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "TEST_MARK": str(tmp_path), "PYTHONPATH": str(tmp_path)})
+    kill_and_look(signal.SIGKILL, unhurried, tmp_path)
+
+
+def kill_and_look(how: signal.Signals, command: list[str], folder: Path, more: dict[str, str] | None = None) -> None:
+    """Kill a flow with an embedded server while it fits, and assert that every process it started ends."""
+    home = folder / "home"
+    env = environment(folder, {"EVENFOLD_HOME": str(home), "TEST_MARK": str(folder), **(more or {})})
+    env |= {"PYTHONPATH": str(folder)}
     del env["PREFECT_HOME"]
-    kill_when(unhurried, env, lambda: n_finished(home) >= 1, signal.SIGKILL)
-    wait_until(lambda: not marked(tmp_path), "the end of every process", 30)
+    kill_when(command, env, lambda: n_finished(home) >= 1, how)
+    wait_until(lambda: not marked(folder), "the end of every process", 30)
 
 
 def marked(folder: Path) -> list[str]:
