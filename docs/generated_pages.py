@@ -56,6 +56,8 @@ def commands_page() -> str:
     ]
     for name in group.list_commands(None):
         command = group.commands[name]
+        if command.hidden:
+            continue
         text, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
         flags = [(_written(flag), flag.help) for flag in command.params if getattr(flag, "help", None)]
         rows = "".join(f"| `{flag}` | {(meaning or '').replace('|', ' ')} |\n" for flag, meaning in flags)

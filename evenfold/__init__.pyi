@@ -1,5 +1,6 @@
 from .estimates import ModelSpec as ModelSpec
 from .flows import (
+    adopt as adopt,
     compare as compare,
     evaluate as evaluate,
     extend as extend,

@@ -15,4 +15,4 @@ from .outcomes import (
     SplitOutcome as SplitOutcome,
     Tuning as Tuning,
 )
-from .splitting import load_split as load_split
+from .splitting import adopt as adopt, load_split as load_split

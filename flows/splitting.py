@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure
+from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
@@ -14,7 +17,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
-from evenfold.tasks.parameters import DataEngine, Folder, Memory
+from evenfold.tasks.parameters import DataEngine, Engine, Folder, Memory
 from evenfold.tasks.record.splits import balance_of, record_split
 from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.requests import SpecFields
@@ -138,6 +141,31 @@ def check_extension(request: Request) -> str:
     require_memory(StoredManifest(folder).prove(), Settings.memory_of(request.memory))
     extension_of(str(folder), place, request.batch, request.merged, request.max_missing)
     return folder.parent.name
+
+
+def adopt(
+    data: Any,
+    folds: Any,
+    *,
+    key: str | list[str] | None = None,
+    target: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    name: str = ADOPTED,
+    engine: Engine = "prefect",
+) -> SplitOutcome:
+    """Take ``folds`` that were decided elsewhere into a manifest, unmoved; audit and record it as ``split`` does.
+
+    ``folds``: the ``cv`` that a team's code splits by, a column, an array, pairs, or a file; see
+    ``evenfold.manifests.adopt``. ``extend`` and ``retrain`` grow it from there: no row moves. Raises SplitError.
+    """
+    from .deployable import split  # made of what stands in this module
+
+    roles = {"key": key, "target": target, "group": group, "time": time}
+    rows, spec = given_folds(data, folds, roles, params, seed)
+    return split(rows, {"name": name, **spec}, engine=engine)
 
 
 def load_split(reference: str) -> Manifest:

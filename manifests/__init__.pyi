@@ -1,16 +1,10 @@
 from .audits.audit import audit as audit
 from .audits.findings import GATES as GATES, Audit as Audit, Finding as Finding, Gate as Gate
 from .balance import measure as measure
+from .exchange.adopt import adopt as adopt
 from .exchange.diff import Change as Change, Difference as Difference, RowsMoved as RowsMoved, diff as diff
 from .exchange.export import Exported as Exported, as_cv as as_cv, export as export, join_rows as join_rows
-from .exchange.load_folds import (
-    import_folds as import_folds,
-    import_groups as import_groups,
-    import_nnunet as import_nnunet,
-)
 from .exchange.partition import Partitions as Partitions, partition as partition, write_join as write_join
-from .exchange.parts import import_parts as import_parts
-from .exchange.positions import import_positions as import_positions
 from .exchange.schemas import json_schemas as json_schemas
 from .exchange.warehouse import warehouse_sql as warehouse_sql
 from .fields import Columns as Columns

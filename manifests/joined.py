@@ -246,9 +246,10 @@ class JoinedLabels(Joined):
         return self.manifest.n_splits
 
     def shares(self) -> dict[int, float]:
-        """Return the share of all rows that each code should hold: as recorded, or equal."""
-        if self.manifest.state is not None and self.manifest.state.shares:
-            return self.manifest.state.shares
+        """Return the share of all rows that each code should hold: as recorded, or equal; for given folds too."""
+        state = self.manifest.state  # of given folds the shares that they happen to have, which new rows are dealt by
+        if state is not None and state.shares and "as_given" not in self.manifest.splitter.promises:
+            return state.shares
         return dict.fromkeys(self.labels.tested, 1.0 / self.labels.n_bins)
 
     def empty_places(self) -> list[str]:

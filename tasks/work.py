@@ -162,7 +162,7 @@ def _work(
     keys = None if manifest.keys is None else manifest.keys.filter(present)
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
-    roles = ordered.select(list(dict.fromkeys(manifest.spec.columns.roles())))
+    roles = ordered.select([name for name in manifest.spec.columns.roles() if name in ordered.column_names])
     return Work(manifest, problem, read, place, keys, attributes, roles)
 
 
@@ -206,7 +206,8 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec, folds: Sequence
         raise SplitError("no target column is named, and a model predicts one; name it (columns.target, or --target).")
     require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    kept = columns.kept_from_models(model.features)
+    # Folds that were adopted may stand in no later table; any other role that is absent was refused by now.
+    kept = [name for name in columns.kept_from_models(model.features) if name in frame]
     together = kept_together(table, spec)
     return Problem.of(frame, model, columns.target, kept, groups=together, times=columns.time, folds=folds)
 

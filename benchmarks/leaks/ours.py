@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
-from evenfold.manifests import audit, decide, extend, import_folds
+from evenfold.manifests import adopt, audit, decide, extend
 
 from .tables import Table
 
@@ -15,7 +15,7 @@ def alarms(table: Table) -> set[str]:
         first = data.iloc[: -table.grown]
         manifest = extend(decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, first), data).manifest
     else:
-        manifest = import_folds(data.assign(fold=table.folds), key="id", fold_column="fold", name="leaks", target="y")
+        manifest = adopt(data, table.folds, "id", name="leaks", target="y")
     made = audit(manifest, data, time=roles.get("time"), group=roles.get("group"))
     found = set()
     for finding in made.findings:

@@ -135,7 +135,7 @@ SHORT = {
     "list": "List splits, evaluations and models, with short ids.",
     "show": "Show a manifest: asked, identity, how many rows are where.",
     "export": "Write the folds as H2O, Spark, PyTorch and others read them.",
-    "import": "Make a manifest of folds that were decided elsewhere.",
+    "adopt": "Take the folds of your own code, as they are.",
     "join": "Write the rows that one fold trains on or tests.",
     "load": "Find a split in MLflow and download its manifest.",
     "compare": "Compare two evaluations row by row.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -264,64 +263,53 @@ def join(
     answer(made, as_json, show_join)
 
 
-@commands.command(name="import", cls=Grouped)
-def import_(
+@commands.command(name="import", cls=Grouped, hidden=True)  # its name of before, and below its flags
+@commands.command(cls=Grouped)
+def adopt(
     data: DataFile,
-    key: Annotated[list[str], typer.Option(metavar="COLUMN", help="Column that names each row; repeat for several.")],
-    fold_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that holds the fold of each row.")
+    cv: Annotated[
+        str | None, typer.Option(metavar="MODULE:NAME", help="The splitter that makes the folds today.")
     ] = None,
-    split_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that says train, validation or test.")
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=JSON", help="A parameter of --cv, as NAME=JSON; repeatable.")
     ] = None,
-    positions: Annotated[Path | None, typer.Option(help="JSON of splits as lists of positions.")] = None,
-    nnunet: Annotated[Path | None, typer.Option(help="splits_final.json, whose keys are those of the column.")] = None,
-    groups: Annotated[Path | None, typer.Option(help="Table of group and fold, as export --to groups writes.")] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of FILE whose folds --groups holds.")
+    folds: Annotated[
+        str | None,
+        typer.Option(help="Column of numbers or words, JSON of pairs, or with --group a table of group and fold."),
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column to predict, for balance and audit.")
+    key: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column that names each row; repeat for several.")
     ] = None,
-    name: Annotated[str, typer.Option(help="What the split is called.")] = "imported",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for <name>/<version>/.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column whose rows the folds keep whole.")] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that says when a row happened.")] = None,
+    seed: Annotated[int, typer.Option(help="Of a splitter that has none.")] = 0,
+    name: Annotated[str, typer.Option(help="What the split is called.")] = "adopted",
+    before: Annotated[
+        str | None,
+        typer.Option("--fold-column", "--split-column", "--positions", "--nnunet", "--groups", hidden=True),
+    ] = None,
     as_json: Json = False,
-) -> None:
-    """Make a manifest of folds that were decided elsewhere.
+) -> None:  # fmt: skip
+    """Take the folds that are made today into a manifest, unmoved; audit and record it.
 
-    Example: evenfold import folds.parquet --fold-column fold --key flight_id
+    Example: evenfold adopt examples/flights.parquet --cv sklearn.model_selection:KFold --key flight_id
     """
-    from evenfold.manifests import read_manifest, write_manifest
-    from evenfold.tasks import Home, SplitRef
-
-    from .show import Imported, show_import
-
-    with busy(f"reading the folds of {data}"):
-        sources = {"fold_column": fold_column, "split_column": split_column, "positions": positions}
-        sources |= {"nnunet": nnunet, "groups": groups}
-        manifest = _imported(data, key, sources, group, {"target": target, "name": name})
-        folder = write_manifest(manifest, output or Home.here().splits)
-    made = Imported.model_validate(SplitRef.of(read_manifest(folder), folder, data).model_dump())
-    answer(made, as_json, show_import)
-
-
-def _imported(data: str, key: list[str], sources: Mapping[str, object], group: str | None, more: Any) -> Any:
-    from evenfold.manifests import import_folds, import_groups, import_nnunet, import_parts, import_positions
     from evenfold.splitters import SplitError
 
-    named = [source for source, value in sources.items() if value is not None]
-    if len(named) != 1:
-        flags = ", ".join(f"--{source.replace('_', '-')}" for source in list(sources)[:-1])
-        raise SplitError(f"folds come from a column or from a file; give one of {flags} and --groups.")
-    if (sources["groups"] is None) != (group is None):
-        raise SplitError("--groups (a table of group and fold) and --group (a column of the data) go together.")
-    if sources["nnunet"] is not None and len(key) > 1:
-        raise SplitError(f"splits_final.json names rows by one key, and {len(key)} columns are given; give one --key.")
-    read: dict[str, Callable[[Any], Any]] = {
-        "fold_column": lambda column: import_folds(data, key, column, **more),
-        "split_column": lambda column: import_parts(data, key, column, **more),
-        "positions": lambda path: import_positions(path, data, key, **more),
-        "nnunet": lambda path: import_nnunet(path, data, key[0], **more),
-        "groups": lambda path: import_groups(str(path), data, key, str(group), **more),
-    }
-    return read[named[0]](sources[named[0]])
+    from .show import show_split
+
+    folds = folds or before
+    if (cv is None) == (folds is None):
+        raise SplitError("folds come from a splitter, a column or a file; give one of --cv and --folds.")
+    if cv is None and param:
+        raise SplitError("--param is for the splitter of --cv; leave it out.")
+    params = values_of("--param", param, "NAME=JSON, such as n_splits=5")
+    with busy(f"taking the folds of {data}"):
+        from evenfold import flows
+
+        made = flows.adopt(
+            data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
+            name=name,
+        )  # fmt: skip
+    answer(made, as_json, show_split)

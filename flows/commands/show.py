@@ -270,20 +270,6 @@ class Joined(BaseModel):
     role: str | None
 
 
-class Imported(BaseModel):
-    """A manifest that was made of folds decided elsewhere."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    name: str
-    version: str
-    strategy: str
-    n_rows: int
-    n_splits: int
-    split_id: str
-    uri: str
-
-
 def show_audit(console: Words, made: Audit) -> None:
     """Print what an audit came to, every finding with its remedy, errors first, and which checks had nothing to see."""
     beside = f"; text and times beside them: {', '.join(made.beside)}" if made.beside else ""
@@ -352,13 +338,6 @@ def show_join(console: Words, made: Joined) -> None:
         _say(console, f"{made.path}: {counted(made.rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)")
         return
     _say(console, f"{made.path}: the {made.rows:,} rows that fold {made.fold}{of} has for {made.role}")
-
-
-def show_import(console: Words, made: Imported) -> None:
-    """Print the identity of the manifest and where it lies."""
-    size = f"{counted(made.n_rows, 'row')}, {counted(made.n_splits, 'split')}"
-    _say(console, f"{made.name} {made.version}: {made.strategy}, {size}")
-    _say(console, f"  split_id {made.split_id[:16]}\n  manifest {made.uri}")
 
 
 def _say(console: Words, text: str) -> None:

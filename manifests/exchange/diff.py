@@ -11,7 +11,7 @@ import numpy as np
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
-from evenfold.manifests.membership import MOST_MEASURED, Labels
+from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Labels
 from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
@@ -69,6 +69,25 @@ class Match:
                 classes = self._class_counts(0, self.both[differs])
                 ways.append(RowsMoved(of=f"split {i}", to=f"split {i}", rows=int(differs.sum()), classes=classes))
         return ways, int(anywhere.sum())
+
+    def now_trained(self) -> float:
+        """Return the share of the rows that a tests (or locks) on which the split of b that tests the same is trained.
+
+        Folds are matched by the rows that both test, so that another numbering is no change. O(n) a split.
+        """
+        from scipy.optimize import linear_sum_assignment  # which nothing else here needs
+
+        ours, theirs = ([side.pair(i) for i in range(min(side.n_splits, MOST_MEASURED))] for side in (self.a, self.b))
+        common = np.zeros((len(ours), len(theirs)))
+        tests = np.stack([np.isin(self.both, test) for _, test in ours])
+        trains = np.stack([np.isin(self.place[self.both], train) for train, _ in theirs])
+        for j, (_, test) in enumerate(theirs):
+            common[:, j] = tests[:, np.isin(self.place[self.both], test)].sum(axis=1)
+        rows = [(tests[i], trains[j]) for i, j in zip(*linear_sum_assignment(common, maximize=True), strict=True)]
+        if isinstance(self.a.membership, Labels):
+            rows.append((self.a.membership.column()[self.both] == LOCKED, trains.any(axis=0)))
+        tested = sum(int(test.sum()) for test, _ in rows)
+        return sum(int((test & train).sum()) for test, train in rows) / tested if tested else 0.0
 
     def added(self) -> list[RowsMoved]:
         """Return the rows of b that a lacks, by fold."""
@@ -147,7 +166,8 @@ class Difference(Strict):
     """What differs from manifest a to manifest b.
 
     ``moved``, ``added`` and ``removed`` count rows by fold, and by class where data were given; rows are matched by
-    key. Of draws and pairs ``moved`` counts, for each split that both have (of draws at most 200), the rows whose side
+    key. ``tested_now_trained``: the share of the rows that a tests or locks which b trains on when it tests that fold.
+    Of draws and pairs ``moved`` counts, for each split that both have (of draws at most 200), the rows whose side
     differs, and ``n_moved`` the rows that differ in any. ``compared`` is false where rows or sides cannot be matched;
     ``sentences`` then say why.
     """
@@ -159,6 +179,7 @@ class Difference(Strict):
     n_moved: int = 0
     n_added: int = 0
     n_removed: int = 0
+    tested_now_trained: float = 0.0
     moved: list[RowsMoved] = []
     added: list[RowsMoved] = []
     removed: list[RowsMoved] = []
@@ -188,10 +209,14 @@ def _compared(a: Manifest, b: Manifest, data: Any) -> Difference:
     moved, n_moved = match.moved()
     added, removed = match.added(), match.removed()
     n_added, n_removed = (sum(row.rows for row in rows) for rows in (added, removed))
-    lines = (_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed))
+    lines = [_told("moved", n_moved, moved), _told("added", n_added, added), _told("removed", n_removed, removed)]
+    share = match.now_trained() if n_moved else 0.0
+    if share:
+        of, to = (f"{side.name} {side.version}" for side in (a, b))
+        lines.insert(0, f"{share:.0%} of the rows that {of} tests would be in training in {to}.")
     return difference(
         compared=True, sentences=[*lines, *match.quarantined()], moved=moved, added=added, removed=removed,
-        n_moved=n_moved, n_added=n_added, n_removed=n_removed,
+        tested_now_trained=share, n_moved=n_moved, n_added=n_added, n_removed=n_removed,
     )  # fmt: skip
 
 

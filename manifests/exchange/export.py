@@ -61,11 +61,11 @@ def export(
     - ``nnunet``: splits_final.json, a list of {"train": keys, "val": keys}, keys as text.
     - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes.
     - ``groups``: .parquet or .csv of the groups and their folds, and no rows: a split that may leave the building.
-      ``import_groups`` gives each row its group's fold again.
-    - ``torch``: .json, a list of index lists: positions in ``data``, which are needed; ``import_positions`` reads
+      ``adopt`` gives each row its group's fold again.
+    - ``torch``: .json, a list of index lists: positions in ``data``, which are needed; ``adopt`` reads
       them again.
     - ``vertex``, ``databricks``, ``bigquery``: .csv or .parquet with a column ``split`` of their three words, of a
-      split into parts; ``import_parts`` reads it again.
+      split into parts; ``adopt`` reads it again.
     - ``croissant``: .json, Croissant 1.1 with a record a row: key and split (of parts) or fold.
     - ``sql``: .sql in a ``dialect``, which gives each row of ``table`` its fold where the rows lie: see
       ``warehouse_sql`` for what a rule or a table of groups can say.
@@ -154,7 +154,7 @@ def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
     if isinstance(manifest.membership, Draws):
         raise SplitError(f"nnunet has no word for {amount(manifest.n_splits, 'draw')}; export folds, parts or pairs.")
     keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
-    # As import_nnunet makes text of them; numpy's text ends before a NUL.
+    # As adopt makes text of them; numpy's text ends before a NUL.
     values = key_values(keys) if keys.num_columns > 1 else keys.column(0).to_pylist()
     names = np.array(list(map(str, values)), dtype=object)
     splits = [{"train": names[train].tolist(), "val": names[test].tolist()} for train, test in manifest.pairs()]

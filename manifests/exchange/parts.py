@@ -11,14 +11,12 @@ import pyarrow as pa
 from evenfold.manifests.attributes import PART_OF, PARTS, WORDS
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels
-from evenfold.manifests.plan import Plan
-from evenfold.manifests.tables.canonical import amount, listed
+from evenfold.manifests.tables.canonical import amount, infer_type, listed
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
 from .kept import kept_keys, kept_rows, labels_of
-from .load_folds import free_name
 
 TAKEN_BY = {
     "vertex": "predefined_split_column_name='split'",
@@ -68,55 +66,36 @@ def _codes(labels: Labels) -> dict[str, int]:
     return {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
 
 
-def import_parts(
-    data: Any, key: str | list[str] | None, column: str = COLUMN, *, name: str = "imported", target: str | None = None
-) -> Manifest:
-    """Return a manifest of a column that says training, validation or test, in whichever of the known words.
+def codes_of_words(table: pa.Table, key: list[str], column: str) -> pa.Array | None:
+    """Return the codes of a column that says training, validation or test in known words; None where it is no text.
 
-    ``data`` is a file or a frame with the column. Known are Vertex AI's, Databricks' and BigQuery's words, ``valid``,
-    ``val`` and ``dev``, in any case. Validation is tested and test is locked; where there is but one of them, it is
-    tested. Rows without a word are in no part. Raises SplitError for any other word, and for parts that share a value
-    of the key.
+    Known are Vertex AI's, Databricks' and BigQuery's words, ``valid``, ``val`` and ``dev``, in any case. Raises
+    SplitError for any other word.
     """
-    table = read_table(data)
-    if column not in table.column_names:
-        raise SplitError(f"the data have no column {column!r}; they have {listed(table.column_names)}.")
+    if infer_type(table.column(column).type, column) != "text":
+        return None
     words = table.column(column).to_pylist()
-    unknown = sorted({str(word) for word in words if word is not None and str(word).lower() not in PART_OF})
+    unknown = sorted({word for word in words if word is not None and word.lower() not in PART_OF})
     if unknown:
         raise SplitError(f"column {column!r} holds {listed(unknown)}; known are {listed(PART_OF, most=len(PART_OF))}.")
-    parts = [None if word is None else PART_OF[str(word).lower()] for word in words]
-    _require_apart(table, [key] if isinstance(key, str) else key or [], column, parts)
+    parts = [None if word is None else PART_OF[word.lower()] for word in words]
+    _tell_shared(table, key, column, parts)
     codes = {"train": NEVER_TESTED, "validation": 0, "test": LOCKED if "validation" in parts else 0, None: EXCLUDED}
-    folds = pa.array([codes[part] for part in parts], pa.int64())
-    place = free_name(table.column_names)
-    columns = {"key": key, "fold": place, "target": target}
-    spec = {"name": name, "columns": columns, "strategy": "Predefined"}
-    return Plan(spec, table.append_column(place, folds)).decide()
+    return pa.array([codes[part] for part in parts], pa.int64())
 
 
-def _require_apart(table: pa.Table, key: list[str], column: str, parts: list[str | None]) -> None:
-    """Raise SplitError where a value of the key is in several parts, whose rows then are no test of one another.
+def _tell_shared(table: pa.Table, key: list[str], column: str, parts: list[str | None]) -> None:
+    """Warn where a column of a key of several has values in several parts: what is learnt in one is known in another.
 
-    The column of the parts tells no row apart. That a column which is part of a key shares values is told, for it may
-    be by design.
+    It may be by design. A key of one column is unique, or refused where it is read.
     """
-    names = [name for name in key if name != column and name in table.column_names]
-    if len(names) < len({*key} - {column}):
-        return  # which is said where the key is read
-    if shared := _shared(table, names, parts):
-        raise SplitError(f"{shared}; where {', '.join(names)} is no key, name one.")
-    for name in names if len(names) > 1 else []:
-        if shared := _shared(table, [name], parts):
-            logging.getLogger("evenfold").warning("%s.", shared)
-
-
-def _shared(table: pa.Table, names: list[str], parts: list[str | None]) -> str:
-    held: dict[Any, set[str]] = {}
-    for value, part in zip(zip(*(table.column(name).to_pylist() for name in names), strict=True), parts, strict=False):
-        held.setdefault(value, set()).update([part] if part else [])
-    both = Counter(tuple(part for part in PARTS if part in among) for among in held.values() if len(among) > 1)
-    counts = [f"{amount(n, 'value')} of {', '.join(names)} {'is' if n == 1 else 'are'} in {' and in '.join(among)}"
-              for among, n in sorted(both.items())]  # fmt: skip
-    words = f"{'; '.join(counts)}: what is learnt in one part is known in the other. Leave these rows out of one, or "
-    return f"{words}split anew with group {names[0]!r}" if both else ""
+    for name in [name for name in key if len(key) > 1 and name != column and name in table.column_names]:
+        places: dict[Any, set[str]] = {}
+        for value, part in zip(table.column(name).to_pylist(), parts, strict=True):
+            places.setdefault(value, set()).update([part] if part else [])
+        both = Counter(" and in ".join(p for p in PARTS if p in among) for among in places.values() if len(among) > 1)
+        for where, n in sorted(both.items()):
+            logging.getLogger("evenfold").warning(
+                "%s of %s %s in %s: what is learnt in one part is known in the other. Leave these rows out of one, or "
+                "split anew with group %r.", amount(n, "value"), name, "is" if n == 1 else "are", where, name,
+            )  # fmt: skip

@@ -55,7 +55,7 @@ class Arrival:
         """Return the data as they stand to ``manifest``; raises SplitError for missing values and repeated keys."""
         assert manifest.keys is not None
         spec = manifest.spec
-        used = used_columns(spec, manifest.splitter.needs)
+        used = used_columns(spec, replace(manifest.splitter.needs, fixed=False))  # nobody gives new rows a fold
         if batch and spec.may_wait:
             raise SplitError(
                 "a batch alone does not say which targets are known by now; pass the whole table, without batch."

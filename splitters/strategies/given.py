@@ -26,7 +26,7 @@ class Predefined(LabelSplitter):
     """
 
     promises = frozenset({"disjoint", "as_given", "tested_once_at_most"})
-    grows = False
+    version = 2  # of a column: the target and the group are read, which new rows are dealt by
 
     def __init__(self, folds: Any = None) -> None:
         self.folds = folds
@@ -36,10 +36,10 @@ class Predefined(LabelSplitter):
         """Whether ``folds`` holds the labels, and not a column of the rows."""
         return self.folds is not None
 
-    @refines(Needs(y="ignored", fixed=True))
+    @refines(Needs(y="any", groups="optional", fixed=True))
     def needs(self) -> Needs:
-        """The rows' fixed column, unless ``folds`` holds the labels."""
-        return Needs(y="ignored", fixed=self.folds is None)
+        """The rows' fixed column, and what new rows are dealt by; nothing where ``folds`` holds the labels."""
+        return Needs(y="any", groups="optional", fixed=True) if self.folds is None else Needs(y="ignored")
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return the given label of each row."""
@@ -174,8 +174,19 @@ class FromSklearn(PairSplitter):
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the wrapped splitter's pairs as int64 positions, checked."""
-        given = self._asked(rows)
-        return (valid_pair(train, test, rows.n, "the wrapped splitter") for train, test in self.wrapped().split(*given))
+        return self.theirs(rows.n, *self._asked(rows))
+
+    def theirs(self, n: int, X: Any, y: Any, groups: Any) -> Iterator[Pair]:
+        """Yield the wrapped splitter's pairs of ``n`` rows as it sees them, checked; SplitError where it refuses."""
+        try:
+            for train, test in self.wrapped().split(X, y, groups):
+                yield valid_pair(train, test, n, "the wrapped splitter")
+        except SplitError:
+            raise
+        except Exception as error:  # what a wrapped splitter raises is its own affair; here it refuses the rows
+            raise SplitError(
+                f"{self.splitter!r} cannot split these rows ({reason_of(error)}); change its params."
+            ) from cause_of(error)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the wrapped splitter's own count."""
@@ -192,14 +203,7 @@ class FromSklearn(PairSplitter):
             raise SplitError(f"{maker.__name__} does not accept its parameters ({why}); correct params.") from None
 
     def _check(self, rows: Rows) -> None:
-        try:
-            next(iter(self.wrapped().split(*self._asked(rows))), None)
-        except SplitError:
-            raise
-        except Exception as error:  # what a wrapped splitter raises is its own affair; here it refuses the rows
-            raise SplitError(
-                f"{self.splitter!r} cannot split these rows ({reason_of(error)}); change its params."
-            ) from cause_of(error)
+        next(self.pairs(rows), None)
 
 
 def _seeded(wrapped: Any, seed: int) -> Any:

@@ -29,7 +29,7 @@ from rich.console import Console
 
 ROOT = Path(__file__).parents[3]
 GROUP: Any = typer.main.get_command(app)
-NAMES = GROUP.list_commands(None)
+NAMES = [name for name in GROUP.list_commands(None) if not GROUP.get_command(None, name).hidden]
 CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
 ASKED = "demo split evaluate retrain extend audit verify diff export join compare tune folds strategies show doctor"
 
@@ -127,7 +127,7 @@ def test_a_command_that_is_none_is_answered_with_the_nearest() -> None:
 
 # In this order each finds what the ones before it have made.
 QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend", "diff")
-AFTER = ("export", "import", "load", "clean")
+AFTER = ("export", "adopt", "load", "clean")
 SLOW = ("evaluate", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
 # A registry, a server, and rows that came later: test_server.py, test_rollback.py, test_commits.py and so on.
 ELSEWHERE = ("up", "rollback", "withdraw", "deploy", "predict", "score", "trust")

@@ -133,11 +133,11 @@ def test_diff_tells_what_an_extension_did(place: Place) -> None:
     assert sum(each["classes"].get("yes", 0) for each in made["added"]) == 10
 
 
-def test_export_import_and_join_go_round(place: Place) -> None:
+def test_export_adopt_and_join_go_round(place: Place) -> None:
     """Out to h2o, back in under another name: the same split; and the rows of a fold are those of the manifest."""
     ran = place.run("export", "trial/1.0", "--to", "h2o", "--data", "data.parquet", "-o", "folds.parquet")
     assert (ran.exit_code, ran.stdout) == (0, "folds.parquet: 200 rows; h2o takes fold_column='fold'.\n")
-    made = place.json("import", "folds.parquet", "--fold-column", "fold", "--key", "id", "--name", "back")
+    made = place.json("adopt", "folds.parquet", "--folds", "fold", "--key", "id", "--name", "back")["split"]
     assert Path(made["uri"]) == place.folder / "home" / "splits" / "back" / "1.0"
     assert made["split_id"] == place.manifest.split_id == read_manifest(made["uri"]).split_id
     joined = ("data.parquet", "trial/1.0", "--fold", "2", "--role", "test", "-o", "out.parquet")
@@ -191,21 +191,20 @@ def test_positions_and_words_come_in_by_flag(place: Place) -> None:
     """A file of positions, and a column that says train and test, are the splits that they were."""
     out = ("export", "trial/1.0", "--to", "torch", "--data", "data.parquet", "-o", "splits.json")
     assert place.run(*out).exit_code == 0
-    back = ("import", "data.parquet", "--positions", "splits.json", "--key", "id", "-o", "here")
-    assert place.json(*back)["split_id"] == place.manifest.split_id
+    back = ("adopt", "data.parquet", "--folds", "splits.json", "--key", "id")
+    assert place.json(*back)["split"]["split_id"] == place.manifest.split_id
     frame = pd.read_parquet(place.folder / "data.parquet")
     words = np.where(np.arange(len(frame)) % 4 == 0, "TEST", "TRAIN")
     frame.assign(split=words).to_parquet(place.folder / "words.parquet")
-    words_in = ("import", "words.parquet", "--split-column", "split", "--key", "id", "--name", "words", "-o", "here")
-    assert place.json(*words_in)["n_splits"] == 1
+    words_in = ("import", "words.parquet", "--split-column", "split", "--key", "id", "--name", "words")  # as before
+    assert place.json(*words_in)["split"]["n_splits"] == 1
 
 
 def test_nnunet_comes_in_by_file(place: Place) -> None:
-    """splits_final.json goes out and comes back, into a folder of choice."""
+    """splits_final.json goes out and comes back."""
     assert place.run("export", "trial/1.0", "--to", "nnunet", "-o", "splits_final.json").exit_code == 0
-    nnunet = ("import", "data.parquet", "--nnunet", "splits_final.json", "--key", "id", "-o", "here")
-    assert place.json(*nnunet)["split_id"] == place.manifest.split_id
-    assert Path("here/imported/1.0/manifest.json").exists()
+    nnunet = ("adopt", "data.parquet", "--folds", "splits_final.json", "--key", "id")
+    assert place.json(*nnunet)["split"]["split_id"] == place.manifest.split_id
 
 
 def test_folds_travel_by_group_without_any_row(place: Place) -> None:
@@ -213,7 +212,7 @@ def test_folds_travel_by_group_without_any_row(place: Place) -> None:
     assert place.run("export", "trial/1.0", "--to", "groups", "-o", "groups.csv").exit_code == 0
     assert list(pd.read_csv("groups.csv").columns)[:2] == ["group", "fold"]
     rows(120).assign(id=lambda t: t["id"] + 1000).to_parquet("theirs.parquet")
-    made = place.json("import", "theirs.parquet", "--groups", "groups.csv", "--group", "patient", "--key", "id")
+    made = place.json("adopt", "theirs.parquet", "--folds", "groups.csv", "--group", "patient", "--key", "id")["split"]
     codes = read_manifest(made["uri"]).codes
     assert codes.tolist() == place.manifest.codes[:120].tolist()
 
@@ -246,13 +245,11 @@ REFUSED = [
         "there is no fold 5 in trial 1.0; choose 0",
     ),
     ("join data.parquet trial/1.0 --fold 1 --role test -o out.xlsx", "write to .parquet or .csv"),
-    (
-        "import data.parquet --key id",
-        "give one of --fold-column, --split-column, --positions, --nnunet and --groups",
-    ),
-    ("import data.parquet --key id --groups y.csv", "--group (a column of the data) go together"),
-    ("import data.parquet --key id --key y --nnunet x.json", "give one --key"),
-    ("import data.parquet --key id --fold-column y", "pass whole numbers"),
+    ("adopt data.parquet --key id", "give one of --cv and --folds"),
+    ("adopt data.parquet --key id --folds y --param k=1", "--param is for the splitter of --cv"),
+    ("adopt data.parquet --key id --folds y", "column 'y' holds no and yes; known are train"),
+    ("adopt data.parquet --key id --folds fold9", "the data have no column 'fold9'; they have id"),
+    ("adopt data.parquet --cv sklearn.model_selection:KFold --param n_splits=900", "cannot split these rows"),
 ]
 
 

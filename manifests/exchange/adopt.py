@@ -1,0 +1,230 @@
+"""Folds that were decided elsewhere become manifests: joined by key, auditable, and no longer a loose column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.manifests.fields import Columns
+from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, fold_columns
+from evenfold.manifests.plan import Plan
+from evenfold.manifests.spec import read_spec
+from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed, verb
+from evenfold.manifests.tables.keys import positions_in
+from evenfold.manifests.tables.read import column_names, read_table
+from evenfold.splitters import FromSklearn, Pair, SplitError
+from numpy.typing import NDArray
+
+from .parts import codes_of_words
+from .positions import pairs_in
+
+ADOPTED = "adopted"
+
+
+def adopt(
+    data: Any,
+    folds: Any,
+    key: str | list[str] | None = None,
+    *,
+    target: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    name: str = ADOPTED,
+) -> Manifest:
+    """Return a manifest of ``data`` (a file or a frame) whose folds are those of ``folds``, unmoved.
+
+    ``folds`` is one of:
+
+    - a splitter of scikit-learn's kind, or its path with its ``params``: it splits the rows in their order, and sees
+      the target as y, the group as groups. One without a seed, which makes others each time, is seeded by ``seed``;
+    - a column of whole numbers: 0..k-1 for the fold that tests a row, -1 never tested, -2 locked, -3 excluded; or one
+      of words: train, validation (tested) and test (locked, or tested where there is no validation) in any of the words
+      of Vertex AI, Databricks and BigQuery, or none for a row in no part;
+    - an array of such numbers, one a row; or (train, test) pairs of positions or masks, {"train": ..., "val": ...} too;
+    - a .json file of such pairs, as ``export`` to torch writes them, or of keys as text, as nnU-Net does;
+    - a table of the columns group and fold, as ``export`` to groups writes it, for the column ``group`` of the data.
+
+    Pairs that train on all that they do not test become folds; others stay pairs (``PredefinedPairs``), which cannot
+    grow. Folds grow: ``extend`` deals new rows by what the columns ask for (classes or numbers of the target evenly,
+    groups whole), and each fold keeps its share. A CSV has no types: where keys such as 02 or NA are text, give
+    ``read_table(file, types={"id": "text"})``, or Parquet.
+
+    Raises SplitError for missing or skipped folds, rows on both sides, groups that the folds tear, groups or keys that
+    the data or the folds lack, and a key that is not unique.
+    """
+    roles = {"key": key, "target": target, "group": group, "time": time}
+    rows, spec = given_folds(data, folds, roles, params, seed)
+    return Plan({"name": name, **spec}, rows).decide()
+
+
+def given_folds(
+    data: Any, folds: Any, roles: Mapping[str, Any], params: Mapping[str, Any] | None = None, seed: int = 0
+) -> tuple[Any, dict[str, Any]]:
+    """Return the rows, with a column of the folds where they have none, and what is specified to take them as they are.
+
+    The rows are ``data`` themselves where a column of theirs holds the numbers of the folds. See ``adopt``.
+    """
+    columns = read_spec({"columns": {role: name for role, name in roles.items() if name}}).columns
+    names = column_names(data)
+    if isinstance(folds, str) and folds in names:
+        codes = codes_of_words(read_table(data, list(dict.fromkeys([*columns.key, folds]))), columns.key, folds)
+        if codes is None:
+            return data, _specified(columns, folds)
+        return _labelled(read_table(data), codes, columns)
+    if _is_table(folds):
+        return _of_groups(folds, read_table(data), columns)
+    if isinstance(folds, str) and ":" not in folds and not folds.endswith(".json"):
+        raise SplitError(f"the data have no column {folds!r}; they have {listed(names)}.")
+    table = read_table(data)
+    if (labels := _labels(folds)) is not None:
+        if labels.size != table.num_rows:
+            raise SplitError(f"there are {labels.size:,} folds for {table.num_rows:,} rows; give one for each row.")
+        return _labelled(table, pa.array(labels), columns)
+    return _of_pairs(_pairs(folds, table, columns, params, seed), table, columns)
+
+
+def _specified(columns: Columns, fold: str) -> dict[str, Any]:
+    return {"strategy": "Predefined", "columns": columns.model_dump(exclude_defaults=True) | {"fold": fold}}
+
+
+def _labelled(table: pa.Table, folds: pa.Array, columns: Columns) -> tuple[pa.Table, dict[str, Any]]:
+    names = ["fold", *(f"fold_{i}" for i in range(table.num_columns))]
+    free = next(name for name in names if name not in table.column_names)
+    return table.append_column(free, folds), _specified(columns, free)
+
+
+def _is_table(folds: Any) -> bool:
+    """Whether ``folds`` is a table of groups and folds: a frame of them, or a file of another form than JSON."""
+    if isinstance(folds, (str, Path)):
+        return Path(folds).suffix != ".json" and ":" not in str(folds) and Path(folds).is_file()
+    held = getattr(folds, "column_names", None) if isinstance(folds, pa.Table) else getattr(folds, "columns", None)
+    return held is not None and "group" in list(held)
+
+
+def _labels(folds: Any) -> NDArray[Any] | None:
+    """Return a fold for each row, where ``folds`` are that."""
+    try:
+        labels = None if isinstance(folds, (str, Path, Mapping)) or _is_splitter(folds) else np.asarray(folds)
+    except ValueError:  # pairs of unequal sides
+        return None
+    return labels if labels is not None and labels.ndim == 1 and labels.size and labels.dtype.kind in "iuf" else None
+
+
+def _is_splitter(folds: Any) -> bool:
+    return ":" in folds if isinstance(folds, str) else callable(getattr(folds, "split", None))
+
+
+def _pairs(
+    folds: Any, table: pa.Table, columns: Columns, params: Mapping[str, Any] | None, seed: int
+) -> Sequence[Pair]:
+    """Return the (train, test) pairs as positions in the table."""
+    if _is_splitter(folds):
+        frame = table.to_pandas()
+        y, groups = (frame[role] if role else None for role in (columns.target, columns.group))
+        return list(FromSklearn(folds, params, random_state=seed).theirs(len(frame), frame, y, groups))
+    if not isinstance(folds, (str, Path)):
+        return pairs_in(folds, table.num_rows)
+    splits = _read(Path(folds))
+    sides = [side for split in splits if isinstance(split, dict) for side in split.values() if isinstance(side, list)]
+    if not any(isinstance(name, str) for side in sides for name in side):
+        return pairs_in(splits, table.num_rows)
+    if len(columns.key) != 1:
+        raise SplitError(f"{folds} names rows by one key, and {len(columns.key)} columns are given; give one as key.")
+    keys = canonical_table(table, columns.key, {}).column(0)
+    place = {str(value): row for row, value in enumerate(keys.to_pylist())}
+    pairs = [{name: _rows(side, place, folds) for name, side in split.items()} for split in splits]
+    return pairs_in(pairs, table.num_rows)
+
+
+def _read(path: Path) -> list[Any]:
+    try:
+        splits = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SplitError(f"{path} cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise SplitError(f"{path} holds no splits ({type(error).__name__}: {error}); correct it.") from None
+    if not isinstance(splits, list) or not splits:
+        raise SplitError(f"{path} holds 0 splits; a list of at least 1 is needed.")
+    return splits
+
+
+def _of_pairs(pairs: Sequence[Pair], table: pa.Table, columns: Columns) -> tuple[pa.Table, dict[str, Any]]:
+    """Return what ``given_folds`` does of pairs: folds where a column can say them."""
+    folds = _as_folds(pairs, table.num_rows)
+    if folds is not None:
+        return _labelled(table, pa.array(folds), columns)
+    order = key_order(canonical_table(table, columns.key, {}), columns.key) if columns.key else None
+    if order is not None:  # the pairs of a table with a key are told in its order
+        ranks = np.empty(order.size, dtype=np.int64)
+        ranks[order] = np.arange(order.size)
+        table, pairs = table.take(order), [(np.sort(ranks[train]), np.sort(ranks[test])) for train, test in pairs]
+    sides = [[train.tolist(), test.tolist()] for train, test in pairs]
+    spec = {"strategy": "PredefinedPairs", "params": {"given_pairs": sides}}
+    return table, spec | {"columns": columns.model_dump(exclude_defaults=True)}
+
+
+def _of_groups(groups: Any, table: pa.Table, columns: Columns) -> tuple[pa.Table, dict[str, Any]]:
+    """Return what ``given_folds`` does of a table of groups and folds; what is text in the data is text in a CSV."""
+    if columns.group is None:
+        raise SplitError("a table of groups and their folds is given; name the column of the groups: group.")
+    ours = canonical_table(table, [columns.group], {}).rename_columns(["group"])
+    texts = column_types(ours)["group"] == "text"
+    theirs = read_table(groups, types={"group": "text"} if texts and isinstance(groups, (str, Path)) else {})
+    repeats = fold_columns(theirs.column_names)
+    if len(repeats) > 1:
+        raise SplitError(
+            f"the table holds {len(repeats)} repeats ({listed(repeats)}); keep one of them, and call it fold."
+        )
+    held = canonical_table(theirs, ["group", "fold"], {"fold": "int"})
+    if texts and column_types(held)["group"] == "int":
+        held = canonical_table(theirs, ["group", "fold"], {"fold": "int", "group": "text"})
+    folds_of = held.group_by("group").aggregate([("fold", "count_distinct")])
+    torn = folds_of.filter(pc.greater(folds_of.column("fold_count_distinct"), 1))
+    if torn.num_rows:
+        raise SplitError(
+            f"{amount(torn.num_rows, 'group')} of the table {verb(torn.num_rows, 'has', 'have')} several folds (first "
+            f"group {torn.column('group')[0].as_py()!r}); give each one fold."
+        )
+    ours = canonical_table(ours, ["group"], {"group": column_types(held)["group"]})
+    place = positions_in(held.select(["group"]), ours)
+    unknown = np.flatnonzero(place < 0)
+    if unknown.size:
+        first = ours.column("group")[int(unknown[0])].as_py()
+        raise SplitError(
+            f"{amount(unknown.size, 'row')} of the data are of groups without a fold (first group {first!r})."
+        )
+    return _labelled(table, held.column("fold").combine_chunks().take(pa.array(place)), columns)
+
+
+def _rows(names: Any, place: Mapping[str, int], path: Any) -> NDArray[np.int64]:
+    texts = [str(name) for name in names] if isinstance(names, list) else [f"{names!r}, no list"]
+    lacking = [text for text in texts if text not in place]
+    if lacking:
+        raise SplitError(
+            f"{amount(len(lacking), 'key')} of {path} ({listed(lacking, most=3)}) {verb(len(lacking), 'is', 'are')} "
+            "not in the data; pass the data that they name, and the column that holds them."
+        )
+    return np.array(sorted(place[text] for text in texts), dtype=np.int64)
+
+
+def _as_folds(pairs: Sequence[Pair], n: int) -> NDArray[np.int64] | None:
+    """Return the fold of each row, or None where no column of folds says what the pairs say."""
+    trains = np.sum([np.bincount(train, minlength=n) for train, _ in pairs], axis=0)
+    tests = np.sum([np.bincount(test, minlength=n) for _, test in pairs], axis=0)
+    as_folds = (tests <= 1) & (trains == np.where(tests == 1, len(pairs) - 1, np.where(trains > 0, len(pairs), 0)))
+    apart = all(not np.intersect1d(train, test).size for train, test in pairs)
+    once = all(np.unique(side).size == np.size(side) for pair in pairs for side in pair)
+    if not apart or not once or not np.all(as_folds):
+        return None
+    folds = np.where(trains > 0, NEVER_TESTED, EXCLUDED)
+    for fold, (_, test) in enumerate(pairs):
+        folds[test] = fold
+    return folds.astype(np.int64)
