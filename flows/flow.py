@@ -33,6 +33,7 @@ from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.runtime.stopping import at_stop, crash
 from evenfold.tasks.steps.outages import through_outages
 from evenfold.tasks.steps.running import running
+from prefect import get_client
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.handlers import PrefectConsoleHandler
@@ -106,7 +107,18 @@ def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> 
     body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
     body.check, body.asked = checked, asked  # type: ignore[attr-defined]
     named = _run_name(fn.__name__, asked, check)
-    return Flow(body, name=fn.__name__, flow_run_name=named)
+    return Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[_fail_mistaken])
+
+
+def _fail_mistaken(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
+    """End a run as Failed that crashed for unknown parameters, which Prefect's API takes and its engine does not."""
+    fields = inspect.signature(flow.fn).parameters
+    if others := sorted(flow_run.parameters.keys() - fields.keys()):
+        end: Any = Failed(message=f"{flow.name} has no parameter {', '.join(others)}; it takes {', '.join(fields)}.")
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(flow_run.id, end, force=True)
+        for hook in flow.on_failure_hooks:
+            hook(flow, flow_run, end)
 
 
 def _described(fn: Callable[..., Any], signature: inspect.Signature) -> str:

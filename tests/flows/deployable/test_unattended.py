@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -123,6 +126,27 @@ def test_a_retraining_that_failed_for_good_is_told_once(deployment: Any, prefect
     wait_until(lambda: events("evenfold.retrain.failed", resource), "the event", 60)
     time.sleep(3)  # for a second one
     (told,) = events("evenfold.retrain.failed", resource)
+    assert told.payload["words"] == ended.state.message
+
+
+def test_a_run_of_unknown_parameters_fails_in_a_sentence_and_is_told_once(
+    prefect_home: Home, prefect_server: str
+) -> None:
+    """Prefect's API takes them, and crashes before the flow begins: it would be started again for nothing."""
+    with get_client(sync_client=True) as client:
+        made = client.create_deployment(
+            client.create_flow(flows.retrain), "mistaken", entrypoint="evenfold.flows.retrain", path="."
+        )
+        run = due(made, data="missing.parquet", name="mistaken", nosuch=1)
+        command = [sys.executable, "-m", "prefect", "flow-run", "execute", str(run.id)]
+        subprocess.run(command, env={**os.environ, "PREFECT_API_URL": prefect_server}, capture_output=True)
+        ended = client.read_flow_run(run.id)
+        client.delete_deployment(made)
+    assert ended.state is not None
+    assert ended.state.is_failed(), ended.state
+    assert ended.state.message.startswith("retrain has no parameter nosuch; it takes data, spec, model, ")
+    resource = "evenfold.split.mistaken"
+    (told,) = wait_until(lambda: events("evenfold.retrain.failed", resource), "the event", 60)  # type: ignore[misc]
     assert told.payload["words"] == ended.state.message
 
 
