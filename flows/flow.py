@@ -76,6 +76,12 @@ class _Call:
 
     request: Request
     came_to: Any = None
+    flow_run: Any = None  # its id, from before it is said to run
+
+    def stopped(self) -> None:
+        """End the flow run as crashed, if there is one by now."""
+        if self.flow_run is not None:
+            crash(self.flow_run)
 
 
 _CALL: ContextVar[_Call | None] = ContextVar("evenfold_call", default=None)
@@ -130,6 +136,8 @@ def _described(fn: Callable[..., Any], signature: inspect.Signature) -> str:
 def _run_name(name: str, asked: type[Request], check: Check) -> Callable[[], str]:
     def run_name() -> str:
         context, call = FlowRunContext.get(), _CALL.get()
+        if call is not None and context is not None and context.flow_run is not None:
+            call.flow_run = context.flow_run.id
         try:
             request = call.request if call else asked.read((context.parameters if context else None) or {})
             return f"{name} {check(request)}"
@@ -160,10 +168,9 @@ def _guarded(fn: Callable[P, R], asked: type[Request], check: Check, run: Callab
         token = _CALL.set(None)  # what this flow calls is checked anew
         flow_run: Any = context and context.flow_run
         try:
-            with at_stop(partial(crash, flow_run.id)) if flow_run else contextlib.nullcontext():
-                came_to: Any = performed(
-                    call.request if call else None, inspect.signature(fn).bind(*args, **kwargs).arguments
-                )
+            came_to: Any = performed(
+                call.request if call else None, inspect.signature(fn).bind(*args, **kwargs).arguments
+            )
         except BaseException as error:
             came_to = error
             # Prefect tries again of what is raised, and takes a state for a result.
@@ -271,7 +278,7 @@ class Flow(prefect.Flow[P, R]):
 
     def _started(self, home: Home, call: _Call) -> Any:
         home.make()
-        with room(home), _served(home):
+        with room(home), _served(home), at_stop(call.stopped):
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **call.request.parameters)
         if isinstance(call.came_to, EvenfoldError):
