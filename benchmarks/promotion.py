@@ -15,8 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from evenfold.estimates.intervals.evidence import few, overfitting
 from evenfold.estimates.intervals.rows import standard_error
 from evenfold.estimates.metrics.influence import of_auc
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import YEARLY, Difference, EarlierLook, decide, to_spend
 from evenfold.splitters import StratifiedKFold
 from numpy.typing import NDArray
@@ -70,12 +72,13 @@ def year(shifts: list[float], same: bool, seed: int) -> list[dict[str, Differenc
 def _month(X: Floats, y: NDArray[np.int64], seed: int) -> dict[str, Difference]:
     labels = StratifiedKFold(FOLDS, random_state=seed).assign(X[:, :, 0], y)
     training = np.stack([labels != fold for fold in range(FOLDS)])
-    said = []
+    said, of_training = [], []
     for side in (0, 1):
         part = np.column_stack([X[:, :, side], np.ones(y.size)])
         beta = fits(part, y.astype(np.float64), training.astype(np.float64))
         said.append(expit(np.sum(part * beta[labels], axis=1)))
-    return {metric: compared(metric, said, y) for metric in METRICS}
+        of_training.append(expit(beta @ part.T))
+    return {metric: compared(metric, said, of_training, training, y) for metric in METRICS}
 
 
 def _influence(metric: str, said: Floats, y: NDArray[np.int64]) -> tuple[float, Floats]:
@@ -85,11 +88,22 @@ def _influence(metric: str, said: Floats, y: NDArray[np.int64]) -> tuple[float, 
     return float(scores.mean()), scores - scores.mean()
 
 
-def compared(metric: str, said: Sequence[Floats], y: NDArray[np.int64]) -> Difference:
-    """Return what ``compare_predictions`` makes of what both recipes say of rows out of fold."""
+def compared(
+    metric: str,
+    said: Sequence[Floats],
+    of_training: Sequence[Floats],
+    training: NDArray[np.bool_],
+    y: NDArray[np.int64],
+) -> Difference:
+    """Return what ``compare_predictions`` makes of what both recipes say of rows out of fold, and of training rows."""
+    best, most = metric_of({"accuracy": "accuracy", "AUC": "roc_auc", "log loss": "neg_log_loss"}[metric]).high, 0.0
     (a, moves_a), (b, moves_b) = (_influence(metric, each, y) for each in said)
+    for value, lines in zip((a, b), of_training, strict=True):
+        scores = [_influence(metric, line[rows], y[rows])[0] for line, rows in zip(lines, training, strict=True)]
+        most = max(most, overfitting(value, float(np.mean(scores)), best))
     se, df = standard_error(moves_b - moves_a, None)
-    return Difference(b - a, se * sqrt(1 + FOLDS / (FOLDS - 1)), df)
+    counts = max(min(1.0, 1.5 * sqrt(most)), few(df))
+    return Difference(b - a, se * sqrt(1 + FOLDS / (FOLDS - 1) * counts), df)
 
 
 def half(earlier: Sequence[EarlierLook], today: date) -> float:

@@ -255,15 +255,18 @@ def compare_predictions(
     n_train: float | None = None,
     *,
     ordered: bool = False,
+    apparent: tuple[float, float] | None = None,
 ) -> Difference:
     """Return the candidate's score minus the champion's over the same rows and folds; groups count as one each.
 
-    Both are scored with the champion's weights, or without any as it was. ``n_train``, ``ordered``: as for ``compare``.
+    Both are scored with the champion's weights, or without any as it was. ``n_train``, ``ordered`` and ``apparent``
+    (the champion's first): as for ``compare``.
     """
     names = ("the champion", "the candidate")
     comparison = compare(
-        champion, candidate, metric, on=on, stratified=stratified, ordered=ordered, n_train=n_train, names=names
-    )
+        champion, candidate, metric, on=on, stratified=stratified, ordered=ordered, n_train=n_train,
+        apparent=apparent, names=names,
+    )  # fmt: skip
     if comparison.se is None:
         return Difference(comparison.difference, words=comparison.words)
     return Difference(comparison.difference, *comparison.se, comparison.words)

@@ -137,7 +137,7 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     decision, now = opened.decision, None if champion is None else champion.version
     if decision is None or not (decision.champion == now or (champion and champion.run_id == opened.run_id)):
-        decision = replace(_decide(course, champion), champion=now)
+        decision = replace(_decide(course, champion, candidate), champion=now)
     run(record_decision, course.split, opened.run_id, decision)
     winner = candidate if decision.winner == "candidate" else _evaluated_champion(course, champion, candidate)
     loser = candidate.model if decision.winner == "champion" else champion.model if champion else None
@@ -270,7 +270,7 @@ def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
     return evaluated(*course.recorded, model, course.request)
 
 
-def _decide(course: Course, champion: Champion | None) -> Decision:
+def _decide(course: Course, champion: Champion | None, candidate: Evaluation) -> Decision:
     if champion is None:
         return without_champion(course.metric, "it is the first version, so there is nothing to compare it with")
     if champion.model is None:
@@ -283,12 +283,17 @@ def _decide(course: Course, champion: Champion | None) -> Decision:
         return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
     measured = with_metric(champion.model, course.metric)
     try:
-        _evaluated(course, measured)
+        served = _evaluated(course, measured)
     except UntrustedNameError:
         raise
     except (ModelError, SplitError, EvaluationError) as error:
         raise _undecided(champion, str(error)) from error
-    difference = compared(course.split, course.candidate, measured, course.metric)
+    a, b = (
+        next((each.apparent for each in evaluation.estimates if each.metric == course.metric), None)
+        for evaluation in (served, candidate)
+    )
+    apparent = None if a is None or b is None else (a, b)
+    difference = compared(course.split, course.candidate, measured, course.metric, apparent=apparent)
     looks = run(read_looks, course.split, course.name)
     pair = _pair(course, measured)
     return decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)

@@ -221,11 +221,14 @@ def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
 
 
 def compared(
-    split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str, code: dict[str, str] | None = None
-) -> Difference:
+    split: SplitRef, candidate: ModelSpec, champion: ModelSpec, metric: str, code: dict[str, str] | None = None,
+    *, apparent: tuple[float, float] | None = None,
+) -> Difference:  # fmt: skip
     """Return the scores of the candidate minus the champion's, on the same folds or draws.
 
-    ``code``: the champion's, where it is not that of now. Raises EvaluationError where nothing is kept of its scores.
+    ``code``: the champion's, where it is not that of now. ``apparent``: the mean scores of the champion's and the
+    candidate's models on their training rows, which tell how much training adds to the error. Raises EvaluationError
+    where nothing is kept of its scores.
     """
     work = work_of(split, candidate)
     after = kept_scores(split, work)
@@ -239,7 +242,9 @@ def compared(
     stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
-    return compare_predictions(before, after, metric, on, stratified, n_train, ordered=work.in_time_order)
+    return compare_predictions(
+        before, after, metric, on, stratified, n_train, ordered=work.in_time_order, apparent=apparent
+    )
 
 
 def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:

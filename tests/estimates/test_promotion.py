@@ -259,6 +259,8 @@ def test_predictions_are_compared_over_the_same_rows() -> None:
     assert found.difference > 0.8
     learnt = compare_predictions(champion, candidate, metric, ["id"], stratified=False, n_train=20.0)
     assert learnt.se == pytest.approx(found.se * (4 / 2.5) ** 0.5), "1 + 60/20 in place of 1 + 60/40"
+    known = compare_predictions(champion, candidate, metric, ["id"], False, apparent=(-1.0, -0.08))
+    assert known.se == compare(champion, candidate, metric, on=["id"], apparent=(-1.0, -0.08)).se[0] < found.se
 
 
 def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,8 +275,10 @@ def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyP
                       "proba_0": 1 - p, "proba_1": p}) for p in said
     ]  # fmt: skip
     for name, metric in (("accuracy", "accuracy"), ("AUC", "roc_auc"), ("log loss", "neg_log_loss")):
-        theirs = compare_predictions(*frames, metric, ["row"], stratified=True)
-        ours = promotion.compared(name, list(said), y)
+        training = np.stack([rows % 5 != fold for fold in range(5)])
+        apparent = [np.mean([promotion._influence(name, p[seen], y[seen])[0] for seen in training]) for p in said]
+        theirs = compare_predictions(*frames, metric, ["row"], stratified=True, apparent=tuple(apparent))
+        ours = promotion.compared(name, list(said), [np.stack([p] * 5) for p in said], training, y)
         assert (ours.difference, ours.se, ours.df) == pytest.approx((theirs.difference, theirs.se, theirs.df))
 
 
