@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,13 @@ ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
 }
 BLOCK_ROWS = 100_000
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+# What a column of a frame may hold and Arrow has no one type for, and what to say of it where it was named.
+ODD = {
+    OverflowError: "holds whole numbers beyond 64 bits; make them text, as with .astype(str)",
+    UnicodeEncodeError: "holds text that is no Unicode, half of a pair of surrogates; correct it, as with "
+    ".str.encode('utf-8', 'replace').str.decode('utf-8')",
+}
+UNLIKE_ARROW = (*ODD, pa.ArrowException, TypeError, NarwhalsError)
 
 
 def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping[str, str] | None = None) -> pa.Table:
@@ -216,17 +223,7 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
     try:
         # By position: pandas may have names that are not text.
         return native[:, [names.index(name) for name in chosen]].to_arrow()
-    except OverflowError:
-        raise SplitError(
-            f"a column of the frame ({_holding(native, chosen, _is_long)}) holds whole numbers beyond 64 bits; make "
-            "them text, as with .astype(str)."
-        ) from None
-    except UnicodeEncodeError:
-        raise SplitError(
-            f"a column of the frame ({_holding(native, chosen, _is_halved)}) holds text that is no Unicode, half of a "
-            "pair of surrogates; correct it, as with .str.encode('utf-8', 'replace').str.decode('utf-8')."
-        ) from None
-    except (pa.ArrowException, TypeError, NarwhalsError):
+    except UNLIKE_ARROW:
         return pa.table({name: _alone(native[:, [names.index(name)]], name, wanted is None) for name in chosen})
 
 
@@ -234,11 +231,16 @@ def _alone(column: nw.DataFrame[Any], name: str, as_text: bool) -> pa.ChunkedArr
     """Return a column of a frame; as the text of its values where they have no one type and nobody named it."""
     try:
         return column.to_arrow().column(0)
-    except (pa.ArrowException, TypeError, NarwhalsError) as error:
+    except UNLIKE_ARROW as error:
         if not as_text:
-            raise SplitError(f"column {name!r} cannot be read ({reason_of(error)}); give it one plain type.") from None
+            why = f"cannot be read ({reason_of(error)}); give it one plain type"
+            why = next((text for kind, text in ODD.items() if isinstance(error, kind)), why)
+            raise SplitError(f"column {name!r} {why}.") from None
     values = column[:, 0]
-    texts = [None if empty else str(value) for value, empty in zip(values, values.is_null(), strict=True)]
+    texts = [
+        None if empty else str(value).encode(errors="backslashreplace").decode()
+        for value, empty in zip(values, values.is_null(), strict=True)
+    ]
     return pa.chunked_array([pa.array(texts, pa.large_string())])
 
 
@@ -252,19 +254,6 @@ def _without_intervals(frame: pd.DataFrame) -> pd.DataFrame:
             texts = column.cat.categories.astype(str).tolist()
             plain.isetitem(i, column.cat.rename_categories(texts).array)
     return plain
-
-
-def _holding(frame: nw.DataFrame[Any], names: list[str], is_odd: Callable[[Any], bool]) -> str:
-    """Return the names of the columns that hold an odd value."""
-    return ", ".join(name for name in names if any(map(is_odd, frame[name].to_list())))
-
-
-def _is_long(value: Any) -> bool:
-    return isinstance(value, int) and abs(value) >= 2**63
-
-
-def _is_halved(value: Any) -> bool:
-    return isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def blocks_of(

@@ -106,11 +106,11 @@ def test_what_is_not_read_names_the_exact_remedy(
     [
         (
             lambda f: f.assign(key=[10**25 + i for i in range(len(f))]),
-            r"a column of the frame \(key\) holds whole numbers beyond 64",
+            "column 'key' holds whole numbers beyond 64 bits; make them text, as with",
         ),
         (
             lambda f: f.assign(key=pd.Series([f"{i}\ud800" for i in range(len(f))], dtype=object)),
-            r"a column of the frame \(key\) holds text that is no Unicode",
+            "column 'key' holds text that is no Unicode, half of a pair of surrogates; correct it",
         ),
         (lambda f: f.assign(key=f.key.to_numpy(np.uint64) + np.uint64(2**63)), r"'key' holds whole numbers of 2\^63"),
         (
@@ -340,10 +340,13 @@ def test_intervals_and_mixed_values_hinder_no_column_beside_them() -> None:
     x = np.linspace(0, 1, 40)
     frame = pd.DataFrame({"k": range(40), "bin": pd.cut(x, 4), "part": pd.arrays.IntervalArray(pd.cut(x, 4))})
     frame["mixed"] = [1, "a", None, 2.5] * 10
+    for name, odd in (("half", "a\ud800"), ("long", 2**70)):
+        frame[name] = pd.Series([odd] * 40, dtype=object)
     table = read_table(frame)
     assert table.column("bin").to_pylist()[0] == "(-0.001, 0.25]" == table.column("part").to_pylist()[0]
     assert table.column("bin").type.ordered
     assert table.column("mixed").to_pylist()[:4] == ["1", "a", None, "2.5"]
+    assert [table.column(name)[0].as_py() for name in ("half", "long")] == ["a\\ud800", str(2**70)]
     with pytest.raises(SplitError, match=r"^column 'mixed' cannot be read .*give it one plain type\.$"):
         read_table(frame, ["k", "mixed"])
     spec = {"columns": {"key": "k", "stratify": "bin"}, "strategy": "StratifiedKFold", "params": {"n_splits": 5}}
