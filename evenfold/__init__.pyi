@@ -18,5 +18,6 @@ from .manifests import (
     verify as verify,
 )
 from .splitters import EvenfoldError as EvenfoldError
+from .tasks import log_scores as log_scores
 
 __version__: str

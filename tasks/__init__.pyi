@@ -23,6 +23,7 @@ from .record.models.registry import (
 from .record.models.withdrawing import roll_back as roll_back, withdraw as withdraw
 from .record.reading import load_split as load_split
 from .record.splits import record_split as record_split
+from .record.studies import log_scores as log_scores
 from .retrained import Retraining as Retraining
 from .runtime.files import asking as asking, data_reference as data_reference, room as room
 from .runtime.home import Home as Home, prepare_environment as prepare_environment

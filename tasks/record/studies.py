@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from evenfold.estimates import Comparison, Estimate, Interval
-from evenfold.manifests import Audit
+from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, corrected_resampled_t
+from evenfold.manifests import Audit, Manifest, audit
+from evenfold.manifests.identity import digest_json
 from evenfold.reports import Page, audit_page, comparison_page
 from evenfold.reports.markdown import linked, page_note
-from evenfold.tasks.outcomes import SplitRef
+from evenfold.splitters.display import Displayed
+from evenfold.splitters.errors import SplitError
+from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.runtime.home import Home
 
 from .entries import SHORT, Entry, run_key, short_tags
@@ -42,11 +46,12 @@ def _record_finding(
         metrics=metrics,
     )
     with tracker.run(entry) as run_id:
-        tracker.keep(run_id, "report.html", page)
+        if page:
+            tracker.keep(run_id, "report.html", page)
         for file, value in tables.items():
             tracker.keep(run_id, file, value)
         link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
-        tracker.tell(run_id, {NOTE: f"{note}\n\n{linked({'The page': link})}"})
+        tracker.tell(run_id, {NOTE: f"{note}\n\n{linked({'The page': link})}" if page else note})
     return run_id
 
 
@@ -129,3 +134,85 @@ def record_audit(split_id: str, audit: Audit) -> str:
         named | origin_tags(),
         counts | {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))},
     )
+
+
+class OwnScores(Displayed, RunRef):
+    """What a loop of the user's own scored on a split: per metric the mean with its interval, and the run of MLflow."""
+
+    name: str
+    scores: dict[str, CorrectedT]
+    audit: Audit | None = None
+
+    @property
+    def summary(self) -> str:
+        """The model, the split and each mean with its interval, in one line."""
+        ends = (
+            f"{metric} {test.mean:.4g} [{test.interval.low:.4g}, {test.interval.high:.4g}]"
+            for metric, test in self.scores.items()
+        )
+        return f"{self.name}: {', '.join(ends)}"
+
+
+def log_scores(
+    manifest: Manifest | SplitRef,
+    scores: Mapping[str, Any] | pd.DataFrame | Sequence[float],
+    *,
+    model: object,
+    data: Any = None,
+    level: float = 0.95,
+) -> OwnScores:
+    """Record in MLflow what a loop of one's own scored on a split's folds, once; return each mean with its interval.
+
+    ``scores``: per metric one number for each split, in the manifest's order, as a loop over ``as_cv`` makes them; what
+    ``cross_validate`` answers, whose test scores are taken; or the numbers of one metric. ``model``: its name, or the
+    estimator. With ``data`` the split is audited, and the audit's page lies beside the scores. The interval is that
+    of the corrected resampled t test (Nadeau and Bengio 2003). The same split, model and scores are one run.
+    Raises SplitError where the scores are not one finite number for each split, and there are at least two.
+    """
+    split = manifest if isinstance(manifest, Manifest) else manifest.manifest()
+    table = _one_for_each(scores, split)
+    sizes = np.array([[side.size for side in split.pair(i)] for i in range(split.n_splits)])
+    stratified = split.splitter.needs.y != "ignored"
+    tests = {
+        metric: corrected_resampled_t(values, sizes[:, 0], sizes[:, 1], level=level, stratified=stratified)
+        for metric, values in table.items()
+    }
+    title = model if isinstance(model, str) else type(model).__name__
+    checked = None if data is None else audit(split, data)
+    page = None if checked is None else audit_page(checked)
+    name, spec = f"{title} @ {split.name} {split.version}", f"{split.name}@{split.version}"
+    own = OwnScores(run_id="", name=name, scores=tests, audit=checked)
+    figures = {  # named as those of evaluations
+        f"{name}/{metric}": value
+        for metric, test in tests.items()
+        for name, value in (("value", test.mean), ("low", test.interval.low), ("high", test.interval.high))
+    }
+    run_id = _record_finding(
+        split.name,
+        name,
+        "own scores",
+        {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)},
+        "" if page is None else page.html(),
+        f"**{own.summary}**" if page is None else f"**{own.summary}**\n\n{page_note(page, {})}",
+        {"scores.json": table} | ({} if checked is None else {"audit.json": checked.model_dump(mode="json")}),
+        {"split": split.split_id[:SHORT], "spec": spec, "strategy": split.spec.strategy, "evenfold.spec": spec}
+        | {"evenfold.split_id": split.split_id} | origin_tags(),
+        figures | {f"sd/{metric}": float(np.std(values, ddof=1)) for metric, values in table.items()},
+    )  # fmt: skip
+    return own.model_copy(update={"run_id": run_id})
+
+
+def _one_for_each(
+    scores: Mapping[str, Any] | pd.DataFrame | Sequence[float], split: Manifest
+) -> dict[str, list[float]]:
+    """Return a number per split of each metric; SplitError where there are others."""
+    columns = dict(scores) if isinstance(scores, (Mapping, pd.DataFrame)) else {"score": scores}
+    of_tests = {name.removeprefix("test_"): column for name, column in columns.items() if name.startswith("test_")}
+    numbers = {name: np.asarray(column, dtype=np.float64) for name, column in (of_tests or columns).items()}
+    wrong = [name for name, each in numbers.items() if each.shape != (split.n_splits,) or not np.isfinite(each).all()]
+    if wrong or split.n_splits < 2 or not numbers:
+        raise SplitError(
+            f"{split.name} {split.version} has {split.n_splits:,} splits, and a score is one finite number for each, "
+            f"of at least two; {', '.join(wrong) or 'what there is'} is not: give them in the order of as_cv."
+        )
+    return {name: each.tolist() for name, each in numbers.items()}
