@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import amount, coded, to_numpy, verb, whole
-from evenfold.splitters import LabelSplitter, Predefined, Rows, SplitError, Splitter
+from evenfold.manifests.tables.canonical import coded, to_numpy, whole
+from evenfold.splitters import LabelSplitter, Predefined, Rows, Splitter
 from evenfold.splitters.base import shares_of_parts
 from evenfold.splitters.encoding import Coded, encode
 from evenfold.splitters.packing.quantiles import QUANTILE_BINS, edges_of
@@ -134,10 +134,16 @@ def _levels(y: NDArray[Any]) -> tuple[NDArray[np.int64], list[Any]]:
 
 
 def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
-    """Return what to remember of a new split; None where there are too many codes or classes to remember anything."""
+    """Return what to remember of a new split; None where there are too many codes or classes to remember anything.
+
+    Nor of given folds that tear groups, of which a new row would have no fold to follow.
+    """
     shares = shares_of(splitter, membership.n_bins, locked)
     if isinstance(splitter, Predefined):  # given folds keep the shares that they have
-        _require_whole(rows, membership)
+        if rows.groups is not None and np.unique(np.stack([rows.groups, membership.column()]), axis=1).shape[1] > (
+            np.unique(rows.groups).size
+        ):
+            return None
         codes, n = np.unique(membership.column()[membership.column() != EXCLUDED], return_counts=True)
         shares = dict(zip(codes.tolist(), (n / n.sum()).tolist(), strict=True))
     numbers, columns = rows.y is not None and rows.y.dtype.kind == "f", membership.codes.T
@@ -150,19 +156,6 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
     strata = np.zeros(rows.n, dtype=np.int64) if rows.y is None else _first_strata(rows, state)
     counts = (cell_counts(bins_of(codes, shares), strata, len(shares), state.n_strata) for codes in columns)
     return replace(state, counts=[table.tolist() for table in counts])
-
-
-def _require_whole(rows: Rows, membership: Membership) -> None:
-    """Raise SplitError where given folds tear groups: new rows of one would have no fold to follow."""
-    groups, codes = rows.groups if rows.groups is not None else np.arange(rows.n), membership.column()
-    first = np.unique(groups, return_index=True)[1]
-    torn = np.unique(groups[codes != codes[first][groups]]).size
-    if torn:
-        raise SplitError(
-            f"{torn:,} of {amount(first.size, 'group')} {verb(torn, 'lies', 'lie')} in several of the folds that are "
-            "given, so what is learnt of one is tested on it; leave the group out to take the folds as they are, and "
-            "ask the audit what leaks (group=, --group), or split anew by it."
-        )
 
 
 def uncounted(

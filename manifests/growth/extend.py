@@ -15,7 +15,7 @@ from evenfold.manifests.store.stored import StoredManifest, in_memory
 from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.manifests.tables.source import held_or_source
-from evenfold.splitters import SplitError, all_strategies
+from evenfold.splitters import Predefined, SplitError, all_strategies
 
 from .assign import GROWING_VERSION, Arrival, Growth, Merged, grow
 
@@ -127,6 +127,11 @@ def require_growable(manifest: Manifest) -> None:
     if not manifest.splitter.grows:
         growing = [strategy for strategy, of in all_strategies().items() if of.grows]
         raise SplitError(f"a split by {name} cannot grow without moving rows; one by {listed(growing, most=99)} can.")
+    if isinstance(manifest.splitter, Predefined) and manifest.group_table is not None and manifest.state is None:
+        raise SplitError(
+            f"groups of {manifest.name} {manifest.version} lie in several of the folds that were given, so new rows of "
+            "one would have no fold to follow; adopt them without a group, or split anew by it."
+        )
 
 
 def require_present(manifest: Manifest, gone: int, n_known: int, most: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import adopt, diff, extend, read_manifest, write_manifest
+from evenfold.manifests import adopt, audit, diff, extend, read_manifest, write_manifest
 from evenfold.splitters import KFold, SplitError
 from sklearn import model_selection as cv
 from tables import visits
@@ -78,14 +78,13 @@ def test_folds_are_taken_as_they_are_and_grow_for_a_year_without_a_row_moved(
         )
 
 
-def test_groups_that_the_folds_tear_are_counted_and_the_folds_may_be_taken_without() -> None:
+def test_folds_that_tear_groups_are_taken_and_audited_and_do_not_grow() -> None:
     frame = visits(120)
-    torn = frame["clinic"].nunique()
-    with pytest.raises(
-        SplitError, match=rf"{torn} of {torn} groups lie in several of the folds .*; leave the group out"
-    ):
-        adopt(frame, cv.KFold(3, shuffle=True, random_state=0), "id", group="clinic")
-    assert adopt(frame, cv.KFold(3), "id").n_splits == 3
+    manifest = adopt(frame, cv.KFold(3, shuffle=True, random_state=0), "id", group="clinic")
+    torn = [finding for finding in audit(manifest, frame).findings if "clinic" in finding.message]
+    assert any(finding.severity == "error" for finding in torn), torn
+    with pytest.raises(SplitError, match=r"groups of .* lie in several of the folds that were given"):
+        extend(manifest, visits(150))
 
 
 def test_what_no_column_of_folds_can_say_is_taken_as_pairs_that_do_not_grow() -> None:

@@ -52,8 +52,8 @@ def test_rows_are_told_by_fold_and_by_class() -> None:
     assert {each.of for each in made.added} == {None}
     classes = pd.DataFrame([each.classes for each in made.removed]).sum()
     assert classes.to_dict() == hourly(50)["y"].value_counts().to_dict()
-    assert made.sentences[1].startswith("100 rows added: ")
-    assert "from fold" in made.sentences[2]
+    assert made.sentences[2].startswith("100 rows added: ")
+    assert "from fold" in made.sentences[3]
 
 
 def test_what_differs_in_the_specification_is_told_by_its_path() -> None:
