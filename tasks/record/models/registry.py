@@ -142,7 +142,9 @@ def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:
         return
     version = client.get_model_version(outcome.registered.name, outcome.registered.version)
     if WITHDRAWN in version.tags:
-        told = json.loads(version.tags[WITHDRAWN])
+        told: dict[str, Any] = {}
+        with suppress(ValueError, TypeError, RecursionError):  # somebody wrote there
+            told = dict(json.loads(version.tags[WITHDRAWN]))
         raise SplitError(
             f"this table was let in as {split.name} {split.version} and withdrawn by {told.get('by')} "
             f"({told.get('reason')}); retrain with a corrected one, or let it in again by refresh=True (--refresh)."

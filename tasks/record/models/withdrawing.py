@@ -67,7 +67,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
 def _about(reason: str) -> dict[str, str]:
     """Return why something is taken back, by whom and when."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"reason": reason.strip(), "by": Settings.here().user or getpass.getuser(), "at": at}
+    return {"reason": reason.strip()[:1_000], "by": Settings.here().user or getpass.getuser(), "at": at}
 
 
 def _lay_aside(folder: Path) -> None:
@@ -136,7 +136,7 @@ def step_down(client: Any, name: str, versions: set[str], about: dict[str, str])
     before = there.get(str(chosen), {}).get(REPLACES)
     done = RolledBack(name=name, champion=chosen if chosen in there else None, withdrawn=None, **about)
     for version in sorted(versions & set(there), key=int):
-        withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()[:MOST_CHARACTERS]
+        withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()
         client.set_model_version_tag(name, version, WITHDRAWN, withdrawn)
     if aliases.get(CHAMPION) in versions:
         done = done.model_copy(update={"withdrawn": aliases[CHAMPION]})
@@ -172,7 +172,7 @@ def _known(name: str, to: str, champion: str | None, versions: list[str]) -> str
 def _remember(client: Any, done: RolledBack) -> None:
     fields = done.model_dump(mode="json")
     if done.withdrawn is not None:
-        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(fields)[:MOST_CHARACTERS])
+        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(fields))
     try:
         known = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
     except (ValueError, RecursionError):

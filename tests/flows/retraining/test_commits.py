@@ -133,15 +133,15 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
     assert aliases(home) == {"champion": "3", "previous": "2"}
     with pytest.raises(GateError, match="another y than before"):
         retrain("monthly", rows(150), GOOD)
-    done = CliRunner().invoke(app, ["withdraw", "monthly@1.1", "--reason", "turned round"])
+    done = CliRunner().invoke(app, ["withdraw", "monthly@1.1", "--reason", "turned round" + ", and long" * 600])
     assert done.exit_code == 0, done.output
     assert "monthly: 1.1, 1.2 withdrawn by" in done.output
     assert "new rows join monthly@1.0 from now on" in done.output
     assert "monthly: version 1 is the champion again, version 3 was withdrawn." in done.output
     assert aliases(home) == {"champion": "1"}
     told = [json.loads(registry(home).get_model_version("monthly", each).tags["evenfold.withdrawn"]) for each in "23"]
-    assert {each["reason"] for each in told} == {"turned round"}
-    with pytest.raises(SplitError, match=r"let in as monthly 1\.1 and withdrawn by .* \(turned round\)"):
+    assert {each["reason"][:22] for each in told} == {"turned round, and long"}
+    with pytest.raises(SplitError, match=r"let in as monthly 1\.1 and withdrawn by .* \(turned round, and long"):
         retrain("monthly", wrong, GOOD, gates=False)
     assert champion(home, "monthly") == "1"
     outcome = retrain("monthly", rows(150), GOOD)
