@@ -195,7 +195,7 @@ def log_scores(
         "" if page is None else page.html(),
         f"**{own.summary}**" if page is None else f"**{own.summary}**\n\n{page_note(page, {})}",
         {"scores.json": table} | ({} if checked is None else {"audit.json": checked.model_dump(mode="json")}),
-        {"split": split.split_id[:SHORT], "spec": spec, "strategy": split.spec.strategy, "evenfold.spec": spec}
+        {"split": split.split_id[:SHORT], "spec": spec, "strategy": split.algorithm["name"], "evenfold.spec": spec}
         | {"evenfold.split_id": split.split_id} | origin_tags(),
         figures | {f"sd/{metric}": float(np.std(values, ddof=1)) for metric, values in table.items()},
     )  # fmt: skip

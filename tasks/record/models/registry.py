@@ -142,12 +142,12 @@ def _require_let_in(client: Any, split: SplitRef, outcome: Retraining) -> None:
         return
     version = client.get_model_version(outcome.registered.name, outcome.registered.version)
     if WITHDRAWN in version.tags:
-        told: dict[str, Any] = {}
+        record: dict[str, Any] = {}
         with suppress(ValueError, TypeError, RecursionError):  # somebody wrote there
-            told = dict(json.loads(version.tags[WITHDRAWN]))
+            record = dict(json.loads(version.tags[WITHDRAWN]))
         raise SplitError(
-            f"this table was let in as {split.name} {split.version} and withdrawn by {told.get('by')} "
-            f"({told.get('reason')}); retrain with a corrected one, or let it in again by refresh=True (--refresh)."
+            f"this table was let in as {split.name} {split.version} and withdrawn by {record.get('by')} "
+            f"({record.get('reason')}); retrain with a corrected one, or let it in again by refresh=True (--refresh)."
         )
 
 
