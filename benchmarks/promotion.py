@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.intervals.evidence import few, overfitting
+from evenfold.estimates.comparison import training_counts
 from evenfold.estimates.intervals.rows import standard_error
 from evenfold.estimates.metrics.influence import of_auc
 from evenfold.estimates.metrics.registry import metric_of
@@ -96,13 +96,14 @@ def compared(
     y: NDArray[np.int64],
 ) -> Difference:
     """Return what ``compare_predictions`` makes of what both recipes say of rows out of fold, and of training rows."""
-    best, most = metric_of({"accuracy": "accuracy", "AUC": "roc_auc", "log loss": "neg_log_loss"}[metric]).high, 0.0
+    best = metric_of({"accuracy": "accuracy", "AUC": "roc_auc", "log loss": "neg_log_loss"}[metric]).high
     (a, moves_a), (b, moves_b) = (_influence(metric, each, y) for each in said)
-    for value, lines in zip((a, b), of_training, strict=True):
-        scores = [_influence(metric, line[rows], y[rows])[0] for line, rows in zip(lines, training, strict=True)]
-        most = max(most, overfitting(value, float(np.mean(scores)), best))
+    apparent = [
+        float(np.mean([_influence(metric, line[rows], y[rows])[0] for line, rows in zip(lines, training, strict=True)]))
+        for lines in of_training
+    ]
     se, df = standard_error(moves_b - moves_a, None)
-    counts = max(min(1.0, 1.5 * sqrt(most)), few(df))
+    counts = training_counts(zip((a, b), apparent, strict=True), best, df)
     return Difference(b - a, se * sqrt(1 + FOLDS / (FOLDS - 1) * counts), df)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Literal
@@ -126,9 +126,8 @@ def compare(
         reason, of_rows = of_rows.reason if test is None else "", None
     training = _training(a, tested, n_train)
     if apparent is not None and of_rows is not None and training.repeats == 1 and _same_folds(a, b):
-        best = metric_of(metric).high
-        most = max(overfitting(*both, best) for both in zip((score_a, score_b), apparent, strict=True))
-        training = replace(training, counts=max(min(1.0, 1.5 * sqrt(most)), few(of_rows[1])))
+        both = zip((score_a, score_b), apparent, strict=True)
+        training = replace(training, counts=training_counts(both, metric_of(metric).high, of_rows[1]))
     se = _of_recipes(of_rows, training, test)
     method = "paired stretches of time" if ordered else "paired rows"
     interval = around(difference, se, level, f"{method}, corrected for training", "these recipes on new data")
@@ -149,6 +148,15 @@ def compare(
     again = not ordered and len(a) <= n_rows * training.repeats  # a series has no other folds, nor have combinations
     further = (reason,) if reason else _of_repeats(comparison, training) if again else ()
     return replace(comparison, notes=(*comparison.notes, *further))
+
+
+def training_counts(both: Iterable[tuple[float, float]], best: float, df: float) -> float:
+    """Return the part of n/n_train that counts of one round of the same folds, by the recipe that overfits more.
+
+    ``both``: each recipe's score out of fold and on its training rows; ``best``: the metric's highest value.
+    """
+    most = max(overfitting(value, apparent, best) for value, apparent in both)
+    return max(min(1.0, 1.5 * sqrt(most)), few(df))
 
 
 REPEATS = 10

@@ -163,8 +163,7 @@ def adopt(
     """
     from .deployable import split  # made of what stands in this module
 
-    roles = {"key": key, "target": target, "group": group, "time": time}
-    rows, spec = given_folds(data, folds, roles, params, seed)
+    rows, spec = given_folds(data, folds, params, seed, key=key, target=target, group=group, time=time)
     return split(rows, {"name": name, **spec}, engine=engine)
 
 

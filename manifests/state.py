@@ -140,11 +140,12 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
     """
     shares = shares_of(splitter, membership.n_bins, locked)
     if isinstance(splitter, Predefined):  # given folds keep the shares that they have
-        if rows.groups is not None and np.unique(np.stack([rows.groups, membership.column()]), axis=1).shape[1] > (
-            np.unique(rows.groups).size
-        ):
-            return None
-        codes, n = np.unique(membership.column()[membership.column() != EXCLUDED], return_counts=True)
+        folds = membership.column()
+        if rows.groups is not None:
+            _, first, of_row = np.unique(rows.groups, return_index=True, return_inverse=True)
+            if (folds != folds[first][of_row]).any():
+                return None
+        codes, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
         shares = dict(zip(codes.tolist(), (n / n.sum()).tolist(), strict=True))
     numbers, columns = rows.y is not None and rows.y.dtype.kind == "f", membership.codes.T
     # So many bins of a numeric target are told apart.

@@ -57,16 +57,16 @@ def adopt(
     groups whole), and each fold keeps its share. A CSV has no types: where keys such as 02 or NA are text, give
     ``read_table(file, types={"id": "text"})``, or Parquet.
 
-    Raises SplitError for missing or skipped folds, rows on both sides, groups that the folds tear, groups or keys that
-    the data or the folds lack, and a key that is not unique.
+    Folds that tear the groups of a column are taken too; the audit says so, and they cannot grow. Raises SplitError for
+    missing or skipped folds, rows on both sides, a table with several folds of a group, groups or keys that the data or
+    the folds lack, and a key that is not unique.
     """
-    roles = {"key": key, "target": target, "group": group, "time": time}
-    rows, spec = given_folds(data, folds, roles, params, seed)
+    rows, spec = given_folds(data, folds, params, seed, key=key, target=target, group=group, time=time)
     return Plan({"name": name, **spec}, rows).decide()
 
 
 def given_folds(
-    data: Any, folds: Any, roles: Mapping[str, Any], params: Mapping[str, Any] | None = None, seed: int = 0
+    data: Any, folds: Any, params: Mapping[str, Any] | None, seed: int, **roles: Any
 ) -> tuple[Any, dict[str, Any]]:
     """Return the rows, with a column of the folds where they have none, and what is specified to take them as they are.
 

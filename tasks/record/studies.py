@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, corrected_resampled_t
+from evenfold.estimates.folds import sample_sd
 from evenfold.manifests import Audit, Manifest, audit
 from evenfold.manifests.identity import digest_json
 from evenfold.reports import Page, audit_page, comparison_page
@@ -117,10 +118,13 @@ def record_later(
     )
 
 
+def _named(split_id: str, name: str, version: str) -> dict[str, str]:
+    return {"split": split_id[:SHORT], "spec": f"{name}@{version}", "evenfold.split_id": split_id}
+
+
 def record_audit(split_id: str, audit: Audit) -> str:
     """Record an audit with its page, beside the split that it is of; return the run."""
     page: Page = audit_page(audit)
-    named = {"split": split_id[:SHORT], "spec": f"{audit.name}@{audit.version}", "evenfold.split_id": split_id}
     severities = [finding.severity for finding in audit.findings]
     counts = {f"audit/{severity}s": float(severities.count(severity)) for severity in ("error", "warning", "note")}
     return _record_finding(
@@ -131,7 +135,7 @@ def record_audit(split_id: str, audit: Audit) -> str:
         page.html(),
         page_note(page, {}),
         {"audit.json": audit.model_dump(mode="json")},
-        named | origin_tags(),
+        _named(split_id, audit.name, audit.version) | origin_tags(),
         counts | {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))},
     )
 
@@ -180,13 +184,17 @@ def log_scores(
     title = model if isinstance(model, str) else type(model).__name__
     checked = None if data is None else audit(split, data)
     page = None if checked is None else audit_page(checked)
-    name, spec = f"{title} @ {split.name} {split.version}", f"{split.name}@{split.version}"
+    name, tags = f"{title} @ {split.name} {split.version}", _named(split.split_id, split.name, split.version)
     own = OwnScores(run_id="", name=name, scores=tests, audit=checked)
     figures = {  # named as those of evaluations
-        f"{name}/{metric}": value
+        f"{figure}/{metric}": value
         for metric, test in tests.items()
-        for name, value in (("value", test.mean), ("low", test.interval.low), ("high", test.interval.high))
-    }
+        for figure, value in (
+            ("value", test.mean), ("low", test.interval.low), ("high", test.interval.high),
+            ("sd", sample_sd(table[metric])),
+        )
+        if value is not None
+    }  # fmt: skip
     run_id = _record_finding(
         split.name,
         name,
@@ -195,10 +203,9 @@ def log_scores(
         "" if page is None else page.html(),
         f"**{own.summary}**" if page is None else f"**{own.summary}**\n\n{page_note(page, {})}",
         {"scores.json": table} | ({} if checked is None else {"audit.json": checked.model_dump(mode="json")}),
-        {"split": split.split_id[:SHORT], "spec": spec, "strategy": split.algorithm["name"], "evenfold.spec": spec}
-        | {"evenfold.split_id": split.split_id} | origin_tags(),
-        figures | {f"sd/{metric}": float(np.std(values, ddof=1)) for metric, values in table.items()},
-    )  # fmt: skip
+        tags | {"strategy": split.algorithm["name"], "evenfold.spec": tags["spec"]} | origin_tags(),
+        figures,
+    )
     return own.model_copy(update={"run_id": run_id})
 
 
