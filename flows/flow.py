@@ -23,7 +23,7 @@ from evenfold.manifests import SplitSpec
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks import parameters
 from evenfold.tasks.requests import signature_of
-from evenfold.tasks.runtime.files import asking, needed, room
+from evenfold.tasks.runtime.files import data_reference, room
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of
@@ -34,7 +34,6 @@ from evenfold.tasks.runtime.stopping import at_stop, crash
 from evenfold.tasks.steps.outages import through_outages
 from evenfold.tasks.steps.running import running
 from prefect import get_client
-from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import (
@@ -232,22 +231,18 @@ class Flow(prefect.Flow[P, R]):
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
         """Run the flow and return what it came to; see its function.
 
-        Bad input raises before anything is started or written.
+        Bad input raises before anything is started or recorded.
         """
         given = self._named(args, kwargs)
         home = Home.here()
-        # A frame becomes a file, for parameters travel as JSON; where the request is refused, the file goes again.
-        with asking(given["data"], home, accepted=False) if "data" in given else contextlib.nullcontext() as path:
-            request = self.asked.read(given if path is None else given | {"data": path})
-            parameters = request.parameters
-            if FlowRunContext.get() is not None or return_state:  # as any flow
-                as_any: Any = super().__call__
-                answer = as_any(return_state=return_state, wait_for=wait_for, **parameters)
-                if not isinstance(answer, State) or answer.is_completed():
-                    needed(given.get("data"))
-                return answer
-            vars(self.fn)["check"](request)
-            needed(given.get("data"))
+        if "data" in given:  # a frame becomes a file, for parameters travel as JSON
+            given |= {"data": data_reference(given["data"], home)}
+        request = self.asked.read(given)
+        parameters = request.parameters
+        if FlowRunContext.get() is not None or return_state:  # as any flow
+            as_any: Any = super().__call__
+            return as_any(return_state=return_state, wait_for=wait_for, **parameters)
+        vars(self.fn)["check"](request)
         call = _Call(request)
         token = _CALL.set(call)
         try:

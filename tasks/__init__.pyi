@@ -25,7 +25,7 @@ from .record.reading import load_split as load_split
 from .record.splits import record_split as record_split
 from .record.studies import log_scores as log_scores
 from .retrained import Retraining as Retraining
-from .runtime.files import asking as asking, data_reference as data_reference, room as room
+from .runtime.files import data_reference as data_reference, room as room
 from .runtime.home import Home as Home, prepare_environment as prepare_environment
 from .runtime.locks import locked as locked
 from .runtime.settings import Settings as Settings

@@ -32,7 +32,7 @@ from .outcomes import Champion, Growth, SplitRef
 from .parameters import Data, Memory, Merged, OfSplit, OnRefused
 from .references import manifest_folder
 from .results.store import results_of
-from .runtime.files import asking, data_reference, from_anywhere, write_aside
+from .runtime.files import data_reference, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
@@ -250,8 +250,9 @@ def _joined(
     staged: Path | None = None,
 ) -> Growth:
     home = Home.here()
-    with asking(data, home) as named, locked(home.locks, f"name/{folder.parent.name}"):
-        path, there = from_anywhere(named), os.listdir(folder.parent)
+    path = from_anywhere(data_reference(data, home))
+    with locked(home.locks, f"name/{folder.parent.name}"):
+        there = os.listdir(folder.parent)
         require_memory(StoredManifest(folder), memory)
         grown = extension_of(str(folder), path, batch, merged, max_missing)
         written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent, staged)

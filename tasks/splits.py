@@ -41,7 +41,7 @@ from .outcomes import SplitRef
 from .parameters import Data, DataEngine, Memory, Spec
 from .requests import SpecFields, SplitFields, flat
 from .results.store import results_of
-from .runtime.files import asking, data_reference, from_anywhere, set_aside
+from .runtime.files import data_reference, from_anywhere, set_aside
 from .runtime.home import Home
 from .runtime.locks import locked
 from .runtime.settings import Settings
@@ -81,10 +81,9 @@ def name_of(data: Any) -> str:
 def _planned(
     data: Any, spec: Any = None, *, data_engine: DataEngine = "auto", memory: Memory = None, **columns: Any
 ) -> Plan:
-    with asking(data, Home.here(), accepted=False) as named:
-        path = from_anywhere(named)
-        asked = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
-        return plan_of(asked, path, data_engine, memory)
+    path = from_anywhere(data_reference(data, Home.here()))
+    asked = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
+    return plan_of(asked, path, data_engine, memory)
 
 
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:

@@ -17,7 +17,7 @@ from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import kept, ready
-from evenfold.tasks.runtime.files import naming_once, needed
+from evenfold.tasks.runtime.files import naming_once
 from evenfold.tasks.runtime.settings import travelling
 from prefect import Task
 from prefect.cache_policies import NO_CACHE, CachePolicy
@@ -65,18 +65,15 @@ class Body(Generic[P, R]):
                 value, known = kept(key, lambda: self._performed(args, kwargs), again)
             finally:
                 UNDER_KEY.reset(token)
-            needed(*args, *kwargs.values())
             return value, known
 
     def _performed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
         with naming_once():
-            value = self.fn(*args, **kwargs)
-            needed(*args, *kwargs.values())
-        return value
+            return self.fn(*args, **kwargs)
 
     def title(self, parameters: dict[str, Any]) -> str:
         """Return the name of a task run: the task's own where what it takes is not known yet, or bad."""
-        with naming_once(leave=True), contextlib.suppress(Exception):  # the run itself says what is wrong
+        with naming_once(), contextlib.suppress(Exception):  # the run itself says what is wrong
             if self.run_name is not None:
                 return self.run_name(**parameters)
         return self.__name__.replace("_", " ")
@@ -111,27 +108,25 @@ class ByContent(CachePolicy):
         """Return the key of these inputs; None where nothing is kept, or they are bad: the task then says why."""
         assert self.body is not None
         assert self.body.key_of is not None
-        with naming_once(leave=True):  # to the run itself
+        with naming_once():
             try:
                 key = self.body.key_of(**inputs)
             except EvenfoldError:
                 return None
-            if key is None:
-                return None
-            place = task_ctx.result_store
-            if not _in_store(task_ctx.task):
-                while place.exists(key) and not _intact(place.read(key).result):
-                    key += "+"
-            elif is_refreshing() or (value := ready(key)) is None:
-                return None
-            else:
-                # By what is kept, so that Prefect never takes an earlier one, or that of another home.
-                key += f"-{hashlib.sha256(value.model_dump_json().encode()).hexdigest()[:16]}"
-                if not place.exists(key):
-                    place.write(value, key)
-            if place.exists(key):
-                needed(*inputs.values())  # the run may end with it
-            return key
+        if key is None:
+            return None
+        place = task_ctx.result_store
+        if not _in_store(task_ctx.task):
+            while place.exists(key) and not _intact(place.read(key).result):
+                key += "+"
+        elif is_refreshing() or (value := ready(key)) is None:
+            return None
+        else:
+            # By what is kept, so that Prefect never takes an earlier one, or that of another home.
+            key += f"-{hashlib.sha256(value.model_dump_json().encode()).hexdigest()[:16]}"
+            if not place.exists(key):
+                place.write(value, key)
+        return key
 
 
 def _in_store(asked: Task[..., Any]) -> bool:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import multiprocessing
 import os
 import tempfile
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from evenfold.flows import evaluate
 from evenfold.flows.flow import _quiet
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.files import asking, data_reference
+from evenfold.tasks.runtime.files import data_reference
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.runtime.settings import CONSOLE
 from evenfold.tasks.splits import stamp
@@ -77,52 +74,6 @@ def test_of_two_fits_at_once_the_first_to_end_logs_nothing_of_the_other(logged: 
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_of_two_processes_that_name_one_new_frame_at_once_neither_takes_it_from_the_other(home: Home) -> None:
-    """A few in a thousand times they write it at the very same moment, and then one is refused."""
-    processes = multiprocessing.get_context("fork")
-    begin, ended = processes.Barrier(2), processes.Barrier(2)
-
-    def name(refused: bool) -> None:
-        lost = 0
-        for i in range(100):
-            frame = ROWS.assign(a=float(i))
-            begin.wait(60)
-            with contextlib.suppress(ZeroDivisionError), asking(frame, home) as path:
-                if refused:
-                    raise ZeroDivisionError
-            ended.wait(60)
-            lost += not refused and not Path(path).exists()
-        os._exit(bool(lost))  # Prefect's own fails at the end of a fork, if it has sent events before
-
-    both = [processes.Process(target=name, args=(refused,)) for refused in (True, False)]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join()
-    assert [process.exitcode for process in both] == [0, 0]
-    assert {file.suffix for file in home.data.iterdir()} == {".parquet"}
-
-
-def test_of_many_threads_that_are_refused_at_once_in_a_new_home_none_leaves_anything(tmp_path: Path) -> None:
-    """Each with its own error, though another removes the folders again that it was just about to write to."""
-    for i in range(2):
-        home, all_of_them = Home(tmp_path / f"home {i}"), threading.Barrier(30)
-
-        def name(k: int, home: Home = home, all_of_them: threading.Barrier = all_of_them) -> bool:
-            frame, there = ROWS if k % 2 else ROWS.assign(a=float(k)), []
-            all_of_them.wait(60)
-            for _ in range(3):
-                with contextlib.suppress(ZeroDivisionError), asking(frame, home) as path:
-                    there.append(Path(path).exists())
-                    raise ZeroDivisionError
-            return there == [True] * 3
-
-        with ThreadPoolExecutor(30) as threads:
-            assert all(threads.map(name, range(30)))
-        assert not list(home.path.glob("data/*"))
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_right_that_is_missing_below_the_home_is_a_sentence_or_no_hindrance() -> None:
     """In a home of several users, who keep files from one another."""
 
@@ -130,8 +81,7 @@ def test_a_right_that_is_missing_below_the_home_is_a_sentence_or_no_hindrance() 
         if os.geteuid() == 0:  # who has every right
             os.setuid(65_534)
         try:
-            with asking(ROWS, home) as path:
-                os._exit(Path(path) != named)
+            os._exit(Path(data_reference(ROWS, home)) != named)
         except SplitError as error:
             os._exit(2 if "cannot be written (Permission denied); set EVENFOLD_HOME" in str(error) else 3)
 
@@ -145,11 +95,7 @@ def test_a_right_that_is_missing_below_the_home_is_a_sentence_or_no_hindrance() 
         Path(place).chmod(0o755)
         home = Home(Path(place) / "home")
         named = Path(data_reference(ROWS, home))
-        mark = named.with_suffix(".new")
-        mark.touch(mode=0)
         home.path.chmod(0o755)
-        assert ended() == 0  # whoever made the mark may need the file no more
-        mark.unlink()
         named.chmod(0)
         assert ended() == 0  # what reads it says that it cannot
         home.path.chmod(0)

@@ -5,11 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-import pandas as pd
 import pytest
-from evenfold.flows import flow
-from evenfold.tasks import Home
-from evenfold.tasks.runtime import files, limits
 from evenfold.tasks.runtime.shared import overlapping
 
 happened: list[str] = []
@@ -62,25 +58,4 @@ def test_the_first_of_the_blocks_that_overlap_enters_and_the_last_leaves() -> No
     end_second.set()
     second.join()
     assert happened == ["entered", "left"]
-    assert child.exitcode == 0
-
-
-FRAME = pd.DataFrame({"id": range(12), "y": range(12)})
-
-
-def _fork(home: Home) -> None:
-    with flow._quiet(), limits.unlogged(), files.asking(FRAME, home):
-        pass
-    os._exit(0)  # Prefect's own fails at the end of a fork, if it has sent events before
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_fork_waits_for_no_thread_that_it_does_not_have(home: Home) -> None:
-    """It inherits locks as they are, held by threads of the process that it was forked from."""
-    child = multiprocessing.get_context("fork").Process(target=_fork, args=(home,))
-    with files.asking(FRAME, home):
-        child.start()
-        child.join(20)
-    child.kill()
-    child.join()
     assert child.exitcode == 0
