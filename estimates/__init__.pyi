@@ -53,7 +53,7 @@ from .models.importance import (
     importance_table as importance_table,
     permutation_importance as permutation_importance,
 )
-from .models.keys import score_key as score_key
+from .models.keys import score_key as score_key, score_parts as score_parts
 from .models.options import check_metrics as check_metrics
 from .models.problem import Problem as Problem
 from .models.spec import (

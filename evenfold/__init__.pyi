@@ -5,6 +5,7 @@ from .flows import (
     evaluate as evaluate,
     extend as extend,
     load_split as load_split,
+    plan as plan,
     retrain as retrain,
     split as split,
     tune as tune,

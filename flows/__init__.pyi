@@ -15,4 +15,5 @@ from .outcomes import (
     SplitOutcome as SplitOutcome,
     Tuning as Tuning,
 )
+from .planning import plan as plan
 from .splitting import adopt as adopt, load_split as load_split

@@ -91,7 +91,8 @@ def _runs(name: str) -> Any:
 
 
 FLOWS: tuple[Any, ...] = (
-    definitions.split, definitions.evaluate, definitions.tune, definitions.extend, definitions.retrain
+    definitions.split, definitions.evaluate, definitions.plan, definitions.tune, definitions.extend,
+    definitions.retrain,
 )  # fmt: skip
 for flow in FLOWS:
     app.command(cls=Grouped)(command_of(flow, _runs(flow.__name__)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from evenfold.estimates import Comparison
     from evenfold.tasks.retrained import Retraining
 
-    from .outcomes import Evaluation, ExtendOutcome, SplitOutcome, Tuning
+    from .outcomes import Evaluation, ExtendOutcome, Planned, SplitOutcome, Tuning
 
 
 @flat
@@ -47,6 +47,18 @@ def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpac
     evaluated; the split and the finished folds are then kept.
 
     Example: evenfold evaluate examples/flights.parquet --target arr_delay --group date --exclude dep_delay
+    """
+
+
+@flat
+def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[EvaluateFields]) -> Planned:
+    """Say what evaluate would compute, and why; nothing is run or recorded.
+
+    Of each step: how many of its results lie in the store; why the others do not, by what differs from the nearest
+    earlier result of the same kind and split; and the seconds that such fits took. A split that was not decided yet is
+    decided for it, aside. Raises what ``evaluate`` raises for bad input.
+
+    Example: evenfold plan examples/flights.parquet --target arr_delay --group date --exclude dep_delay
     """
 
 

@@ -233,11 +233,7 @@ class Flow(prefect.Flow[P, R]):
 
         Bad input raises before anything is started or recorded.
         """
-        given = self._named(args, kwargs)
-        home = Home.here()
-        if "data" in given:  # a frame becomes a file, for parameters travel as JSON
-            given |= {"data": data_reference(given["data"], home)}
-        request = self.asked.read(given)
+        request = self.request(args, kwargs)
         parameters = request.parameters
         if FlowRunContext.get() is not None or return_state:  # as any flow
             as_any: Any = super().__call__
@@ -249,12 +245,19 @@ class Flow(prefect.Flow[P, R]):
             if request.engine == "plain":
                 plainly: Any = self.fn
                 return plainly(**parameters)
-            return self._started(home, call)
+            return self._started(Home.here(), call)
         finally:
             _CALL.reset(token)
 
     if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
         __call__ = _called
+
+    def request(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Request:
+        """Return what the flow is asked by a call; SplitError or ModelError for bad input."""
+        given = self._named(args, kwargs)
+        if "data" in given:  # a frame becomes a file, for parameters travel as JSON
+            given |= {"data": data_reference(given["data"], Home.here())}
+        return self.asked.read(given)
 
     def _named(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         """Return values by their names; TypeError as Python's, save for names unknown, which are refused later."""

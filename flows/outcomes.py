@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from evenfold.estimates import Confusion, Estimate, FoldScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport
 from evenfold.splitters.display import Displayed
@@ -28,6 +30,38 @@ class SplitOutcome(Outcome):
     balance: BalanceReport
     run_id: str
     audit: Audit | None = None
+
+
+class Step(Outcome):
+    """What would be done of one kind, ``n`` times: how many lie in the store, and why the others do not, in words.
+
+    ``seconds``: what those that are computed took before, in all; None where nothing like it was.
+    """
+
+    name: Literal["split", "fits", "model", "audit", "record"]
+    n: int
+    n_cached: int
+    reasons: list[str] = []
+    seconds: float | None = None
+
+
+class Planned(Displayed, Outcome):
+    """What ``evaluate`` would do: each step, in order."""
+
+    name: str
+    steps: list[Step]
+
+    @property
+    def summary(self) -> str:
+        """What would be computed, step by step, in a line each."""
+        return "\n".join([f"Plan for {self.name}; nothing was run or recorded.", *map(_step_words, self.steps)])
+
+
+def _step_words(step: Step) -> str:
+    n, again = step.n - step.n_cached, f"{step.n_cached:,} from the store"
+    took = "" if step.seconds is None else f", about {step.seconds:.2g} s"
+    computed = f"{n:,} to compute{took}: {'; '.join(step.reasons)}"
+    return f"  {step.name:6}  {', '.join(([again] if step.n_cached else []) + ([computed] if n else []))}"
 
 
 class ExtendOutcome(Growth):

@@ -12,7 +12,12 @@ from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, Balance
 from .growth.arrivals import check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend
 from .growth.snapshots import Snapshot as Snapshot
-from .identity import canonical_json as canonical_json, digest_json as digest_json, fingerprint as fingerprint
+from .identity import (
+    canonical_json as canonical_json,
+    digest_json as digest_json,
+    digests_of as digests_of,
+    fingerprint as fingerprint,
+)
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, further_folds as further_folds
 from .spec import SplitSpec as SplitSpec, explain as explain, read_spec as read_spec

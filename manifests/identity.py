@@ -44,20 +44,25 @@ def canonical_bytes(array: pa.Array) -> Iterable[NDArray[Any]]:
         yield np.ascontiguousarray(array.cast(pa.int32()) if pa.types.is_date32(array.type) else array.view(pa.int64()))
 
 
+def digests_of(table: pa.Table) -> dict[str, Any]:
+    """Return how many rows a canonical table has, and the type and digest of each column: what names its content."""
+    types = column_types(table)
+    columns = {name: [types[name], digest_column(table.column(name)).hex()] for name in sorted(table.column_names)}
+    return {"rows": table.num_rows, "columns": columns}
+
+
 def fingerprint(table: pa.Table) -> str:
     """Return what names the content of a canonical table in key order.
 
     Independent of container, width of types, column order and row order (the table comes in key order).
     One changed value, one row more or less, or another type changes it.
     """
-    types = column_types(table)
-    columns = {name: [types[name], digest_column(table.column(name)).hex()] for name in sorted(table.column_names)}
-    return digest_json({"rows": table.num_rows, "columns": columns})
+    return digest_json(digests_of(table))
 
 
-def content_of(table: pa.Table, waiting: pa.Table | None) -> str:
+def content_of(digests: dict[str, Any], waiting: pa.Table | None) -> str:
     """Return the fingerprint of a table, and where rows wait beside it, of the two together."""
-    content = fingerprint(table)
+    content = digest_json(digests)
     return content if waiting is None else digest_json([content, digest_keys(waiting, waiting.num_rows)])
 
 

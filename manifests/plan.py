@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from .fields import Columns
 from .grouped import GroupTable, with_locked
-from .identity import content_of, plan_id
+from .identity import content_of, digests_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import SplitSpec, read_spec, require_roles
@@ -103,7 +103,8 @@ class Plan:
             self.table = self.table.take(order)
         types = type_names(self.table, self.spec)
         self.waiting = waiting_keys(waiting, self.spec, types, self.table.select(self.key))
-        self._identify(types, content_of(self.table, self.waiting))
+        self.digests = digests_of(self.table)
+        self._identify(types, content_of(self.digests, self.waiting))
 
     waiting: pa.Table | None = None
 

@@ -14,6 +14,8 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import StoredManifest, asked_again, in_memory
 
 from .outcomes import SplitAudit, SplitRef
+from .results.preimages import Preimage
+from .results.store import remember
 from .runtime.limits import unlogged
 from .runtime.settings import Settings
 from .splits import stamp, table_of
@@ -21,25 +23,29 @@ from .steps.running import finished_here
 from .steps.step import step
 
 
-def _audit_key(
+def audit_key(
     split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None,
     memory: str | None = None,
 ) -> str | None:  # fmt: skip
+    """Return the key of an audit; None where nothing says when its table is written again."""
     content = stamp(split.data)
     if content == (split.data,):  # nothing says when it is written again
         return None
-    known = split.stored()
-    how = [
-        _named_features(split, features),
-        sorted(exclude),
-        gates,
-        *([] if split.gates is None else [split.gates, split.ignore]),
-    ]
-    versions = [version("evenfold"), sklearn.__version__]
-    return f"audit/{digest_json([known.header, str(content), *how, *versions])}"
+    return f"audit/{digest_json(preimage_of_audit(split, features, exclude, gates).parts)}"
 
 
-@step(key_of=_audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
+def preimage_of_audit(
+    split: SplitRef, features: list[str] | None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None
+) -> Preimage:
+    """Return what the audit of a split depends on."""
+    asked = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
+    how = {"features": _named_features(split, features), "exclude": sorted(exclude), **asked}
+    versions = {"evenfold": version("evenfold"), "scikit-learn": sklearn.__version__}
+    of = {"manifest": digest_json(split.stored().header), "file": str(stamp(split.data)), "versions": versions}
+    return Preimage(kind="audit", name=split.name, parts=how | of)
+
+
+@step(key_of=audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
 def audit_split(
     split: SplitRef,
     *,
@@ -56,6 +62,7 @@ def audit_split(
     named, limit = _named_features(split, features), Settings.memory_of(memory)
     with unlogged():
         told = SplitAudit(**dict(_found(split, named, exclude, gates, limit)))
+    remember(preimage_of_audit(split, features, exclude, gates))
     if not told.intact():
         _audit.cache_clear()
     return told

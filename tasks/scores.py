@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,10 @@ from pyarrow import parquet
 
 from .outcomes import BLOCK, Evaluated, FitResult, SplitRef
 from .parameters import Intervals, Level
+from .results.store import remember
 from .runtime.home import Home
 from .steps.step import step
-from .work import Work, further_pairs, key_of_fit, work_of
+from .work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
 MOST_SINGLE_FOLDS = 1_000
 
@@ -83,6 +84,8 @@ def aggregate(
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors or _missing(results, work))
     estimates = estimates_of(evaluated, work, refits, interval, level)
     levels = _levels_of(evaluated, work, level)
+    if not evaluated.errors:
+        remember(preimage_of_fits(work, results[0].apparent, interval if refits else None, seconds_of(results)))
     files = evaluated.predictions
     confusion = Confusion.of(work.problem, frame_of(files)) if files else None
     update = {
@@ -111,6 +114,13 @@ def _missing(results: Sequence[FitResult], work: Work) -> list[str]:
     """Return of how many splits there are results, in a sentence; nothing where it is all of them."""
     given, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
     return [f"{given} of {n_splits} splits are given, and the estimates are of these alone."] * (given < n_splits)
+
+
+def seconds_of(results: Sequence[FitResult]) -> float:
+    """Return what the fit of a split took, with its score, on average."""
+    draws = [fit.predictions.path for fit in results if fit.losses is not None]
+    table = frame_of(draws) if draws else pd.DataFrame([asdict(score) for fit in results for score in fit.scores])
+    return float((table["seconds_fit"] + table["seconds_score"]).mean())
 
 
 def _levels_of(evaluated: Evaluated, work: Work, level: float) -> list[LevelScore]:

@@ -40,7 +40,8 @@ from evenfold.splitters.catalogue import strategy_code
 from .outcomes import SplitRef
 from .parameters import Data, DataEngine, Memory, Spec
 from .requests import SpecFields, SplitFields, flat
-from .results.store import results_of
+from .results.preimages import Preimage
+from .results.store import remember, results_of
 from .runtime.files import data_reference, from_anywhere, set_aside
 from .runtime.home import Home
 from .runtime.locks import locked
@@ -121,6 +122,7 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         folder, reused = placed(plan, home, again=is_refreshing())
+    remember(preimage_of(plan))
     forget_plans()
     return SplitRef.of(StoredManifest(folder), folder, path, reused).asked(plan.spec)
 
@@ -219,6 +221,31 @@ def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
         if known is not None and _intact(known):
             return StoredManifest(known).altered(spec=plan.spec, uri=None)
     return None
+
+
+def split_parts(decided: Plan | Manifest) -> dict[str, Any]:
+    """Return what a split is the answer to, but for what each column holds."""
+    algorithm = {name: value for name, value in decided.algorithm.items() if name not in ("name", "portable")}
+    algorithm["version"], _, own = str(algorithm["version"]).partition("+")
+    decision, holdout = decided.spec.decision(decided.types), decided.spec.holdout
+    decision |= {"holdout": decision["holdout"] | {"fraction": holdout.fraction}} if holdout else {}  # also by default
+    parts = {"decision": decision, "algorithm": algorithm, "own_strategy": own or None}
+    return parts | {"fingerprint": decided.fingerprint, "parent": getattr(decided, "parent_split_id", None)}
+
+
+def preimage_of(plan: Plan) -> Preimage:
+    """Return what the split of a plan depends on."""
+    return Preimage(kind="split", name=plan.spec.name, parts=split_parts(plan) | plan.digests)
+
+
+def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:
+    """Return where this decision lies, and whether it was made before; what ``placed`` would write, ``aside`` holds."""
+    results_of(home).fetch_splits(plan.spec.name)
+    folder = find_plan(home.splits / plan.spec.name, plan)
+    if folder is not None and _intact(folder):
+        return folder, True
+    elsewhere = _elsewhere(home, plan)
+    return write_manifest(elsewhere or plan.decide(), aside), elsewhere is not None
 
 
 def table_of(split: SplitRef) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,6 +19,7 @@ from evenfold.estimates import (
     further_splits,
     metric_of,
     score_key,
+    score_parts,
 )
 from evenfold.manifests import (
     Manifest,
@@ -26,6 +27,7 @@ from evenfold.manifests import (
     SplitSpec,
     canonical_table,
     digest_json,
+    digests_of,
     fingerprint,
     further_folds,
     read_manifest,
@@ -44,7 +46,8 @@ from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
 from .outcomes import Block, Fits, SplitRef, place_now
-from .splits import stamp, table_of
+from .results.preimages import Preimage
+from .splits import split_parts, stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -53,7 +56,8 @@ Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
-    ``place``: where each row of the manifest stands in the problem; -1 for a deleted row that the data lack.
+    ``digests``: of every column that the model reads. ``place``: where each row of the manifest stands in the problem;
+    -1 for a deleted row that the data lack.
     ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
     ``roles``: the columns of the specification's roles, of the problem's rows.
     ``code``: the user's by which it was fitted, where that is not the code of now.
@@ -61,12 +65,17 @@ class Work:
 
     manifest: Manifest
     problem: Problem
-    fingerprint: str
+    digests: Mapping[str, Any]
     place: NDArray[np.int64]
     keys: pa.Table | None
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
     roles: pa.Table | None = None
     code: dict[str, str] | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What names the values that the model reads."""
+        return digest_json(self.digests)
 
     def without_metrics(self) -> Work:
         """Return the same with a recipe that names no metrics, by which nothing is learnt."""
@@ -156,14 +165,14 @@ def _work(
     ordered = table.take(positions[present])
     folds = columns_of_folds(ordered, manifest, manifest.in_use.codes[present])
     problem = _problem(ordered, manifest.spec, recipe, folds)
-    read = fingerprint(canonical_table(ordered, problem.columns_read, manifest.types))
+    digests = digests_of(canonical_table(ordered, problem.columns_read, manifest.types))
     # The problem holds the present rows alone, in the manifest's order.
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
     roles = ordered.select([name for name in manifest.spec.columns.roles() if name in ordered.column_names])
-    return Work(manifest, problem, read, place, keys, attributes, roles)
+    return Work(manifest, problem, digests, place, keys, attributes, roles)
 
 
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -332,12 +341,24 @@ def training_rows(work: Work) -> NDArray[np.int64]:
 
 def _key_of(work: Work, membership: str) -> str:
     """Return the score key of a membership: what a score depends on, and nothing else."""
-    spec, model = work.manifest.spec, work.problem.model
-    tuned = model.threshold == "tuned" and work.inner is not None
+    model = work.problem.model
     membership = f"{membership} of {work.keys_digest}"
     if model.eval_set and work.problem.groups is not None:  # blocks of a map are in no column that is read
         membership = f"{membership} held by {_digest(work.problem.groups)}"
-    return score_key(
-        model, membership=membership, fingerprint=work.fingerprint, seed=spec.seed,
-        inner={"strategy": f"{work.inner!r}{_own_code(work)}"} if tuned else None, code=work.code,
-    )  # fmt: skip
+    return score_key(model, membership=membership, fingerprint=work.fingerprint, **_beside_rows(work))
+
+
+def _beside_rows(work: Work) -> dict[str, Any]:
+    tuned = work.problem.model.threshold == "tuned" and work.inner is not None
+    inner = {"strategy": f"{work.inner!r}{_own_code(work)}"} if tuned else None
+    return {"seed": work.manifest.spec.seed, "inner": inner, "code": work.code}
+
+
+def preimage_of_fits(work: Work, apparent: str, interval: str | int | None, seconds: float = 0.0) -> Preimage:
+    """Return what the fits of a model on a split depend on; ``interval``: what asked for further ones, if any were."""
+    parts = score_parts(work.problem.model, **_beside_rows(work))
+    libraries = [f"scikit-learn=={parts.pop('scikit-learn')}", *parts.pop("estimator").split(", ")]
+    versions: dict[str, Any] = dict(each.split("==") for each in libraries if "==" in each)  # else its own code counts
+    parts |= {"versions": versions | {"evenfold's fits": parts.pop("fit")}, "apparent": apparent, "interval": interval}
+    parts |= split_parts(work.manifest) | dict(work.digests)
+    return Preimage(kind="fits", name=work.manifest.name, parts=parts, seconds=seconds)

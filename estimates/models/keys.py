@@ -14,20 +14,26 @@ from .fit import FIT_VERSION
 from .spec import ModelSpec
 
 
-def score_key(
+def score_key(model: ModelSpec, *, membership: str, fingerprint: str, **others: Any) -> str:
+    """Return the SHA-256, in hexadecimal, of everything that a score of one split or block depends on: ``score_parts``.
+
+    ``membership``: the digest of this split's or block's rows. ``fingerprint``: of the values of
+    ``Problem.columns_read`` in key order.
+    """
+    return digest_json({**score_parts(model, **others), "membership": membership, "fingerprint": fingerprint})
+
+
+def score_parts(
     model: ModelSpec,
     *,
-    membership: str,
-    fingerprint: str,
     seed: int,
     metrics: Sequence[str] | None = None,
     inner: Mapping[str, Any] | None = None,
     code: Mapping[str, str] | None = None,
-) -> str:
-    """Return the SHA-256, in hexadecimal, of everything that a score of one split or block depends on.
+) -> dict[str, Any]:
+    """Return what a score depends on but for the rows and their values.
 
-    ``membership``: the digest of this split's or block's rows. ``fingerprint``: of the values of
-    ``Problem.columns_read`` in key order. ``model``: a completed specification (``Problem.model``); its metrics count
+    ``model``: a completed specification (``Problem.model``); its metrics count
     unless ``metrics`` says others. ``inner``: the inner strategy as JSON, where one is passed to ``fit_and_score``;
     validation rows belong to the membership. ``code``: of the user's, where it is not that of now (``model.code``).
     Added are the versions of scikit-learn, of the estimator's distribution and of our own fit code.
@@ -37,15 +43,11 @@ def score_key(
     more = {} if inner is None else {"inner": dict(inner)}
     own = model.code if code is None else code
     more |= {"code": dict(own)} if own else {}  # what names libraries alone keeps the key that it had
-    return digest_json(
-        {
-            **more,
-            "membership": membership,
-            "fingerprint": fingerprint,
-            "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
-            "seed": int(seed),
-            "scikit-learn": sklearn.__version__,
-            "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, PART)) for path in model.import_paths)),
-            "fit": FIT_VERSION,
-        }
-    )
+    return {
+        **more,
+        "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
+        "seed": int(seed),
+        "scikit-learn": sklearn.__version__,
+        "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, PART)) for path in model.import_paths)),
+        "fit": FIT_VERSION,
+    }

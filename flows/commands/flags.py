@@ -127,6 +127,7 @@ SHORT = {
     "demo": "Show the product on real data: a leak found, and .632.",
     "split": "Split FILE and record the manifest.",
     "evaluate": "Split FILE, train a model per fold, record the estimate.",
+    "plan": "Say what evaluate would compute, and why.",
     "retrain": "Let new rows join, compare with the champion, register.",
     "extend": "Add new rows to a manifest; no assigned row moves.",
     "audit": "Say what is wrong with a split: leaks, rows, uneven folds.",

@@ -349,6 +349,7 @@ def _scores_of(estimates: Sequence[Estimate]) -> list[str]:
 SHOWN = {
     "split": show_split,
     "evaluate": show_evaluation,
+    "plan": lambda console, planned: console.say(planned.summary),
     "tune": show_tuning,
     "extend": show_extension,
     "retrain": show_retraining,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.identity import content_of, plan_id
+from evenfold.manifests.identity import content_of, digests_of, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
 from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.store.stored import StoredManifest, in_memory
@@ -169,7 +169,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     keys = both.take(order).combine_chunks()
     born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
     joined = np.full(arrival.new.size, generation, dtype=np.int16)
-    codes, content = manifest.membership.codes, content_of(arrival.table, arrival.waiting)
+    codes, content = manifest.membership.codes, content_of(digests_of(arrival.table), arrival.waiting)
     algorithm, parent = manifest.algorithm | {"growing": GROWING_VERSION}, manifest.split_id
     return manifest.altered(
         group_table=growth.groups if growth.groups is not None else manifest.group_table,

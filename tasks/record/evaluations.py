@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
@@ -19,6 +20,8 @@ from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
+from evenfold.tasks.results.preimages import Preimage
+from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import stamp, table_of
@@ -49,7 +52,7 @@ from .models.signatures import RECIPE, keep_recipe
 from .reading import recipe_json
 from .seen import see_complete, seen_complete
 from .splits import run_ref, split_page_from, split_run_of, where
-from .tracker import CONTENT, NOTE, Tracker, tracker_of
+from .tracker import CONTENT, NOTE, RUN_KEY, Tracker, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 
@@ -99,6 +102,7 @@ def record_evaluation(
             tracker.tell(known, origin_tags() | record.tags)
         if evaluation.estimates:
             see_complete(split, labelled, known, EVALUATION_FILES, record.split_run)
+            remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
     run = run_ref(split, known).model_copy(update={"since": since})
     if new and evaluation.estimates:  # once, and not again where the same is found
         title = f"# {evaluation.model.title} @ {split.name} {split.version}"
@@ -132,6 +136,30 @@ def _require_models(split: SplitRef, work: Work, models: dict[str, FinalModel]) 
         require_final(work, model, name, [titles.get(name)])
 
 
+def record_parts(work: Work, label: str, interval: str, level: float) -> dict[str, Any]:
+    """Return what the run of an evaluation is about, whatever the user's code."""
+    return {
+        "kind": "evaluate", "model": work.problem.model.canonical(), "seed": work.manifest.spec.seed,
+        "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "label": label,
+        **unless_usual(interval, level),
+    }  # fmt: skip
+
+
+def preimage_of_record(work: Work, label: str, interval: str, level: float) -> Preimage:
+    """Return what the record of an evaluation depends on."""
+    parts = record_parts(work, label, interval, level) | {"interval": interval, "level": level}
+    return Preimage(kind="record", name=work.manifest.name, parts=parts)
+
+
+def finished_record(home: Home, work: Work, label: str, interval: str, level: float) -> str | None:
+    """Return the finished run of an evaluation, None where there is none; looking makes no store."""
+    if not home.is_recorded:
+        return None
+    key = with_code(run_key(**record_parts(work, label, interval, level)), work.problem.model.code)
+    runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
+    return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
+
+
 @dataclass(frozen=True)
 class _Record:
     """An evaluation, and what its run holds; ``models``: by the name of their run."""
@@ -154,12 +182,7 @@ class _Record:
     @cached_property
     def same(self) -> str:
         """The key of its run, whatever the user's code."""
-        of = self.evaluation
-        return run_key(
-            kind="evaluate", model=of.model.canonical(), seed=self.work.manifest.spec.seed,
-            split_id=of.split.split_id, fingerprint=of.fingerprint, label=self.label,
-            **unless_usual(of.interval, of.level),
-        )  # fmt: skip
+        return run_key(**record_parts(self.work, self.label, self.evaluation.interval, self.evaluation.level))
 
     @property
     def key(self) -> str:

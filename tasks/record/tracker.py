@@ -20,10 +20,9 @@ from urllib.parse import quote
 
 import pandas as pd
 from evenfold.manifests.store.header import sha256
-from evenfold.manifests.tables.canonical import listed
 from evenfold.reports.markdown import plain
-from evenfold.splitters.code import changed
 from evenfold.tasks.outcomes import FinalModel, SplitRef
+from evenfold.tasks.results.preimages import differences
 from evenfold.tasks.runtime.files import room, write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
@@ -184,8 +183,9 @@ class Tracker:
     def since(self, key: str, code: Mapping[str, str]) -> str:
         """Return which code has changed since the newest run of the same by other code; empty where there is none."""
         for run in self.runs(f"tags.`{UNCODED}` = '{key}'", here=True):
-            if (before := code_in(run.data.tags)) and (names := changed(before, dict(code))):
-                return f"{listed(names)} changed since run {run.info.run_id[:8]}"
+            before = code_in(run.data.tags)
+            if before and (reasons := differences({"code": before}, {"code": code})):
+                return f"{', '.join(reasons)} since run {run.info.run_id[:8]}"
         return ""
 
     def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:

@@ -16,9 +16,11 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 
 from .bucket import Bucket
+from .preimages import Preimage, differences
 from .written import read, written
 
 R = TypeVar("R")
+MOST_COMPARED = 200  # earlier ones, the newest
 
 
 def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]:
@@ -57,6 +59,21 @@ def ready(key: str) -> Outcome | None:
 def keep(key: str, value: Outcome) -> None:
     """Keep a result here under its key."""
     write_aside(Home.here().results / key, lambda aside: aside.write_bytes(written(key, value)))
+
+
+def remember(preimage: Preimage) -> None:
+    """Keep what results were made of, so that a later miss can say what differs."""
+    if not (Home.here().results / preimage.key).exists():
+        keep(preimage.key, preimage)
+
+
+def nearest(preimage: Preimage) -> tuple[Preimage | None, list[str]]:
+    """Return the earlier one of the same kind and name from which the least differs, and what does, in words."""
+    folder = Home.here().results / preimage.folder
+    files = sorted(folder.glob("*"), key=lambda file: file.stat().st_mtime, reverse=True)[:MOST_COMPARED]
+    earlier = [read(f"{preimage.folder}/{file.name}", file.read_bytes()) for file in files]
+    pairs = [(each, differences(each.parts, preimage.parts)) for each in earlier if isinstance(each, Preimage)]
+    return min(pairs, key=lambda pair: len(pair[1]), default=(None, ["no earlier run"]))
 
 
 class Results(Protocol):

@@ -1,0 +1,115 @@
+"""What an evaluation would do, before it does it: what lies in the store, and why the rest does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import wraps
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from evenfold.manifests import Plan, StoredManifest
+from evenfold.reports.page import counted
+from evenfold.tasks.audits import audit_key, preimage_of_audit
+from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.record.evaluations import finished_record, preimage_of_record
+from evenfold.tasks.results.preimages import Preimage
+from evenfold.tasks.results.store import nearest, ready
+from evenfold.tasks.runtime.files import from_anywhere
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.scores import in_blocks
+from evenfold.tasks.splits import forget_plans, looked_up, plan_of, preimage_of
+from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
+
+from . import definitions, deployable
+from .outcomes import Planned, Step
+from .requests import Request
+from .splitting import split_given
+
+AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at the locked rows is never kept"
+
+
+@wraps(definitions.plan)
+def plan(*args: Any, **fields: Any) -> Planned:
+    """Read the request as ``evaluate`` does, and look each step up."""
+    evaluate = deployable.evaluate
+    request = evaluate.request(args, fields)
+    name = vars(evaluate.fn)["check"](request)
+    with TemporaryDirectory() as aside:
+        try:
+            return Planned(name=name, steps=list(_steps(request, aside)))
+        finally:
+            forget_plans()
+
+
+def _steps(request: Request, aside: str) -> Iterator[Step]:
+    split, cached = _split(request, aside)
+    if request.manifest:
+        yield Step(name="split", n=1, n_cached=1)
+    else:
+        yield _step(request, preimage_of(_plan(request)), 1, int(cached))
+    work = work_of(split, request.recipe)
+    if request.on == "holdout":
+        yield from (Step(name=name, n=1, n_cached=0, reasons=[LOOK]) for name in ("fits", "record"))
+        return
+    fits = _fits(request, split, work)
+    yield fits
+    if request.log_models != "none":
+        keys: list[Any] = ["all rows", *(split.splits() if request.log_models == "all" else [])]
+        n_cached = _n_kept([(1, f"model/{key_of_fit(work, i)}") for i in keys])
+        reasons = fits.reasons or ["no earlier run kept one"]
+        yield Step(name="model", n=len(keys), n_cached=n_cached, reasons=reasons if n_cached < len(keys) else [])
+    features = list(work.problem.features)
+    yield _step(request, preimage_of_audit(split, features), 1, _n_kept([(1, audit_key(split, features) or "")]))
+    yield _record(request, work, fits.n - fits.n_cached)
+
+
+def _plan(request: Request) -> Plan:
+    return plan_of(request.specification, from_anywhere(request.data))
+
+
+def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
+    if request.manifest:
+        return split_given(request.manifest, request.data).ref, True
+    plan = _plan(request)
+    folder, cached = looked_up(plan, Home.here(), aside)
+    return SplitRef.of(StoredManifest(folder), folder, from_anywhere(request.data)).asked(plan.spec), cached
+
+
+def _fits(request: Request, split: SplitRef, work: Work) -> Step:
+    interval, draws = request.interval, split.kind == "draws"
+    apparent = request.apparent if draws else "full"
+    blocks = split.blocks() if in_blocks(split) else []
+    keys = [(1, key_of_fit(work, "all rows"))] if draws else []
+    keys += [(last - first, key_of_fit(work, (first, last), apparent=apparent)) for first, last in blocks]
+    keys += [] if blocks else [(1, key_of_fit(work, i)) for i in split.splits()]
+    n_further = len(further_pairs(work, interval))
+    keys += [(1, key_of_fit(work, i, interval)) for i in range(n_further)]
+    preimage = preimage_of_fits(work, apparent, interval if n_further else None)
+    return _step(request, preimage, sum(n for n, _ in keys), _n_kept([(n, f"score/{key}") for n, key in keys]))
+
+
+def _n_kept(keys: list[tuple[int, str]]) -> int:
+    return sum(n for n, key in keys if ready(key) is not None)
+
+
+def _step(request: Request, preimage: Preimage, n: int, n_cached: int) -> Step:
+    n_cached = 0 if request.refresh else n_cached
+    if n_cached == n:
+        return Step(name=preimage.kind, n=n, n_cached=n)
+    earlier, reasons = nearest(preimage)
+    seconds = earlier.seconds * (n - n_cached) if earlier and _same_model(earlier, preimage) else None
+    reasons = [AGAIN] if request.refresh else reasons or [GONE]
+    return Step(name=preimage.kind, n=n, n_cached=n_cached, reasons=reasons, seconds=seconds)
+
+
+def _same_model(earlier: Preimage, now: Preimage) -> bool:
+    models = [each.parts.get("model", {}).get("estimator") for each in (earlier, now)]
+    return models[0] == models[1] is not None
+
+
+def _record(request: Request, work: Work, n_computed: int) -> Step:
+    about = request.run_label, request.interval, request.level
+    if n_computed:
+        return Step(name="record", n=1, n_cached=0, reasons=[f"{counted(n_computed, 'fit')} to compute first"])
+    known = finished_record(Home.here(), work, *about)
+    return _step(request, preimage_of_record(work, *about), 1, int(known is not None))

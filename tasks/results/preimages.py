@@ -1,0 +1,107 @@
+"""What the keys of results are digests of, kept beside them: a miss says what differs from an earlier one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from evenfold.manifests import digest_json
+from evenfold.manifests.tables.canonical import listed
+from evenfold.tasks.outcomes import Outcome
+
+Place = tuple[str, ...]
+# What a part is called before its own name: by the longest beginning of its place.
+WORDS: dict[Place, str] = {
+    ("decision", "params"): "strategy parameter", ("model", "params"): "model parameter", ("model",): "model",
+    ("algorithm",): "strategy", ("decision",): "", ("versions",): "", (): "",
+}  # fmt: skip
+DIGESTS = {
+    "fingerprint": "what the split reads", "own_strategy": "the strategy's code", "parent": "what the split grew from",
+    "manifest": "the manifest", "file": "the table's file",
+}  # fmt: skip
+MOST_SHOWN = 60  # letters of a value
+
+
+class Preimage(Outcome):
+    """What the keys of some results are digests of: those of one ``kind`` for the split that is called ``name``.
+
+    ``parts``: as JSON, with what each column holds on its own. ``seconds``: what one such fit took.
+    """
+
+    kind: Literal["split", "fits", "audit", "record"]
+    name: str
+    parts: dict[str, Any]
+    seconds: float = 0.0
+
+    @property
+    def folder(self) -> str:
+        """Where those of the same kind and name are kept; frames that nobody named are called by their content."""
+        return f"asked/{self.kind}/{'frame' if re.fullmatch('[0-9a-f]{32}', self.name) else self.name}"
+
+    @property
+    def key(self) -> str:
+        """Where it is kept itself."""
+        return f"{self.folder}/{digest_json(self.parts)[:32]}"
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return what differs between the parts of two preimages, in words; nothing only where nothing does."""
+    old, new = dict(_leaves(before)), dict(_leaves(now))
+    moves = [place for place in old | new if digest_json(old.get(place)) != digest_json(new.get(place))]
+    words: dict[tuple[str, str], list[str]] = {}
+    for place in moves:
+        if place == ("algorithm", "version") and ("decision", "strategy") in moves:
+            continue  # of another strategy
+        if place[:2] == ("decision", "types") and {("columns", place[2])} <= old.keys() & new.keys():
+            continue  # which says more
+        lead, name, tail = _words(place, old.get(place), new.get(place))
+        words.setdefault((lead, tail), []).append(name)
+    if ("rows",) in moves and ("rows",) in old:  # then every column holds other values
+        words.pop(("column", "changed"), None)
+    if len(words) > 1:  # which say more than this
+        words.pop((DIGESTS["fingerprint"], "changed"), None)
+    return [_sentence(lead, names, tail) for (lead, tail), names in words.items()]
+
+
+def _leaves(parts: Mapping[str, Any], place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    for name, value in parts.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*place, name))
+        elif value is not None:
+            yield (*place, name), value
+
+
+def _words(place: Place, before: Any, now: Any) -> tuple[str, str, str]:
+    """Return what is said before the name of a part, its name, and what is said after it; alike, they are said once."""
+    section, name = place[0], place[-1]
+    if place[:2] == ("decision", "types"):  # of the columns that the split reads
+        section, before, now = "columns", before and [before], now and [now]
+    if section in ("columns", "code"):
+        what = "column" if section == "columns" else ""
+        if before is None or now is None:
+            return (f"new {what}".strip(), name, "is read") if before is None else (what, name, "is read no more")
+        if what and before[0] != now[0]:
+            return what, name, f"is {now[0]}, was {before[0]}"
+        if what or "==" not in f"{before}{now}":
+            return what, name, "changed"
+        before, now = before.partition("==")[2], now.partition("==")[2]
+    if section in DIGESTS:
+        return DIGESTS[section], "", "changed"
+    if place[:2] == ("decision", "columns"):
+        return f"{name} column {_shown(before)} -> {_shown(now)}", "", ""
+    start = max((start for start in WORDS if place[: len(start)] == start), key=len)
+    what = " ".join(filter(None, [WORDS[start], ".".join(place[len(start) :])]))
+    return f"{what} {_shown(before)} -> {_shown(now)}", "", ""
+
+
+def _shown(value: Any) -> str:
+    text = "none" if value in (None, "") else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+
+
+def _sentence(lead: str, names: list[str], tail: str) -> str:
+    unique = list(dict.fromkeys(names))
+    if len(unique) > 1:
+        lead, tail = lead.replace("column", "columns"), tail.replace("is ", "are ", 1)
+    return " ".join(filter(None, [lead, listed(unique), tail]))

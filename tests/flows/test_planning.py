@@ -1,0 +1,131 @@
+"""What ``plan`` says: which steps would be computed, and why, before anything runs; and it leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from evenfold.estimates.models import keys
+from evenfold.flows.planning import AGAIN
+from evenfold.splitters.strategies.kfold import KFold
+from evenfold.tasks import Home
+from own_code import SHOP, edit, write
+from small import evaluated, small
+
+import evenfold
+
+MAE = "neg_mean_absolute_error"
+MODEL = {"estimator": "shop.model:make", "params": {"alpha": 1.0}, "metrics": [MAE], "features": ["a", "b"]}
+SPEC: dict[str, Any] = {
+    "name": "ours",
+    "columns": {"key": "id", "target": "y"},
+    "strategy": "KFold",
+    "params": {"n_splits": 3},
+}
+Planted = tuple[dict[str, list[str]], dict[str, Any], Callable[[pd.DataFrame], pd.DataFrame]]
+
+
+def same(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows
+
+
+def moved(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    return lambda rows: rows.assign(**{name: rows[name].where(np.arange(len(rows)) != 7, -9)})
+
+
+SEED, FOLDS = ["seed 0 -> 1"], ["strategy parameter n_splits 3 -> 4"]
+SORTED, LOCKED = "SortedStratifiedKFold", ["holdout.fraction none -> 0.2"]
+# Of each change: the reasons of the steps that are computed; then what is asked, and of which rows.
+CHANGES: dict[str, Planted] = {
+    "nothing": ({}, {}, same),
+    "the order of rows": ({"audit": ["the table's file changed"]}, {}, lambda rows: rows.iloc[::-1]),
+    "a column that nobody reads": ({"audit": ["the table's file changed"]}, {}, moved("note")),
+    "a feature": ({"fits": ["column a changed"]}, {}, moved("a")),
+    "two columns": ({"fits": ["columns a and y changed"]}, {}, lambda rows: moved("y")(moved("a")(rows))),
+    "a row less": ({"split": ["rows 120 -> 119"], "fits": ["rows 120 -> 119"]}, {}, lambda rows: rows.iloc[:-1]),
+    "a key": ({"split": ["column id changed"], "fits": ["columns a, b and y changed"]}, {}, moved("id")),
+    "a new feature": (
+        {"fits": ["model features a, b -> a, b, c", "new column c is read"]},
+        {"features": ["a", "b", "c"]}, lambda rows: rows.assign(c=1.0),
+    ),
+    "a type": ({"fits": ["column b is bool, was float"]}, {}, lambda rows: rows.assign(b=rows["b"] > 0)),
+    "a parameter": ({"fits": ["model parameter alpha 1.0 -> 0.5"]}, {"model_params": {"alpha": 0.5}}, same),
+    "a metric": ({"fits": [f"model metrics {MAE} -> {MAE}, r2"]}, {"metrics": [MAE, "r2"]}, same),
+    "the model": (
+        {"fits": ["shop, shop.model, shop.features and sklearn are read no more",
+                  "model estimator shop.model:make -> sklearn.linear_model:Ridge",
+                  "model parameter alpha 1.0 -> none"]},
+        {"model": MODEL | {"estimator": "sklearn.linear_model:Ridge"}}, same,
+    ),
+    "the seed": ({"split": SEED, "fits": SEED}, {"seed": 1}, same),
+    "the number of folds": ({"split": FOLDS, "fits": FOLDS}, {"n_splits": 4}, same),
+    "the strategy": (
+        {"split": [f"strategy KFold -> {SORTED}", "new column y is read"],
+         "fits": [f"strategy KFold -> {SORTED}"]}, {"strategy": SORTED}, same,
+    ),
+    "a holdout": ({"split": LOCKED, "fits": LOCKED}, {"holdout": 0.2}, same),
+    "the level": ({"record": ["level 0.95 -> 0.9"]}, {"level": 0.9}, same),
+    "the label": ({"record": ["label none -> again"]}, {"run_label": "again"}, same),
+    "the interval": ({"fits": ["interval none -> nested"]}, {"interval": "nested"}, same),
+    "to compute again": ({"split": [AGAIN], "fits": [AGAIN]}, {"refresh": True}, same),
+}  # fmt: skip
+
+
+def contents(home: Home) -> dict[str, int]:
+    return {
+        str(file): file.stat().st_mtime_ns
+        for file in home.path.rglob("*")
+        if file.parent.name != "data" and file.is_file()
+    }
+
+
+def test_each_planted_change_has_its_reason_and_nothing_is_written(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is silent, also before anything was run; and what is foretold is what is then found or computed."""
+    monkeypatch.syspath_prepend(tmp_path)
+    write(tmp_path, SHOP)
+    request: dict[str, Any] = {"spec": SPEC, "model": MODEL, "engine": "plain"}
+
+    def planned(change: Callable[[pd.DataFrame], pd.DataFrame] = same, **fields: Any) -> dict[str, Any]:
+        steps = evenfold.plan(change(small()), **(request | fields)).steps
+        assert all(bool(step.reasons) == (step.n_cached < step.n) for step in steps)
+        return {step.name: step for step in steps}
+
+    def reasons(*change: Any, **fields: Any) -> dict[str, list[str]]:
+        return {name: step.reasons for name, step in planned(*change, **fields).items() if step.reasons}
+
+    assert [why for name, why in reasons().items() if name != "record"] == [["no earlier run"]] * 3
+    assert {path.name for path in home.path.iterdir()} == {"data", "mlflow.db"}  # the rows, and the store of the test
+    evaluated(small(), **request)
+    before, wrong = contents(home), {}
+    for what, (expected, fields, change) in CHANGES.items():
+        steps = reasons(change, **fields)
+        read = {"split", "fits", *expected} if "fits" in expected else set(steps)  # which the others follow
+        if (words := {name: each for name, each in steps.items() if name in read}) != expected:
+            wrong[what] = words
+    assert wrong == {}
+    for target, name, step, words in (
+        (sklearn, "__version__", "fits", f"scikit-learn {sklearn.__version__} -> 99"),
+        (keys, "FIT_VERSION", "fits", f"evenfold's fits {keys.FIT_VERSION} -> 99"),
+        (KFold, "version", "split", f"strategy version {KFold.version} -> 99"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(target, name, "99")
+            assert reasons()[step] == [words]
+    edit(tmp_path, "shop/features.py", "[1.0, 1.0]", "[2.0, 1.0]")
+    assert reasons()["fits"] == ["shop.features changed"]
+    edit(tmp_path, "shop/features.py", "[2.0, 1.0]", "[1.0, 1.0]")
+    assert reasons() == {}
+    assert contents(home) == before
+    for what in ("nothing", "a feature", "the number of folds", "the interval"):
+        _, fields, change = CHANGES[what]
+        fits = planned(change, **fields)["fits"]
+        run = evaluated(change(small()), **(request | fields))
+        assert (fits.n, fits.n_cached) == (run.n_fits, run.n_cached)
+    assert planned(n_splits=3, interval="none", run_label="x", holdout=0.2)["fits"].seconds > 0
