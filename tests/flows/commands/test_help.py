@@ -128,7 +128,7 @@ def test_a_command_that_is_none_is_answered_with_the_nearest() -> None:
 # In this order each finds what the ones before it have made.
 QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend", "diff")
 AFTER = ("export", "adopt", "load", "clean")
-SLOW = ("evaluate", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
+SLOW = ("evaluate", "plan", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
 # A registry, a server, and rows that came later: test_server.py, test_rollback.py, test_commits.py and so on.
 ELSEWHERE = ("up", "rollback", "withdraw", "deploy", "predict", "score", "trust")
 
