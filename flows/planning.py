@@ -104,7 +104,7 @@ def _step(request: Request, preimage: Preimage, n: int, n_cached: int) -> Step:
 
 def _same_model(earlier: Preimage, now: Preimage) -> bool:
     models = [each.parts.get("model", {}).get("estimator") for each in (earlier, now)]
-    return models[0] == models[1] is not None
+    return models[0] is not None and bool(models[0] == models[1])
 
 
 def _record(request: Request, work: Work, n_computed: int) -> Step:

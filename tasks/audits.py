@@ -41,7 +41,11 @@ def preimage_of_audit(
     asked = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
     how = {"features": _named_features(split, features), "exclude": sorted(exclude), **asked}
     versions = {"evenfold": version("evenfold"), "scikit-learn": sklearn.__version__}
-    of = {"manifest": digest_json(split.stored().header), "file": str(stamp(split.data)), "versions": versions}
+    of = {
+        "manifest": digest_json(split.stored().header),
+        "file": digest_json(str(stamp(split.data))),
+        "versions": versions,
+    }
     return Preimage(kind="audit", name=split.name, parts=how | of)
 
 
