@@ -17,7 +17,7 @@ from .folds import aggregate as aggregate, pooled_score as pooled_score
 from .intervals.bootstrap import bootstrap_interval as bootstrap_interval, resampled_interval as resampled_interval
 from .intervals.draws import Multiplicities as Multiplicities
 from .intervals.evidence import Declined as Declined, Evidence as Evidence, IntervalMethod as IntervalMethod
-from .intervals.nested import nested_cv_interval as nested_cv_interval, nested_interval as nested_interval
+from .intervals.nested import nested_interval as nested_interval
 from .intervals.registry import (
     INTERVALS as INTERVALS,
     further_splits as further_splits,

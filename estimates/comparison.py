@@ -139,7 +139,8 @@ def compare(
     if exact is not None:
         notes = (*notes, exact.words(names))
         if training.alone:  # one model each, on rows that nobody else was tested on: the exact test decides
-            p, verdict = exact.p, _by_exact_test(verdict, exact.p, level)
+            p = exact.p
+            verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
     comparison = Comparison(
         metric, score_a, score_b, difference, interval, test, n_rows, "", notes, of_models, p, verdict, margin,
         se, training.repeats, 2 * training.splits,
@@ -184,10 +185,6 @@ def _verdict(interval: Interval | None, margin: float) -> Verdict:
     if interval.high < 0:
         return "worse"
     return "equivalent" if max(-interval.low, interval.high) < margin else "unknown"
-
-
-def _by_exact_test(verdict: Verdict, p: float, level: float) -> Verdict:
-    return "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,10 @@ def _density(looks: tuple[tuple[float, float], ...]) -> Floats:
     if len(looks) == 1:
         density = np.asarray(stats.norm.pdf(at), dtype=np.float64)
     else:
-        density = _moved(at, _density(looks[:-1]), step, _alike(looks[-2][0], information))
+        correlation = _alike(looks[-2][0], information)
+        spread = _spread(correlation, step)
+        kernel = np.exp(-0.5 * np.square((at[:, None] - correlation * at[None, :]) / spread))
+        density = kernel @ _density(looks[:-1]) * (step / spread / sqrt(2 * pi))
     # Of the point that stands for both sides of the bound, the share below it.
     below: Floats = np.clip((bound - at) / step + 0.5, 0, 1)
     return density * below
@@ -135,14 +138,6 @@ def _spread(correlation: float, step: float) -> float:
     # A kernel narrower than two points would fall between them; a wider one takes the looks for less alike, and so
     # asks for more.
     return max(sqrt(1 - correlation**2), 2 * step)
-
-
-def _moved(at: Floats, density: Floats, step: float, correlation: float) -> Floats:
-    """Return the density of the next look's statistic, which has this correlation with the one before."""
-    spread = _spread(correlation, step)
-    kernel = np.exp(-0.5 * np.square((at[:, None] - correlation * at[None, :]) / spread))
-    moved: Floats = kernel @ density * (step / spread / sqrt(2 * pi))
-    return moved
 
 
 @dataclass(frozen=True)

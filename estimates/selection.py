@@ -241,8 +241,13 @@ def choose(
         chosen, tolerance = simplest_near_best(table, range(len(values)), values)
     try:
         worth = _worth(evidences, tolerance, level, seed)
-    except ModelError as error:  # every configuration is fitted by now, and one of them is the best
-        worth = _uncorrected(evidences[chosen], float(values[chosen]), str(error), level)
+    except ModelError as error:  # every configuration is fitted by now: the score of the best is told as it is
+        value = float(values[chosen])
+        interval = interval_for(_with_sizes(evidences[chosen]), "corrected_wald", level)
+        note = f"The score is not corrected for having been chosen: {error!s}"
+        if isinstance(interval, Declined):
+            note, interval = f"{note} There is no interval: {interval.reason}", Interval(value, value, level, "none")
+        worth = BestOfMany(0, value, value, 0.0, interval.holding(value), (), (note,))
     none = f"{lacking:,} of {table.shape[1]:,} splits lack a score of some configuration: there is no standard error."
     notes = (*worth.notes, *([none] if lacking else ()), *_simpler(best, chosen, tolerance))
     ends = worth.interval.low, worth.interval.high
@@ -303,15 +308,6 @@ def _with_sizes(evidence: Evidence) -> Evidence:
     """Return the evidence and how many rows its folds test, and train on: all others."""
     tested, n = evidence.parts[0].groupby("fold").size().tolist(), evidence.rows.size
     return replace(evidence, scores=[FoldScore("", 0, 0, {}, {}, n - size, size, 0.0, 0.0) for size in tested])
-
-
-def _uncorrected(evidence: Evidence, value: float, why: str, level: float) -> BestOfMany:
-    """Return the score of the chosen one as it is, with its own interval where it has one."""
-    interval = interval_for(_with_sizes(evidence), "corrected_wald", level)
-    note = f"The score is not corrected for having been chosen: {why}"
-    if isinstance(interval, Declined):
-        note, interval = f"{note} There is no interval: {interval.reason}", Interval(value, value, level, "none")
-    return BestOfMany(0, value, value, 0.0, interval.holding(value), (), (note,))
 
 
 TEST_ROWS_ALONE = (

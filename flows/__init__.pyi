@@ -1,4 +1,3 @@
-from .comparison import compare_runs as compare_runs
 from .deployable import (
     compare as compare,
     evaluate as evaluate,

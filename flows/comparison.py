@@ -17,7 +17,7 @@ from evenfold.estimates.metrics.scoring import OF_ONE_CLASS, of_positive
 from evenfold.estimates.models.spec import Task
 from evenfold.estimates.pairing import label_of
 from evenfold.splitters import SplitError
-from evenfold.tasks.parameters import Engine, Repeats
+from evenfold.tasks.parameters import Repeats
 from evenfold.tasks.record.reading import (
     Recipe,
     Recorded,
@@ -30,7 +30,6 @@ from evenfold.tasks.record.reading import (
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.references import version_in
 from evenfold.tasks.runtime.home import Home, prepared_home
-from evenfold.tasks.steps.running import running
 from evenfold.tasks.work import Work, further_pairs, work_of
 
 from .fits import Fits, fit_more
@@ -46,36 +45,20 @@ def check_comparison(request: Request) -> str:
 
 
 def run_comparison(request: Request) -> list[Comparison]:
-    """Compare; see ``compare_runs``."""
-    return compare_runs(**request.parameters)
-
-
-def compare_runs(
-    run_a: str,
-    run_b: str,
-    metrics: Sequence[str] | None = None,
-    *,
-    level: float = 0.95,
-    margin: float = 0.0,
-    repeats: Repeats = "auto",
-    engine: Engine = "plain",
-) -> list[Comparison]:
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
-    Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested, and
-    the comparison says so. ``repeats="auto"`` fits both recipes again on up to 10 repeats of the folds, where these
-    fits take up to a minute by the recorded seconds, and says why where it does not; a number takes so many. It is
-    recorded beside the runs, with its page. Raises SplitError for runs of different splits, or without predictions,
-    and where a number of repeats cannot be had; ModelError for a metric that cannot score their target, before any fit.
+    ``repeats="auto"`` fits both recipes again on up to 10 repeats of the folds, where these fits take up to a minute by
+    the recorded seconds, and says why where it does not; a number takes so many. It is recorded beside the runs, with
+    its page. Raises ModelError for a metric that cannot score their target, before any fit.
     """
-    key = (run_a, run_b, repeats)
+    metrics, level = request.metrics, request.level
+    key = (request.run_a, request.run_b, request.repeats)
     pair, plan = _AHEAD.pop(key) if key in _AHEAD else _read(*key)
     shared = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
     if not shared:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     asked = named_metrics(pair.a, metrics) if metrics else shared  # recorded names are complete
-    with running(engine):
-        a, b, repeat_notes = _repeated(pair, plan, repeats)
+    a, b, repeat_notes = _repeated(pair, plan, request.repeats)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
@@ -84,7 +67,7 @@ def compare_runs(
         compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
         n_train=n_train,
     )  # fmt: skip
-    made = [beside(metric, level=level, margin=margin, apparent=pair.apparent(metric)) for metric in asked]
+    made = [beside(metric, level=level, margin=request.margin, apparent=pair.apparent(metric)) for metric in asked]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
     made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]
     record_comparison(pair.a, pair.b, made, level)
@@ -129,7 +112,7 @@ def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool,
     """Return whether comparing two runs so asks for fits, and what their models are called.
 
     With a run's first digits, where both have one name. What was read is kept for the comparison that follows. Raises
-    as ``compare_runs`` does.
+    SplitError as the comparison does.
     """
     pair, plan = _AHEAD[run_a, run_b, repeats] = _read(run_a, run_b, repeats)
     a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (pair.a, pair.b))

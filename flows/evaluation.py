@@ -127,7 +127,11 @@ def stop_where_failed(found: Audit, what: str, where: str = "in the specificatio
 def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Request) -> Evaluation:
     """Fit every split, aggregate and record; raises EvaluationError where folds are missing."""
     started, log_models, limit = time.monotonic(), request.log_models, request.time_limit
-    _check_models(split.ref, log_models)
+    if log_models == "all" and in_blocks(split.ref):
+        raise ModelError(
+            f"log_models='all' keeps a model per fold, and {split.ref.strategy} makes "
+            f"{split.ref.n_splits:,} splits that are fitted in blocks; choose 'final'."
+        )
     fits = fit_splits(split.ref, recipe, apparent=getattr(request, "apparent", "full"), time_limit=limit)
     fit_more(fits, request.interval, limit)
     outcome = fits.evaluated(request.allow_partial, interval=request.interval, level=request.level)
@@ -161,15 +165,6 @@ def _evaluation(
         n_fits=n_fits,
         seconds=time.monotonic() - started,
     )
-
-
-def _check_models(split: SplitRef, log_models: str) -> None:
-    """Raise ModelError where a model per fold is asked for and there are draws, or over 1,000 folds."""
-    if log_models == "all" and in_blocks(split):
-        raise ModelError(
-            f"log_models='all' keeps a model per fold, and {split.strategy} makes "
-            f"{split.n_splits:,} splits that are fitted in blocks; choose 'final'."
-        )
 
 
 def _models(split: SplitRef, recipe: ModelSpec, log_models: str) -> dict[str, FinalModel]:

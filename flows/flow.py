@@ -108,7 +108,8 @@ def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> 
     body = _guarded(fn, asked, checked, run)
     body.__signature__ = signature  # type: ignore[attr-defined]
     body.__annotations__ = hints
-    body.__doc__ = _described(fn, declared)
+    lines = [f"    {p.name}: {parameters.Flag.of(p.annotation).words}" for p in declared.parameters.values()]
+    body.__doc__ = "\n".join([inspect.getdoc(fn) or "", "", "Args:", *lines])
     body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
     body.check, body.asked = checked, asked  # type: ignore[attr-defined]
     named = _run_name(fn.__name__, asked, check)
@@ -124,12 +125,6 @@ def _fail_mistaken(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG00
             client.set_flow_run_state(flow_run.id, end, force=True)
         for hook in flow.on_failure_hooks:
             hook(flow, flow_run, end)
-
-
-def _described(fn: Callable[..., Any], signature: inspect.Signature) -> str:
-    """Return a docstring that lists the parameters with their descriptions, from which Prefect makes its form."""
-    lines = [f"    {p.name}: {parameters.Flag.of(p.annotation).words}" for p in signature.parameters.values()]
-    return "\n".join([inspect.getdoc(fn) or "", "", "Args:", *lines])
 
 
 def _run_name(name: str, asked: type[Request], check: Check) -> Callable[[], str]:

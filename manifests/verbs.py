@@ -66,7 +66,7 @@ def planned(
     source = source_of(data, dict(request.types))
     require_columns([*request.columns.roles(), *request.types], source.schema.names)
     names = used_columns(request, request.splitter().needs) if request.strategy else request.columns.roles()
-    if engine == "auto" and not _is_on_cluster(source):
+    if engine == "auto" and type(source.native).__module__.partition(".")[0] not in ("dask", "pyspark"):
         fits = fits_in_memory(source, names or source.schema.names[:1], memory)
         engine = "memory" if fits else engine
     if engine == "memory":
@@ -97,10 +97,6 @@ def _require_memory(plan: Plan, memory: str | int | None) -> None:
     )
     bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in table.schema.types)
     require_rows(plan.table.num_rows, bytes_a_row, str(plan.spec.strategy), memory)
-
-
-def _is_on_cluster(source: Source) -> bool:
-    return type(source.native).__module__.partition(".")[0] in ("dask", "pyspark")
 
 
 def _numbered(source: Source) -> pa.Table:

@@ -182,7 +182,9 @@ class Picture:
     def svg(self, width: int = WIDE, css: str = "") -> str:
         """Return the picture alone, laid out for a width in pixels; its colours come from the page's style sheet."""
         label = escaped(f"{self.title}. {self.caption}".strip())
-        scale = self._scale(width)
+        longest = max((breadth(name) for _, name in self._y_ticks()), default=0.0)
+        left = min(max(longest + 12.0, 34.0), width * 0.4)
+        scale = Scale(left, width - RIGHT, TOP if self.y_label else 8, self.height - BOTTOM, self.x_range, self.y_range)
         head = f'<svg class="{css}" viewBox="0 0 {width} {self.height}" role="img" aria-label="{label}">'
         return f"{head}{self._axes(scale)}{''.join(mark(scale) for mark in self.marks)}</svg>"
 
@@ -207,11 +209,6 @@ class Picture:
 
     def __html__(self) -> str:
         return macro("figure", self)
-
-    def _scale(self, width: int) -> Scale:
-        longest = max((breadth(name) for _, name in self._y_ticks()), default=0.0)
-        left = min(max(longest + 12.0, 34.0), width * 0.4)
-        return Scale(left, width - RIGHT, TOP if self.y_label else 8, self.height - BOTTOM, self.x_range, self.y_range)
 
     def _y_ticks(self) -> Ticks:
         return named(ticks(*self.y_range, most=5)) if self.y_ticks is None else self.y_ticks

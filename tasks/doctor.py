@@ -8,7 +8,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -132,17 +132,19 @@ def _prefect(home: Home) -> Iterator[Finding]:
         return
     silent = [deployment.name for deployment in _scheduled() if not _runs(deployment.id)]
     fix = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
-    message = (
-        f"active schedules without a scheduled run: {', '.join(silent[:5])}" if silent else "every one has its next"
-    )
-    yield Finding("Prefect schedules", not silent, message, fix if silent else "")
+    fine = "every one has its next"
+    yield _named("Prefect schedules", silent, "active schedules without a scheduled run", fix, fine)
     late = [deployment.name for deployment in _scheduled() if _runs(deployment.id, before=time.time() - LATE_SECONDS)]
-    message = f"no run was taken for {LATE_SECONDS} s of: {', '.join(late[:5])}" if late else "no run waits for one"
-    fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log." if late else ""
-    yield Finding("Prefect workers", not late, message, fix)
+    fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log."
+    yield _named("Prefect workers", late, f"no run was taken for {LATE_SECONDS} s of", fix, "no run waits for one")
     yield from _since_success()
     yield from _stuck()
     yield from _retrainings()
+
+
+def _named(check: str, names: list[str], what: str, fix: str, fine: str = "none") -> Finding:
+    """Return the finding of a check that looks for what is not in order, which it names."""
+    return Finding(check, not names, f"{what}: {', '.join(names[:5])}" if names else fine, fix if names else "")
 
 
 def _scheduled() -> list[Any]:
@@ -158,18 +160,19 @@ def _deployments() -> list[Any]:
 
 def _runs(deployment: Any, before: float | None = None) -> list[Any]:
     """Return a run of a deployment that waits to begin, if there is one: any, or one that should have begun before."""
-    asked: dict[str, object] = {"state": {"type": {"any_": ["SCHEDULED"]}}}
-    if before is not None:
-        asked["expected_start_time"] = {"before_": datetime.fromtimestamp(before, UTC)}
-    return _read(deployment, asked, "EXPECTED_START_TIME_DESC", 1)
+    more = {} if before is None else {"expected_start_time": {"before_": datetime.fromtimestamp(before, UTC)}}
+    return _read(deployment, ["SCHEDULED"], 1, **more)
 
 
-def _read(deployment: Any, asked: Mapping[str, object], order: str, most: int) -> list[Any]:
+def _read(
+    deployment: Any, states: list[str], most: int, order: str = "EXPECTED_START_TIME_DESC", **more: object
+) -> list[Any]:
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort
 
-    wanted = FlowRunFilter.model_validate({**asked, "deployment_id": {"any_": [deployment]}})
+    of_states = {"state": {"type": {"any_": states}}, "deployment_id": {"any_": [deployment]}}
+    wanted = FlowRunFilter.model_validate(of_states | more)
     with get_client(sync_client=True) as client:
         return list(client.read_flow_runs(flow_run_filter=wanted, sort=FlowRunSort(order), limit=most))
 
@@ -180,29 +183,20 @@ def _since_success() -> Iterator[Finding]:
     for deployment in _deployments():
         if OURS not in deployment.tags:
             continue
-        ended = {"state": {"type": {"any_": ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]}}}
-        for run in _read(deployment.id, ended, "EXPECTED_START_TIME_DESC", MOST_RUNS):
+        for run in _read(deployment.id, ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], MOST_RUNS):
             if run.state.is_completed():
                 break
             broken.append(
                 f"{run.name} ({run.state.name.upper()}: {str(run.state.message).partition(chr(10))[0][:120]})"
             )
-        under_way = _read(
-            deployment.id, {"state": {"type": {"any_": ["RUNNING"]}}}, "EXPECTED_START_TIME_DESC", MOST_RUNS
-        )
+        under_way = _read(deployment.id, ["RUNNING"], MOST_RUNS)
         silent += [f"{run.name} ({run.id})" for run in under_way if not _lives(run)]
-    message = (
-        f"since the last that completed: {'; '.join(broken[:5])}" if broken else "none broke off since the last success"
-    )
-    fix = "Look at their logs. The next one goes on where they stopped: prefect deployment run ..." if broken else ""
-    yield Finding("Prefect runs", not broken, f"{len(broken)} {message}" if broken else message, fix)
-    message = (
-        f"RUNNING without one for {BEAT_SECONDS} s: {', '.join(silent[:5])}"
-        if silent
-        else "every run that is under way has one"
-    )
-    fix = f'Create the automations ("$(python -m {DEPLOYMENTS} --automations)"), or cancel them.' if silent else ""
-    yield Finding("heartbeats", not silent, message, fix)
+    fix = "Look at their logs. The next one goes on where they stopped: prefect deployment run ..."
+    what = f"{len(broken)} since the last that completed"
+    yield _named("Prefect runs", broken, what, fix, "none broke off since the last success")
+    fix = f'Create the automations ("$(python -m {DEPLOYMENTS} --automations)"), or cancel them.'
+    fine = "every run that is under way has one"
+    yield _named("heartbeats", silent, f"RUNNING without one for {BEAT_SECONDS} s", fix, fine)
 
 
 def _lives(run: Any) -> bool:
@@ -234,8 +228,7 @@ def _stuck() -> Iterator[Finding]:
         return FlowRunFilter.model_validate({"tags": {"all_": [OURS]}, "state": wanted})
 
     def told(check: str, runs: list[Any], what: str, fix: str) -> Finding:
-        names = ", ".join(f"{run.name} ({run.id})" for run in runs[:5])
-        return Finding(check, not runs, f"{len(runs)} {what}: {names}" if runs else "none", fix if runs else "")
+        return _named(check, [f"{run.name} ({run.id})" for run in runs], f"{len(runs)} {what}", fix)
 
     with get_client(sync_client=True) as client:
 
@@ -272,18 +265,16 @@ def _retrainings() -> Iterator[Finding]:
     for deployment in _scheduled():
         if not (deployment.entrypoint or "").endswith("retrain"):
             continue
-        coming = _read(deployment.id, {"state": {"type": {"any_": ["SCHEDULED"]}}}, "EXPECTED_START_TIME_ASC", 3)
+        coming = _read(deployment.id, ["SCHEDULED"], 3, "EXPECTED_START_TIME_ASC")
         if len(coming) < 2:
             continue
         due = [run.expected_start_time.timestamp() for run in coming]
         apart = due[-1] - due[-2]
-        done = _read(deployment.id, {"state": {"type": {"any_": ["COMPLETED"]}}}, "END_TIME_DESC", 1)
+        done = _read(deployment.id, ["COMPLETED"], 1, "END_TIME_DESC")
         since = done[0].end_time if done else deployment.created
         age = time.time() - since.timestamp()
         late = age > 1.5 * apart
-        message = (
-            f"{deployment.name}: {'the last one succeeded' if done else 'none has succeeded, and it was deployed'} "
-        )
+        message = f"{deployment.name}: {'the last one succeeded' if done else 'none has succeeded; it was deployed'} "
         fix = "Look at the findings about runs and workers; start one: prefect deployment run ..." if late else ""
         yield Finding("retraining", not late, f"{message}{_span(age)} ago; it is due every {_span(apart)}", fix)
 
@@ -347,11 +338,9 @@ def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding
 
 
 def _locks(home: Home) -> Iterator[Finding]:
-    held = [path for path in home.locks.glob("*.lock") if _is_held(path)] if home.locks.exists() else []
-    message = (
-        f"{len(held)} held by flows that run now; locks of killed flows free themselves" if held else "none is held"
-    )
-    yield Finding("locks", True, message)
+    held = [path for path in home.locks.glob("*.lock") if _is_held(path)]
+    message = f"{len(held)} held by flows that run now; locks of killed flows free themselves"
+    yield Finding("locks", True, message if held else "none is held")
 
 
 def _is_held(path: Path) -> bool:

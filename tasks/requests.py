@@ -257,3 +257,15 @@ class CompareFields(TypedDict, total=False):
     margin: of.Margin
     repeats: of.Repeats
     engine: of.Engine
+
+
+class StudyFields(TypedDict, total=False):
+    """What a study of the number of folds, or of ways of stratifying, is of."""
+
+    target: of.Target
+    group: of.Group
+    key: of.Key
+    model: of.Model
+    metrics: of.Metrics
+    features: of.Features
+    exclude: of.Exclude

@@ -15,8 +15,10 @@ from evenfold.estimates import (
     ModelSpec,
     Problem,
     fit_and_score,
+    fit_predictions,
     interval_for,
 )
+from evenfold.estimates.intervals.nested import nested, nested_splits
 from evenfold.estimates.metrics.responses import replay
 from evenfold.splitters import KFold, StratifiedKFold, Stream
 from scipy import stats
@@ -48,6 +50,14 @@ def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFram
 def answered(frame: pd.DataFrame, problem: Problem) -> Answered:
     """Return some predictions as metrics read them."""
     return Answered(replay(frame, problem.classes), frame["y"].to_numpy(), problem.classes)
+
+
+def nested_of(problem: Problem, pairs: list[Any], level: float = 0.95) -> Any:
+    """Return the nested interval of the mean squared error of a problem's model, every fit made here."""
+    scores, frames = evaluated(problem, pairs)
+    evidence = Evidence(METRICS["neg_mean_squared_error"], problem, scores, pd.concat(frames))
+    refits = [fit_predictions(problem.model, problem, *pair, seed=0) for pair in nested_splits(evidence)]
+    return nested(evidence.with_refits(refits), level)
 
 
 def evaluated(problem: Problem, pairs: list[Any], repeat: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import skops.io
-from evenfold.flows import Evaluation, Retraining, evaluate
+from evenfold.flows import Evaluation, Retraining, compare, evaluate
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import FinalModel, KeptFile
 from evenfold.tasks.record.models.signatures import sign_version
@@ -45,6 +46,9 @@ def small(n: int = 120) -> pd.DataFrame:
 def evaluated(data: Any, **fields: Any) -> Evaluation:
     """Return what the plain engine makes of ``data``."""
     return evaluate(data, **({"engine": "plain", "spec": SPEC, "model": RIDGE} | fields))
+
+
+compared = partial(compare, engine="plain")
 
 
 def runs(home: Home) -> list[Any]:

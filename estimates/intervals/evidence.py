@@ -86,7 +86,12 @@ class Evidence:
         """
         scores = []
         for rows, lost, lines in zip(self._answers, self._losses, self.lines, strict=True):
-            drawn = _lines_of(lines, at, self.rows.size)
+            # The lines that hold the rows `at`: all of a row, each time that it is asked.
+            counts = np.bincount(lines, minlength=self.rows.size)
+            times = counts[at]
+            # Each row's first line, then one further at a time.
+            first = (np.cumsum(counts) - counts)[at] - (np.cumsum(times) - times)
+            drawn = np.asarray(np.repeat(first, times) + np.arange(times.sum()))
             if not rows.mass[drawn].any():
                 return float("nan")
             if self.metric.loss is not None and lost is not None:
@@ -213,15 +218,6 @@ def per_row(lines: Sequence[IntArray], values: Sequence[Floats], n_rows: int) ->
     for of_line, value in zip(lines, values, strict=True):
         total += np.bincount(of_line, weights=value, minlength=n_rows) * (n_rows / of_line.size)
     return total / len(lines)
-
-
-def _lines_of(lines: IntArray, at: IntArray, n_rows: int) -> IntArray:
-    """Return the places in the sorted ``lines`` that hold the rows ``at``: all of a row, each time that it is asked."""
-    counts = np.bincount(lines, minlength=n_rows)
-    times = counts[at]
-    # Each row's first line, then one further at a time.
-    first = (np.cumsum(counts) - counts)[at] - (np.cumsum(times) - times)
-    return np.asarray(np.repeat(first, times) + np.arange(times.sum()))
 
 
 Made = Interval | Declined

@@ -87,7 +87,7 @@ def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
     ends = {name: interval([getattr(month, name) for month in usable], getattr(now, name), PRIOR[name])
             for name in PRIOR}  # fmt: skip
     slope, usual = Reading(now.slope.value, *ends["slope"]), float(np.mean([month.spread.value for month in usable]))
-    error = Reading(*(_exp(value - usual) for value in (now.spread.value, *ends["spread"])))
+    error = Reading(*(exp(min(value - usual, 700.0)) for value in (now.spread.value, *ends["spread"])))
     figures = {"slope": slope, "error": error}
     if not (slope.sound and error.sound):
         return Judgement(
@@ -110,10 +110,6 @@ def _told(name: str, of: Reading, target: str) -> str:
         near = of.value / ((of.low + of.high) / 2 or 1)
         word = next(word for most, word in SLOPES if near <= most) if not of.sound else ""
     return f"{what[:1].upper()}{what[1:]}{word}."
-
-
-def _exp(value: float) -> float:
-    return exp(min(value, 700.0))
 
 
 def month_of(y: Any, predicted: Any, units: Any = None, classes: int = 0) -> Month:

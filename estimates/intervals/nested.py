@@ -10,11 +10,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Floats
-from evenfold.estimates.metrics.registry import row_loss
-from evenfold.estimates.models.fit import fit_predictions
-from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.models.spec import ModelSpec
-from evenfold.estimates.results import FoldScore, Interval
+from evenfold.estimates.results import Interval
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
@@ -155,37 +151,6 @@ def nested(evidence: Evidence, level: float) -> Made:
     low, high = loss.score(of_losses.high), loss.score(of_losses.low)
     interval = Interval(low, high, level, of_losses.method, of_losses.notes)
     return interval.within(evidence.metric.low, evidence.metric.high)
-
-
-def nested_cv_interval(
-    metric: str,
-    model: ModelSpec,
-    problem: Problem,
-    repeats: Sequence[NDArray[np.integer]],
-    *,
-    seed: int,
-    level: float = 0.95,
-) -> Interval:
-    """Return the nested cross-validation interval of a metric's score; ``repeats``: the folds of each repeat.
-
-    k (k + 1) / 2 fits a repeat: 5 folds are 15, 10 repeats of 10 folds are 550. Rows are weighed where the problem has
-    weights. Raises ModelError for a metric that is not a mean over rows, and for folds that do not test every row.
-    """
-    from evenfold.estimates.metrics.registry import metric_of
-
-    row_loss(metric)
-    frames, scores = [], []
-    for repeat, labels in enumerate(repeats):
-        for fold in range(int(labels.max()) + 1):
-            train, test = np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
-            frames.append(fit_predictions(model, problem, train, test, seed=seed, repeat=repeat, fold=fold))
-            scores.append(FoldScore("", repeat, fold, {}, {}, train.size, test.size, 0.0, 0.0))
-    evidence = Evidence(metric_of(metric), problem, scores, pd.concat(frames))
-    refits = [fit_predictions(model, problem, *pair, seed=seed) for pair in nested_splits(evidence)]
-    interval = nested(evidence.with_refits(refits), level)
-    if isinstance(interval, Declined):
-        raise ModelError(interval.reason)
-    return interval
 
 
 METHODS = (

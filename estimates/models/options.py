@@ -86,12 +86,24 @@ def _perfect(task: Task, classes: tuple[Any, ...]) -> tuple[Replay, NDArray[Any]
 def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDArray[Any], target: str) -> None:
     """Raise ModelError for an option that the task, the classes, the target or the estimator cannot bear."""
     estimator = model.build(0)
-    _check_task(model, task)
+    for name, value, suited in (
+        ("balance", model.balance, "classification"),
+        ("threshold", model.threshold, "classification"),
+        ("target_transform", model.target_transform, "regression"),
+    ):
+        if value is not None and task != suited:
+            raise ModelError(f"{name} is for {suited}, and the task is {task}; leave it out.")
     _check_balance(model, estimator)
     _check_threshold(model, classes, estimator)
     if model.target_transform is not None:
         _check_transform(target_transformer(model), model.target_transform.transformer, y, target)
-    _check_methods(model, estimator)
+    for metric in model.metrics:
+        methods = method_of(metric)
+        if not any(hasattr(estimator, method) for method in methods):
+            raise ModelError(
+                f"metric {metric!r} needs {' or '.join(methods)}, and {model.estimator!r} has none; "
+                "choose another metric, or another estimator."
+            )
     _check_eval_set(model, estimator)
     if model.weights and not any(takes(part, "sample_weight") for part in parts_of(estimator)):
         _require_passed_on(model, estimator)
@@ -177,16 +189,6 @@ def validation_weights(estimator: Any) -> str | None:
     return next((name for name in names if takes(estimator, name)), None)
 
 
-def _check_task(model: ModelSpec, task: Task) -> None:
-    for name, value, suited in (
-        ("balance", model.balance, "classification"),
-        ("threshold", model.threshold, "classification"),
-        ("target_transform", model.target_transform, "regression"),
-    ):
-        if value is not None and task != suited:
-            raise ModelError(f"{name} is for {suited}, and the task is {task}; leave it out.")
-
-
 def _check_balance(model: ModelSpec, estimator: Any) -> None:
     if model.balance is None:
         return
@@ -230,16 +232,6 @@ def _check_transform(transformer: Any, path: str, y: NDArray[Any], target: str) 
         raise ModelError(
             f"target_transform {path!r} cannot transform target {target!r} ({ends}): {reason_of(error)}"
         ) from None
-
-
-def _check_methods(model: ModelSpec, estimator: Any) -> None:
-    for metric in model.metrics:
-        methods = method_of(metric)
-        if not any(hasattr(estimator, method) for method in methods):
-            raise ModelError(
-                f"metric {metric!r} needs {' or '.join(methods)}, and {model.estimator!r} has none; "
-                "choose another metric, or another estimator."
-            )
 
 
 # What tells an estimator when to stop: LightGBM's names, XGBoost's and CatBoost's.

@@ -27,7 +27,8 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
     """
     out, err = consoles()
     out.quiet = as_json
-    flights = _flights()
+    if not Path(FLIGHTS).exists():
+        raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
     model = ModelSpec(features=FEATURES, text="ordinal", metrics=("r2", "neg_mean_absolute_error"))
     key = {"key": "flight_id", "target": "arr_delay"}
     say_why = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
@@ -39,7 +40,7 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
     ):
         spec = SplitSpec(name=name, columns=Columns.model_validate(columns), strategy=strategy)
         with progress(err):
-            evaluations.append(evaluate(flights, engine=engine, spec=spec, model=model))
+            evaluations.append(evaluate(FLIGHTS, engine=engine, spec=spec, model=model))
         show_evaluation(out, evaluations[-1])
         out.print()
     _conclude(out, evaluations)
@@ -50,12 +51,6 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
     if as_json:
         outcomes = [json.loads(each.model_dump_json()) for each in (*evaluations, outcome)]
         consoles()[0].print_json(data=outcomes)
-
-
-def _flights() -> str:
-    if not Path(FLIGHTS).exists():
-        raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
-    return FLIGHTS
 
 
 def _conclude(out: Any, found: list[Evaluation]) -> None:

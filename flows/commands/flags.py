@@ -55,16 +55,11 @@ def command_of(function: Callable[..., Any], act: Callable[..., None] | None = N
         (act or function)(**given)
 
     command.__name__ = function.__name__
-    command.__doc__ = _short(function.__doc__ or "")
+    parts = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    command.__doc__ = "\n\n".join([parts[0], *(part for part in parts[1:] if part.startswith("Example:"))])
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
-
-
-def _short(text: str) -> str:
-    """Return the first sentences of a docstring, and its example."""
-    parts = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join([parts[0], *(part for part in parts[1:] if part.startswith("Example:"))])
 
 
 def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import ModelSpec, Problem, metric_of
+from evenfold.estimates import Problem, metric_of
+from evenfold.flows.requests import recipe_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.manifests.tables.read import require_place
 from evenfold.reports import Picture, study_svg
@@ -18,15 +19,25 @@ from evenfold.splitters import SplitError
 from .console import consoles, lined_up
 
 
-def problem_of(data: str, model: ModelSpec, **columns: Any) -> Problem:
-    """Return the problem of predicting the target column of a file; ``columns``: those with a role."""
+def problem_of(
+    data: str, output: Path, model: Any = None, metrics: Any = None, features: Any = None, exclude: Any = None,
+    **columns: Any,
+) -> Problem:  # fmt: skip
+    """Return the problem of predicting the target column of a file; ``columns``: those with a role.
+
+    Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
+    """
+    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
+    if output.suffix not in (".html", ".svg"):
+        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
+    require_place(output)
     named = Columns.model_validate({name: value for name, value in columns.items() if value})
     if named.target is None:
         raise SplitError("no target column is named, and a model predicts one; pass --target.")
     table = read_table(data)
     require_columns(named.roles(), table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, model, named.target, named.roles(), groups=next(iter(named.grouped), None))
+    return Problem.of(frame, recipe, named.target, named.roles(), groups=next(iter(named.grouped), None))
 
 
 def counts_of(given: str) -> list[int]:
@@ -56,19 +67,12 @@ def _numbers(given: str) -> list[int]:
     return sorted({low + (high - low) * step // 7 for step in range(8)})
 
 
-def check_output(output: Path) -> None:
-    """Raise SplitError for a file that is neither a page nor a picture, or whose folder is none: before any fit."""
-    if output.suffix not in (".html", ".svg"):
-        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
-    require_place(output)
-
-
 def tell_study(
     data: str, what: str, problem: Problem, about: dict[str, str], table: pd.DataFrame, page: Callable[..., str],
     pictures: dict[str, Picture], output: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Write a study's page or pictures, record it in MLflow, and print what it found."""
-    _write(page, pictures, output)
+    write_whole(output, page() if output.suffix == ".html" else study_svg(pictures))
     _keep(data, what, problem, {"data": Path(data).name} | about, page(), table)
     _show(table, [picture.title for picture in pictures.values()], output, as_json)
 
@@ -111,8 +115,3 @@ def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: s
 
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"
     record_study(name_of(data), name, about | {"problem": study_key(problem)}, page, table)
-
-
-def _write(page: Callable[..., str], pictures: dict[str, Picture], output: Path) -> None:
-    """Write what a study found: a page (``.html``), or its pictures alone (``.svg``)."""
-    write_whole(output, page() if output.suffix == ".html" else study_svg(pictures))

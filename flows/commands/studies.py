@@ -5,28 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
-from evenfold.tasks.parameters import (
-    Data,
-    Engine,
-    Exclude,
-    Features,
-    Flag,
-    Group,
-    Key,
-    Level,
-    Margin,
-    Metrics,
-    Model,
-    NSplits,
-    Repeats,
-    RunA,
-    RunB,
-    Seed,
-    Target,
-)
+from evenfold.tasks.parameters import Data, Flag, Level, Metrics, NSplits, RunA, RunB, Seed
+from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
 from .busy import answer, busy
 from .flags import Grouped, command_of
@@ -52,16 +35,14 @@ def register_studies(app: typer.Typer) -> None:
         app.command(cls=Grouped)(command_of(study))
 
 
+@flat
 def compare(
     run_a: RunA,
     run_b: RunB,
     metrics: Metrics = None,
-    level: Level = 0.95,
-    margin: Margin = 0.0,
-    repeats: Repeats = "auto",
-    engine: Engine = "prefect",
     output: ComparisonPage = None,
     as_json: bool = False,
+    **fields: Unpack[CompareFields],
 ) -> None:
     """Compare two evaluations row by row, over repeats of the folds where fits are short; with -o also on a page.
 
@@ -81,12 +62,14 @@ def compare(
     with busy(f"reading run {run_a} and run {run_b}"):
         from evenfold.flows.comparison import look_ahead
 
-        fits, names = look_ahead(run_a, run_b, repeats_of(repeats))
+        fields["repeats"] = repeats_of(fields.get("repeats", "auto"))
+        fits, names = look_ahead(run_a, run_b, fields["repeats"])
     from evenfold import flows
 
-    chosen = engine if fits else "plain"
+    if not fits:
+        fields["engine"] = "plain"
     with progress(consoles()[1]):
-        comparisons = flows.compare(run_a, run_b, metrics, level=level, margin=margin, repeats=repeats, engine=chosen)
+        comparisons = flows.compare(run_a, run_b, metrics, **fields)
     if output is not None:
         write_whole(output, comparison_page(comparisons, names).html())
 
@@ -144,19 +127,14 @@ def score(
     answer(scored, as_json, show_later)
 
 
+@flat
 def folds(
     data: Data,
-    target: Target = None,
-    group: Group = None,
-    key: Key = None,
     counts: Counts = "5..50",
-    model: Model = None,
-    metrics: Metrics = None,
-    features: Features = None,
-    exclude: Exclude = None,
     seed: Seed = None,
     output: PictureOrPage = Path("folds.html"),
     as_json: bool = False,
+    **fields: Unpack[StudyFields],
 ) -> None:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
 
@@ -165,64 +143,53 @@ def folds(
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     from evenfold.estimates import fold_count_study
-    from evenfold.flows.requests import recipe_of
     from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
     from evenfold.tasks.studies import keep_study
 
-    from .fold_counts import check_output, counts_of, problem_of, tell_study
+    from .fold_counts import counts_of, problem_of, tell_study
     from .show import consoles, progress
 
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
-    check_output(output)
-    tried, problem = counts_of(counts), problem_of(data, recipe, target=target, group=group, key=key)
+    tried, problem, seed = counts_of(counts), problem_of(data, output, **fields), seed or 0
     with limited(problem.X.size), progress(consoles()[1]):
-        table = fold_count_study(problem.model, problem, tried, seed=seed or 0, say=partial(say, "fitting models"))
+        table = fold_count_study(problem.model, problem, tried, seed=seed, say=partial(say, "fitting models"))
     keep_study(Home.here(), problem, table)
     page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
-    about = {"counts": counts, "seed": str(seed or 0)}
+    about = {"counts": counts, "seed": str(seed)}
     tell_study(data, "number of folds", problem, about, table, page, pictures, output, as_json)
 
 
+@flat
 def strategies(
     data: Data,
-    target: Target = None,
-    group: Group = None,
-    key: Key = None,
     n_splits: NSplits = None,
     n_seeds: NSeeds = 20,
-    model: Model = None,
-    metrics: Metrics = None,
-    features: Features = None,
-    exclude: Exclude = None,
     seed: Seed = None,
     output: PictureOrPage = Path("strategies.html"),
     as_json: bool = False,
+    **fields: Unpack[StudyFields],
 ) -> None:
     """Show what stratifying does to the variance of estimates, as ratios to random folds'; groups stay whole.
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
-    from evenfold.flows.requests import recipe_of
     from evenfold.reports import strategies_html, strategy_pictures
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
 
-    from .fold_counts import check_output, problem_of, tell_study
+    from .fold_counts import problem_of, tell_study
     from .show import consoles, progress
 
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
-    check_output(output)
-    problem = problem_of(data, recipe, target=target, group=group, key=key)
+    problem, seed = problem_of(data, output, **fields), seed or 0
     n_splits = 5 if n_splits is None else n_splits
     with limited(problem.X.size), progress(consoles()[1]):
         table = stratification_study(
-            problem.model, problem, n_splits=n_splits, n_seeds=n_seeds, seed=seed or 0,
+            problem.model, problem, n_splits=n_splits, n_seeds=n_seeds, seed=seed,
             say=partial(say, "fitting models"),
         )  # fmt: skip
     page, pictures = partial(strategies_html, problem, table), strategy_pictures(table)
-    about = {"n_splits": str(n_splits), "n_seeds": str(n_seeds), "seed": str(seed or 0)}
+    about = {"n_splits": str(n_splits), "n_seeds": str(n_seeds), "seed": str(seed)}
     tell_study(data, "ways of stratifying", problem, about, table, page, pictures, output, as_json)

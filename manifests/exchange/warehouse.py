@@ -144,7 +144,7 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     parts = [
         words.text.format(_known(_name(name, words), kind, words)) for name, kind in zip(columns, kinds, strict=True)
     ]
-    parts = [_text(f"{splitter.salt}|", words), *_between(parts, _text("|", words))]
+    parts = [_text(f"{splitter.salt}|", words), *[each for part in parts for each in (_text("|", words), part)][1:]]
     bits = words.bits.format(f"CONCAT({', '.join(parts)})")
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
 
@@ -160,10 +160,6 @@ def _known(column: str, kind: str, words: Words) -> str:
     if kind == "int":
         return f"CAST({column} AS {words.types['int']})"
     return words.normal.format(words.text.format(column)) if kind == "text" else column
-
-
-def _between(parts: list[str], mark: str) -> list[str]:
-    return [piece for part in parts for piece in (mark, part)][1:]
 
 
 def _label(splitter: HashSplit, bits: str, words: Words) -> str:

@@ -244,7 +244,7 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
         whole = max(sum(counts), 1)
         shaded = [(number(count), round(100 * count / whole)) for count in counts]
         recall, precision = per_class.loc[truth, "recall"], per_class.loc[truth, "precision"]
-        shares = [number(sum(counts)), *(_percent(v) for v in (recall, precision))]
+        shares = [number(sum(counts)), *(("-" if np.isnan(v) else f"{v:.0%}") for v in (recall, precision))]
         rows.append((shortened(str(truth), MOST_OF_A_CLASS), shaded, shares))
     n, repeats, recalls = int(pooled.sum()), predictions["repeat"].nunique(), per_class["recall"].dropna()
     right = sum(int(pooled[label, label]) for label in problem.classes) / max(n, 1)
@@ -261,10 +261,6 @@ def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Secti
     ]
     note = "All test sets together; the stronger the colour, the larger the share of the true class."
     return [Section("confusion", title, [Matrix("Confusion matrix", head, rows, note)])]
-
-
-def _percent(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.0%}"
 
 
 # ---------------------------------------------------------------- folded at the end

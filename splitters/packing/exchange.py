@@ -110,7 +110,12 @@ class TwoBins:
         above ``limit`` is returned.
         """
         scale, ideal = self._scaled()
-        chosen = self._choose(scale, ideal, stream)
+        # |c - ideal|^2 - |ideal|^2 for an entry's change c: what moving it alone would add to the cost.
+        scaled = self.changes * scale[:, None]
+        harm = np.add.reduce(scaled * (scaled - 2.0 * ideal[:, None]), axis=0)
+        size = 2 * min(HALF, (ROOM // ideal.size).bit_length() - 1)
+        least = stable_order(harm)[: size + CHOICE]
+        chosen = least[stream.permutation(least.size)[:size]]
         # Meet in the middle: instead of 2**20 exchanges, 2 x 2**10 sums, of which those are joined that nearly add up
         # to the ideal change: left + right = ideal, so left lies near ideal - right.
         half = chosen.size // 2
@@ -189,14 +194,6 @@ class TwoBins:
         ideal[0] = np.rint((off[0] - off[1]) / pull) if pull > 0.0 else 0.0
         scale[0] = math.sqrt(pull)
         return scale, ideal * scale
-
-    def _choose(self, scale: FloatArray, ideal: FloatArray, stream: Stream) -> IntArray:
-        # |c - ideal|^2 - |ideal|^2 for an entry's change c: what moving it alone would add to the cost.
-        scaled = self.changes * scale[:, None]
-        harm = np.add.reduce(scaled * (scaled - 2.0 * ideal[:, None]), axis=0)
-        size = 2 * min(HALF, (ROOM // ideal.size).bit_length() - 1)
-        least = stable_order(harm)[: size + CHOICE]
-        return least[stream.permutation(least.size)[:size]]
 
     def _first_width(self) -> float:
         now = self.costs(np.zeros((self.changes.shape[0], 1)), self.entries[:0])

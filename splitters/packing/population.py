@@ -82,7 +82,12 @@ class Population:
                 self._step(entries[step], others[step], bins[step], moves[step], limit)
             self._renew()
             if first // STRETCH % 4 == 3:
-                self._replace_worst()
+                order, some = stable_order(self.totals), REPLICAS // 4
+                worst, best = order[-some:], order[:some]
+                # Not best and best_bins: they keep what each place has met, also when its packing is given up.
+                for of_replicas in (self.bins, self.costs, self.totals):
+                    of_replicas[worst] = of_replicas[best]
+                self.sums[:, worst] = self.sums[:, best]
         bins = self.start.copy()
         bins[self.moving] = self.best_bins[int(np.argmin(self.best))]
         return bins
@@ -109,11 +114,3 @@ class Population:
         self.bins[swapped, other[swapped]] = here[swapped]
         better = taken[self.totals[taken] < self.best[taken]]
         self.best[better], self.best_bins[better] = self.totals[better], self.bins[better]
-
-    def _replace_worst(self) -> None:
-        order, some = stable_order(self.totals), REPLICAS // 4
-        worst, best = order[-some:], order[:some]
-        # Not best and best_bins: they keep what each place has met, also when its packing is given up.
-        for of_replicas in (self.bins, self.costs, self.totals):
-            of_replicas[worst] = of_replicas[best]
-        self.sums[:, worst] = self.sums[:, best]

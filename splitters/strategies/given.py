@@ -170,11 +170,15 @@ class FromSklearn(PairSplitter):
         wrapped = self._constructed(wrapped) if isinstance(wrapped, type) else wrapped
         if not callable(getattr(wrapped, "split", None)):
             raise SplitError(f"{self.splitter!r} has no split method; name a splitter such as sklearn's KFold.")
-        return _seeded(wrapped, int(self.random_state))
+        params = wrapped.get_params() if hasattr(wrapped, "get_params") else vars(wrapped)
+        if "random_state" in params and params["random_state"] is None and params.get("shuffle", True):
+            wrapped = copy.copy(wrapped)
+            wrapped.random_state = int(self.random_state)
+        return wrapped
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the wrapped splitter's pairs as int64 positions, checked."""
-        return self.theirs(rows.n, *self._asked(rows))
+        return self.theirs(rows.n, np.zeros((rows.n, 1)), rows.y, rows.groups)
 
     def theirs(self, n: int, X: Any, y: Any, groups: Any) -> Iterator[Pair]:
         """Yield the wrapped splitter's pairs of ``n`` rows as it sees them, checked; SplitError where it refuses."""
@@ -192,9 +196,6 @@ class FromSklearn(PairSplitter):
         """Return the wrapped splitter's own count."""
         return int(self.wrapped().get_n_splits(X, y, groups))
 
-    def _asked(self, rows: Rows) -> tuple[Any, Any, Any]:
-        return np.zeros((rows.n, 1)), rows.y, rows.groups
-
     def _constructed(self, maker: type) -> Any:
         try:
             return maker(**(self.params or {}))
@@ -204,13 +205,3 @@ class FromSklearn(PairSplitter):
 
     def _check(self, rows: Rows) -> None:
         next(self.pairs(rows), None)
-
-
-def _seeded(wrapped: Any, seed: int) -> Any:
-    params = wrapped.get_params() if hasattr(wrapped, "get_params") else vars(wrapped)
-    unseeded = "random_state" in params and params["random_state"] is None and params.get("shuffle", True)
-    if not unseeded:
-        return wrapped
-    seeded = copy.copy(wrapped)
-    seeded.random_state = seed
-    return seeded

@@ -165,7 +165,10 @@ def _repaired(table: Table, stream: Stream) -> NDArray[np.bool_]:
     tested = np.zeros(n_groups + 1, dtype=np.bool_)
     tested[order[groups_until(table.sizes[order], table.wanted[1], n_groups - 1)]] = True
     for _ in range(REPAIRS):
-        off = _off(table, tested[:-1])
+        totals, counts = table.counts.sum(axis=0), table.counts[tested[:-1]].sum(axis=0)
+        size, n = int(counts.sum()), int(totals.sum())
+        shares = (counts - totals / n * size) / table.wanted[1]
+        off = np.append((size - table.wanted[1]) / n, shares)
         if np.abs(off).max() <= CLOSE / n_groups:
             break
         n_tested = int(tested[:-1].sum())
@@ -176,14 +179,6 @@ def _repaired(table: Table, stream: Stream) -> NDArray[np.bool_]:
             break
         tested[leaving[swap[0]]], tested[coming[swap[1]]] = False, True
     return tested[:-1]
-
-
-def _off(table: Table, tested: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return how far a test set is from the wanted share of rows and from each class's prevalence."""
-    totals, counts = table.counts.sum(axis=0), table.counts[tested].sum(axis=0)
-    size, n = int(counts.sum()), int(totals.sum())
-    shares = (counts - totals / n * size) / table.wanted[1]
-    return np.append((size - table.wanted[1]) / n, shares)
 
 
 def _candidates(side: NDArray[np.bool_], may_gain: bool, stream: Stream) -> IntArray:

@@ -12,8 +12,6 @@ from evenfold.splitters import SplitError
 from .redaction import redacted, without_login
 from .settings import CONSOLE, EMBEDDED, OTHERS, Settings
 
-MOST_TRIES = 20
-
 
 @dataclass(frozen=True)
 class Home:
@@ -28,17 +26,13 @@ class Home:
 
     def make(self) -> None:
         """Make the folder, for its owner alone; raises SplitError where nothing can be written there."""
-        problem: str | None = None
-        for _ in range(MOST_TRIES):  # whoever made it and is refused removes it
-            try:
-                self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as error:
-                problem = error.strerror
-            else:
-                if os.access(self.path, os.W_OK):
-                    return
-                problem = "Permission denied"
-        raise SplitError(f"the folder {self.path} cannot be written ({problem}); set EVENFOLD_HOME to another.")
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            problem = None if os.access(self.path, os.W_OK) else "Permission denied"
+        except OSError as error:
+            problem = error.strerror
+        if problem is not None:
+            raise SplitError(f"the folder {self.path} cannot be written ({problem}); set EVENFOLD_HOME to another.")
 
     @property
     def bucket(self) -> str | None:

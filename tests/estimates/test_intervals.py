@@ -19,6 +19,7 @@ from evaluations import (
     RIDGE,
     answered,
     evaluated,
+    nested_of,
     normals,
     of_rows,
 )
@@ -35,7 +36,6 @@ from evenfold.estimates import (
     corrected_resampled_t,
     influence_of,
     interval_for,
-    nested_cv_interval,
     nested_interval,
     pooled_interval,
     resampled_interval,
@@ -161,14 +161,11 @@ def test_the_nested_interval_by_hand() -> None:
 
 def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> None:
     problem = Problem.of(DIABETES_ROWS, ModelSpec(estimator=RIDGE), "target")
-    repeats = [KFold(5, random_state=seed).assign(problem.X) for seed in range(3)]
-    made = nested_cv_interval("neg_mean_squared_error", problem.model, problem, repeats, seed=0)
-    _, frames = evaluated(problem, list(KFold(5).split(problem.X)))
-    pooled = of_rows("neg_mean_squared_error", pd.concat(frames), problem)
+    folds = list(KFold(5).split(problem.X))
+    made = nested_of(problem, folds)
+    pooled = of_rows("neg_mean_squared_error", pd.concat(evaluated(problem, folds)[1]), problem)
     assert made.high - made.low >= 0.95 * (pooled.high - pooled.low)
     assert made.low < (pooled.low + pooled.high) / 2 < made.high
-    with pytest.raises(ModelError, match="'r2'"):
-        nested_cv_interval("r2", problem.model, problem, repeats, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import normals
+from evaluations import nested_of, normals
 from evenfold.estimates import (
     METRICS,
     Answered,
@@ -25,7 +25,6 @@ from evenfold.estimates import (
     influence_of,
     interval_for,
     level_scores_of_draws,
-    nested_cv_interval,
 )
 from evenfold.estimates.draws import RowTotals, score_answers
 from evenfold.estimates.intervals.draws import interval_of_draws
@@ -33,6 +32,7 @@ from evenfold.estimates.intervals.rows import within_range
 from evenfold.estimates.metrics.responses import Replay, replay
 from evenfold.estimates.metrics.scoring import score, scorer_of
 from evenfold.estimates.results import rounded
+from evenfold.splitters import Predefined
 from scipy import stats
 from sklearn.datasets import load_diabetes
 from sklearn.metrics import f1_score, r2_score
@@ -327,12 +327,12 @@ def test_nested_cross_validation_weighs_rows() -> None:
     table = load_diabetes(as_frame=True).frame.assign(w=lambda frame: np.where(np.arange(len(frame)) % 2, 1.0, 1e-6))
     model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("mse",), weights="w")
     problem = Problem.of(table, model, "target")
-    folds = [np.arange(442) // 2 % 5]
-    made = nested_cv_interval("neg_mean_squared_error", problem.model, problem, folds, seed=0)
+    labels = np.arange(442) // 2 % 5
+    made = nested_of(problem, list(Predefined(labels).split(problem.X)))
     half = Problem.of(
         table[1::2].drop(columns="w").reset_index(drop=True), model.model_copy(update={"weights": None}), "target"
     )
-    alone = nested_cv_interval("neg_mean_squared_error", half.model, half, [folds[0][1::2]], seed=0)
+    alone = nested_of(half, list(Predefined(labels[1::2]).split(half.X)))
     assert (made.low + made.high) == pytest.approx(alone.low + alone.high, rel=0.01)
 
 

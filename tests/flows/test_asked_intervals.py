@@ -9,9 +9,9 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import INTERVALS, nested_cv_interval
+from evaluations import nested_of
+from evenfold.estimates import INTERVALS
 from evenfold.flows import Evaluation, evaluate, tune
-from evenfold.flows.comparison import compare_runs
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.parameters import Intervals
@@ -19,6 +19,7 @@ from evenfold.tasks.work import work_of
 from mlflow.tracking import MlflowClient
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_predict
+from small import compared
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["neg_mean_squared_error", "r2"]}
 SPEC: dict[str, Any] = {"name": "small", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
@@ -59,10 +60,7 @@ def test_nested_cross_validation_is_one_flag_whose_fits_are_kept(home: Home, dat
     assert (one.n_fits, one.n_cached) == (6, 0)
     assert (two.n_fits, two.n_cached) == (6, 6)
     work = work_of(one.split, own)
-    labels = np.empty(work.problem.n, dtype=np.int64)
-    for i in one.split.splits():
-        labels[work.pair(i)[1]] = i
-    known = nested_cv_interval("neg_mean_squared_error", work.problem.model, work.problem, [labels], seed=0, level=0.9)
+    known = nested_of(work.problem, [work.pair(i) for i in one.split.splits()], level=0.9)
     mse, r2 = one.estimates
     assert mse.interval is not None
     assert (mse.interval.low, mse.interval.high) == pytest.approx((known.low, known.high), rel=1e-12)
@@ -134,7 +132,7 @@ def test_a_level_that_is_no_share_is_refused(home: Home, data: Path) -> None:
 
 def test_a_margin_makes_models_that_differ_little_equivalent(home: Home, data: Path) -> None:
     runs = [asked(data, model=RIDGE | {"params": {"alpha": alpha}}).run_id for alpha in (1.0, 1.01)]
-    (made,) = compare_runs(*runs, ["neg_mean_squared_error"], level=0.9, margin=0.05, repeats=2)
+    (made,) = compared(*runs, ["neg_mean_squared_error"], level=0.9, margin=0.05, repeats=2)
     assert made.verdict == "equivalent"
     assert made.interval is not None
     assert made.interval.level == 0.9

@@ -15,13 +15,14 @@ import pytest
 from commands import evenfold
 from evenfold.estimates import Comparison, ModelError, compare
 from evenfold.flows import Evaluation, compare as compare_flow, comparison, evaluate, extend, split as split_flow
-from evenfold.flows.comparison import compare_runs, named_metrics
+from evenfold.flows.comparison import named_metrics
 from evenfold.splitters import BalancedGroupKFold, Repeated, SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.work import further_pairs, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.linear_model import Ridge
+from small import compared
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["neg_mean_squared_error"]}
 # Three folds say what five say, and each has a fit, a run and its part of the record.
@@ -83,7 +84,7 @@ def test_the_verdict_is_that_of_ten_repeats_of_the_strategy_and_their_fits_are_k
     """Against repeats by hand, whose first is the recorded round; asked again, nothing is fitted."""
     model = RIDGE | {"features": ["a", "b"]}
     runs = asked(data, model=model).run_id, asked(data, model=model | FAR).run_id
-    (made,) = compare_runs(*runs)
+    (made,) = compared(*runs)
     assert (made.repeats, made.n_fits, made.n_rows) == (10, 60, 90)
     found = re.search(r"60 fits, of which 6 were recorded, (\d+) kept and (\d+) made now", made.notes[0])
     assert found is not None
@@ -93,9 +94,9 @@ def test_the_verdict_is_that_of_ten_repeats_of_the_strategy_and_their_fits_are_k
     known = compare(a, b, "neg_mean_squared_error", on=["id"])
     assert (made.a, made.b, made.p) == pytest.approx((known.a, known.b, known.p), rel=1e-9)
     assert made.se == pytest.approx(known.se, rel=1e-9)
-    (again,) = compare_runs(*runs)
+    (again,) = compared(*runs)
     assert "54 kept and 0 made now" in again.notes[0]
-    (one,) = compare_runs(*runs, repeats=1)
+    (one,) = compared(*runs, repeats=1)
     assert (one.repeats, one.n_fits) == (1, 6)
 
 
@@ -145,7 +146,7 @@ def test_what_one_class_is_called_does_not_matter_where_no_metric_is_of_one(home
         for estimator in ("sklearn.linear_model:LogisticRegression", "sklearn.naive_bayes:GaussianNB")
     ]  # fmt: skip
     for metrics in (None, ["acc"]):
-        (made,) = compare_runs(*[look.run_id for look in looks], metrics, repeats=1)
+        (made,) = compared(*[look.run_id for look in looks], metrics, repeats=1)
         assert (made.metric, made.n_rows) == ("accuracy", 6)
 
 
@@ -201,7 +202,7 @@ def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: H
     both.to_parquet(data)
     grown = extend(first.split.uri, data, engine="plain").split
     second = asked(data, spec=None, manifest=grown.uri, model=RIDGE | FAR)
-    (made,) = compare_runs(first.run_id, second.run_id)
+    (made,) = compared(first.run_id, second.run_id)
     assert made.repeats == 1
     assert any("(--manifest versioned@1.1), and compare the two" in note for note in made.notes)
 
@@ -211,7 +212,7 @@ def test_splits_whose_names_begin_alike_before_a_dot_are_not_versions_of_one(hom
     few = GROUPED | {"params": {"n_splits": 2}}
     runs = [asked(data, spec=few | {"name": f"shop.{where}", "seed": i}) for i, where in enumerate(("eu", "us"))]
     with pytest.raises(SplitError, match=r"different splits \(shop\.eu@1\.0 and shop\.us@1\.0\)"):
-        compare_runs(*(run.run_id for run in runs))
+        compared(*(run.run_id for run in runs))
 
 
 ODD: dict[str, dict[str, Any]] = {
@@ -223,18 +224,18 @@ ODD: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("reason", ODD)
 def test_what_has_no_other_folds_is_compared_as_recorded_and_says_so(home: Home, data: Path, reason: str) -> None:
     runs = two(data, spec={"name": reason.split()[0], "params": {"n_splits": 2}} | ODD[reason])
-    (made,) = compare_runs(*runs)
+    (made,) = compared(*runs)
     assert made.repeats == 1
     assert [reason in note for note in made.notes].count(True) == 1
     with pytest.raises(SplitError, match=reason):
-        compare_runs(*runs, repeats=3)
+        compared(*runs, repeats=3)
 
 
 def test_long_fits_are_not_repeated_unasked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many repeats as the seconds allow; the command that has the rest is told, and does."""
     runs = shared(home)
     monkeypatch.setattr(comparison, "fit_seconds", lambda folds: 10.0)  # for a round of three folds
-    (made,) = compare_runs(*runs)
+    (made,) = compared(*runs)
     assert made.repeats == 4
     assert any(
         "would take about 180 s of further fits, and 60 s is what is taken unasked" in note for note in made.notes
@@ -242,7 +243,7 @@ def test_long_fits_are_not_repeated_unasked(home: Home, monkeypatch: pytest.Monk
     (told,) = (note for note in made.notes if "to have them" in note)
     assert told.endswith(f"evenfold compare {runs[0][:8]} {runs[1][:8]} --repeats 10.")
     monkeypatch.setattr(comparison, "fit_seconds", lambda folds: None)
-    (silent,) = compare_runs(*runs)
+    (silent,) = compared(*runs)
     assert silent.repeats == 1
     assert any("do not say what their fits took" in note for note in silent.notes)
 
@@ -250,11 +251,11 @@ def test_long_fits_are_not_repeated_unasked(home: Home, monkeypatch: pytest.Monk
 def test_other_data_than_then_are_not_learnt_from(home: Home, data: Path) -> None:
     runs = two(data, spec=GROUPED | {"name": "changed", "params": {"n_splits": 2}})
     table().assign(a=0.0).to_parquet(data)
-    (made,) = compare_runs(*runs)
+    (made,) = compared(*runs)
     assert made.repeats == 1
     assert any("small.parquet holds other values than those that run" in note for note in made.notes)
     data.unlink()
-    (made,) = compare_runs(*runs)
+    (made,) = compared(*runs)
     assert any("evaluate it again: evenfold evaluate TABLE --manifest changed@1.0" in note for note in made.notes)
 
 
@@ -282,19 +283,19 @@ def test_the_terminal_the_page_and_the_record_say_how_many_repeats(
 
 def test_prefect_runs_the_repeats_as_tasks_that_find_what_the_plain_engine_kept(prefect_home: Home, data: Path) -> None:
     runs = two(data, spec=GROUPED | {"params": {"n_splits": 2}})
-    compare_runs(*runs, repeats=2)
+    compared(*runs, repeats=2)
     made: list[Comparison] = compare_flow(*runs, repeats=3)
     assert made[0].repeats == 3
     (told,) = (found for note in made[0].notes if (found := re.search(r"(\d+) kept and \d+ made now", note)))
     assert int(told[1]) >= 4, "the second repeat of two folds and two recipes"
-    assert made[0].se == compare_runs(*runs, repeats=3)[0].se
+    assert made[0].se == compared(*runs, repeats=3)[0].se
 
 
 def test_recipes_that_learnt_from_the_past_alone_are_less_sure_by_what_they_learnt_from(home: Home, data: Path) -> None:
     """The recorded training rows count: most rows that forward chaining tests elsewhere are future ones."""
     spec = {"name": "days", "columns": {"key": "id", "target": "y", "time": "day"}, "strategy": "ForwardChaining"}
     runs = [asked(data, spec=spec | {"params": {"n_splits": 3}}, model=RIDGE | more) for more in ({}, FAR)]
-    (made,) = compare_runs(*(run.run_id for run in runs), repeats=1)
+    (made,) = compared(*(run.run_id for run in runs), repeats=1)
     assert made.interval is not None
     assert made.of_models is not None
     widths = [end.high - end.low for end in (made.interval, made.of_models)]

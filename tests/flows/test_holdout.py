@@ -19,6 +19,7 @@ from evenfold.tasks import split
 from evenfold.tasks.record.looks import record_look
 from evenfold.tasks.steps.step import worth_another_try
 from prefect.states import Failed
+from small import compared
 
 from evenfold import flows
 
@@ -223,13 +224,11 @@ def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Path) -
 
 def test_two_looks_are_compared_row_by_row(home: Path) -> None:
     """On the same locked rows; a look at other rows is no such comparison."""
-    from evenfold.flows import compare_runs
-
     spec = {"name": "looks", "columns": {"key": "id", "target": "c"}, "holdout": {"fraction": 0.4}}
     asked: dict[str, Any] = {"spec": spec, "engine": "plain", "on": "holdout", "reason": "which of two"}
     models = [{"estimator": f"sklearn.{each}", "metrics": ["accuracy"]} for each in ("dummy:DummyClassifier",
               "linear_model:LogisticRegression")]  # fmt: skip
     first, second = (evaluate(table(), model=model | {"features": ["x"]}, **asked) for model in models)
-    (made,) = compare_runs(first.run_id, second.run_id)
+    (made,) = compared(first.run_id, second.run_id)
     assert made.difference == pytest.approx(second.estimates[0].value - first.estimates[0].value)
     assert "B" in made.verdict or made.b > made.a

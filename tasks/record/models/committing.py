@@ -46,7 +46,8 @@ def committing(split: SplitRef, name: str, run_id: str, decision: Decision) -> I
     with locked(home.locks, f"commit/{split.name}"):
         _settle_each(home, split.name)
         if final.exists():
-            _require_same(final, split)
+            if other_identity(read_header(final), split.stored().header):
+                raise _made_meanwhile(final)
             yield
             return
         intent = {"name": name, "run_id": run_id, "promote": decision.promote, "store": home.tracking_uri}
@@ -127,11 +128,6 @@ def _finish(home: Home, place: Path) -> None:
         if not results_of(home).offer_split(final):
             shutil.rmtree(final)
             raise _made_meanwhile(final)
-
-
-def _require_same(final: Path, split: SplitRef) -> None:
-    if other_identity(read_header(final), split.stored().header):
-        raise _made_meanwhile(final)
 
 
 def _made_meanwhile(final: Path) -> SplitError:

@@ -18,7 +18,7 @@ from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
 from evenfold.tasks.outcomes import FinalModel
 from evenfold.tasks.runtime.signing import load_signed
 
-from .signatures import DIGEST, fetched, fetched_version, require_signed_version
+from .signatures import fetched
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -113,23 +113,6 @@ def _metrics_of(client: MlflowClient, run_id: str, model_id: str) -> list[Metric
     names, own = client.get_run(run_id).data.metrics, {"model_id": model_id, "run_id": run_id}
     points = [point for name in names for point in client.get_metric_history(run_id, name)]
     return [Metric(**{**dict(point), **own}) for point in points if point.step == 0 and point.model_id is None]
-
-
-def load_version(client: MlflowClient, name: str, version: str) -> Any:
-    """Return the scikit-learn model of a version that this home or its team signed, from the client's store.
-
-    MLflow would unpickle what the stored model's own header calls a pickle, and trust the types that it lists: here
-    the header is not asked. Raises UntrustedNameError for any other version, before anything of it is fetched.
-    """
-    registered = client.get_model_version(name, version)
-    require_signed_version(registered)
-    with fetched_version(client, name, version) as files:
-        if len(files) != 1:
-            raise UntrustedNameError(
-                f"version {version} of {name} holds {len(files)} skops files, and a model of evenfold's is one; other "
-                "formats run what they hold."
-            )
-        return load_signed(files[0], registered.tags.get(DIGEST, ""), f"the model of version {version} of {name}")[0]
 
 
 def requirements(estimator: str) -> list[str]:

@@ -6,7 +6,6 @@ import getpass
 import json
 import shutil
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from evenfold.manifests import StoredManifest
@@ -59,7 +58,10 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
         for each in gone:  # the newest first: what is left is a line
             snapshot_of(StoredManifest(known[each]).split_id).unlink(missing_ok=True)
             results_of(home).take_back(known[each])
-            _lay_aside(known[each])
+            folder = known[each]
+            place = folder.with_name(f".withdrawn-{folder.name}")
+            shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
+            folder.rename(place)
     left = max((each for each in line if each not in gone), key=line.__getitem__, default=None)
     return Withdrawn(name=name, versions=gone[::-1], left=left, models=models, **about)
 
@@ -68,12 +70,6 @@ def _about(reason: str) -> dict[str, str]:
     """Return why something is taken back, by whom and when."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     return {"reason": reason.strip()[:1_000], "by": Settings.here().user or getpass.getuser(), "at": at}
-
-
-def _lay_aside(folder: Path) -> None:
-    place = folder.with_name(f".withdrawn-{folder.name}")
-    shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
-    folder.rename(place)
 
 
 def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str]) -> list[RolledBack]:

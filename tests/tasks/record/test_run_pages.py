@@ -14,6 +14,7 @@ from evenfold.tasks import Home
 from evenfold.tasks.record.entries import MOST_FOLDS
 from evenfold.tasks.record.leaderboard import leaderboard
 from mlflow.tracking import MlflowClient
+from small import compared
 
 RIDGE = "sklearn.linear_model:Ridge"
 
@@ -127,13 +128,12 @@ def test_the_balance_of_a_split_is_complete(home: Home) -> None:
 
 def test_comparisons_and_audits_are_recorded_with_their_page(home: Home) -> None:
     """Beside what they are about, found by the split's tag, once."""
-    from evenfold.flows.comparison import compare_runs
     from evenfold.manifests import audit, read_manifest
     from evenfold.tasks.record.studies import record_audit
 
     one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)
     for _ in range(2):
-        compare_runs(one.run_id, other.run_id, repeats=1)
+        compared(one.run_id, other.run_id, repeats=1)
     manifest = read_manifest(one.split.uri)
     record_audit(manifest.split_id, audit(manifest, one.split.data))
     client = MlflowClient(home.tracking_store)
@@ -151,11 +151,9 @@ def test_comparisons_and_audits_are_recorded_with_their_page(home: Home) -> None
 
 def test_a_comparison_by_another_level_or_margin_is_another_run(home: Home) -> None:
     """Its verdict and its ends are others; its parameters say what was asked."""
-    from evenfold.flows.comparison import compare_runs
-
     one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)
     for asked in ({}, {"level": 0.5}, {"margin": 10.0}, {"level": 0.5}):
-        compare_runs(one.run_id, other.run_id, repeats=1, **asked)
+        compared(one.run_id, other.run_id, repeats=1, **asked)
     client = MlflowClient(home.tracking_store)
     experiment = client.get_experiment_by_name("rows").experiment_id
     found = client.search_runs([experiment], "tags.`evenfold.record` = 'comparison'", order_by=["start_time"])
