@@ -21,7 +21,7 @@ from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.manifests.tables.read import schema_of
 from numpy.typing import NDArray
 
-from .newcomers import constant_columns, copied_rows, jumps_in_time, swallowing_groups
+from .newcomers import CHECKS as OF_NEW_ROWS
 from .snapshots import Snapshot, digests_of, types_of
 
 # Of tables that are drawn like the ones before, row by row or group by group, at most so many are stopped.
@@ -283,7 +283,7 @@ def changed_types(arrived: _Arrived) -> Outcome:
 
 CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
     vanished_rows, changed_targets, new_rows, lost_columns, changed_types, target_distribution, unseen_categories,
-    constant_columns, copied_rows, jumps_in_time, swallowing_groups,
+    *OF_NEW_ROWS,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +13,22 @@ from evenfold.manifests.tables.canonical import amount, canonical_table, listed
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 if TYPE_CHECKING:
     from .arrivals import _Arrived
 
 FEWEST, PARTS = 20, (3, 24)  # new rows below which nothing is asked; the least and the most parts of the known ones
 # From here on something is told; the gates say where it stops a table.
-TELLING = {"constant_columns": 0.35, "copied_rows": 0.1, "jumps_in_time": 4.0, "swallowing_groups": 2.0}
+TELLING = {
+    "constant_columns": 0.35,
+    "repeated_targets": 2.0,
+    "restated_target": 0.1,
+    "copied_rows": 0.1,
+    "jumps_in_time": 4.0,
+    "swallowing_groups": 2.0,
+}
+RESTATED = 0.95  # a rank correlation that no honest feature has with the target
 Rows = NDArray[np.int64]
 
 
@@ -51,8 +61,7 @@ def _codes(arrived: _Arrived, name: str) -> Rows:
     return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
 
 
-def _days(arrived: _Arrived) -> NDArray[np.float64] | None:
-    name = arrived.manifest.spec.columns.time
+def _days(arrived: _Arrived, name: str | None) -> NDArray[np.float64] | None:
     times = None if name is None else _column(arrived, name)
     temporal = times is not None and pa.types.is_temporal(times.type)
     if times is None or times.null_count or not (temporal or pa.types.is_integer(times.type)):
@@ -63,7 +72,7 @@ def _days(arrived: _Arrived) -> NDArray[np.float64] | None:
 
 def _parts(arrived: _Arrived, older: Rows, size: int) -> list[Rows]:
     """Return the known rows in parts of about the new ones' number, in order of time; by generation without times."""
-    when, born = _days(arrived), arrived.manifest.born
+    when, born = _days(arrived, arrived.manifest.spec.columns.time), arrived.manifest.born
     if when is None:
         order = None if born is None else born[arrived.joined.place[older]]
         parts = [] if order is None else [older[order == each] for each in np.unique(order)]
@@ -94,6 +103,61 @@ def constant_columns(arrived: _Arrived) -> Outcome:
 
 def _commonest(codes: Rows) -> float:
     return float(np.bincount(codes).max() / codes.size)
+
+
+def repeated_targets(arrived: _Arrived) -> Outcome:
+    """Look for numbers as targets that repeat more often than any earlier part's, or less often than each."""
+    (new, older), name = _sides(arrived), arrived.manifest.spec.columns.target
+    if not new.size or name is None or not arrived.joined.is_numeric(name):
+        return NotAsked("there are few new rows" if not new.size else "the target is no number")
+    codes, parts = _codes(arrived, name) + 1, _parts(arrived, older, new.size) or [older]
+    now, *before = (_repeats(codes[part]) + 1 / new.size for part in (new, *parts))
+    more, less = now / max(before), min(before) / now
+    sentence = f"two of {amount(int(new.size), 'new row')} have one {name} {max(more, less):.3g} times"
+    message = f"{sentence} {'more' if more > less else 'less'} often than before"
+    message += ": capped, rounded or filled." if more > less else ": made of something else."
+    return Found(max(more, less), message) if _tells("repeated_targets", max(more, less)) else None
+
+
+def _repeats(codes: Rows) -> float:
+    counts = np.bincount(codes).astype(np.float64)
+    return float((counts * (counts - 1)).sum()) / (codes.size * (codes.size - 1))
+
+
+def restated_target(arrived: _Arrived) -> Outcome:
+    """Look for columns of numbers that put the new rows in their target's order, as they did in no earlier part."""
+    (new, older), columns = _sides(arrived), arrived.manifest.spec.columns
+    if not new.size or columns.target is None:
+        return NotAsked("there are few new rows" if not new.size else "the split has no target")
+    parts = [new, *(_parts(arrived, older, new.size) or [older])]
+    y, rises = _numbers(arrived, columns.target), {}
+    for name in sorted({*arrived.types} - {*columns.key, columns.target}):
+        x = _numbers(arrived, name)
+        now, *before = (0.0,) if x is None or y is None else (_order(x[part], y[part]) for part in parts)
+        if now >= RESTATED and _tells("restated_target", now - max(before)):
+            rises[name] = (now - max(before), now, max(before))
+    listing = listed((f"{name} ({now:.2f}, at most {most:.2f} before)" for name, (_, now, most) in rises.items()), 5)
+    message = f"{columns.target} of {amount(int(new.size), 'new row')} stands in the order of {listing}: one made from"
+    return Found(max(rises.values())[0], f"{message} the other.", {"columns": [*rises]}) if rises else None
+
+
+def _numbers(arrived: _Arrived, name: str) -> NDArray[np.float64] | None:
+    """Return a column of numbers, or the codes of two classes; None of any other."""
+    column = _column(arrived, name)
+    if column is None or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        codes = _codes(arrived, name)
+        return codes.astype(np.float64) if codes.max(initial=-1) == 1 else None
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Return the rank correlation without its sign, as a share of the largest that the ties of both allow."""
+    known = np.isfinite(x) & np.isfinite(y)
+    if known.sum() < FEWEST or known.mean() < 0.5:
+        return 0.0
+    ranks = [values - values.mean() for values in (rankdata(x[known]), rankdata(y[known]))]
+    largest = float(np.sort(ranks[0]) @ np.sort(ranks[1]))
+    return abs(float(ranks[0] @ ranks[1])) / largest if largest > 0 else 0.0
 
 
 def copied_rows(arrived: _Arrived) -> Outcome:
@@ -130,20 +194,27 @@ def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
 
 
 def jumps_in_time(arrived: _Arrived) -> Outcome:
-    """Look for new rows further from the known times than their number explains, at the pace of the known rows."""
-    new, older = _sides(arrived)
-    when = _days(arrived)
-    if when is None or not new.size:
-        return NotAsked("no column of times is named" if when is None else "there are few new rows")
-    low, high = float(when[older].min()), float(when[older].max())
-    away = np.maximum(np.maximum(low - when[new], when[new] - high), 0)
-    usual = (high - low) * min(new.size / older.size, 1.0)
-    if usual <= 0:
-        return NotAsked("the known rows are of one time")
-    # One date that is mistyped stops nothing: 19 of 20 rows lie as near as that, or the sentence tells of it.
-    figure, most = float(np.quantile(away, 0.95)) / usual, float(away.max()) / usual
+    """Look for new rows further from the known times than their number explains, at the pace of the known rows.
+
+    Of the column of times; where none is named, of each that holds times.
+    """
+    (new, older), named = _sides(arrived), arrived.manifest.spec.columns.time
+    of_times = [name for name, kind in arrived.types.items() if kind in ("timestamp", "date")]
+    jumps = []
+    for name in [named] if named else of_times:
+        when = _days(arrived, name)
+        if when is None or not new.size:
+            continue
+        low, high = float(when[older].min()), float(when[older].max())
+        away = np.maximum(np.maximum(low - when[new], when[new] - high), 0)
+        usual = (high - low) * min(new.size / older.size, 1.0)
+        if usual > 0:  # One date that is mistyped stops nothing: 19 of 20 rows lie as near as the quantile.
+            jumps.append((float(np.quantile(away, 0.95)) / usual, float(away.max()) / usual, name))
+    if not jumps:
+        return NotAsked("there are few new rows" if not new.size else "no column holds different times in known rows")
+    figure, most, name = max(jumps)
     sentence = f"new rows lie up to {most:.3g} times further from the known times than their number explains"
-    message = f"{sentence} ({figure:.3g} times but for one row in 20); dates that are wrong, or a gap."
+    message = f"{sentence} ({figure:.3g} times but for one row in 20; {name}); dates that are wrong, or a gap."
     return Found(figure, message) if _tells("jumps_in_time", most) else None
 
 
@@ -164,3 +235,8 @@ def swallowing_groups(arrived: _Arrived) -> Outcome:
 
 def _tells(check: str, figure: float) -> bool:
     return figure > TELLING[check]
+
+
+CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
+    constant_columns, repeated_targets, restated_target, copied_rows, jumps_in_time, swallowing_groups,
+)  # fmt: skip

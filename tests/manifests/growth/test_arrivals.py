@@ -87,7 +87,7 @@ BROKEN = {
     ),
     "a constant target": (
         lambda data: data.assign(y=np.where(data["id"] < 1000, data["y"], 1.0)),
-        ["target_distribution"],
+        ["target_distribution", "repeated_targets"],
     ),
     "a column gone": (lambda data: data.drop(columns="x"), ["lost_columns"]),
     "a column renamed": (lambda data: data.rename(columns={"x": "X"}), ["lost_columns"]),
