@@ -152,10 +152,10 @@ def _numbers(arrived: _Arrived, name: str) -> NDArray[np.float64] | None:
 
 def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     """Return the rank correlation without its sign, as a share of the largest that the ties of both allow."""
-    known = np.isfinite(x) & np.isfinite(y)
-    if known.sum() < FEWEST or known.mean() < 0.5:
+    finite = np.isfinite(x) & np.isfinite(y)
+    if finite.sum() < FEWEST or finite.mean() < 0.5:
         return 0.0
-    ranks = [values - values.mean() for values in (rankdata(x[known]), rankdata(y[known]))]
+    ranks = [values - values.mean() for values in (rankdata(x[finite]), rankdata(y[finite]))]
     largest = float(np.sort(ranks[0]) @ np.sort(ranks[1]))
     return abs(float(ranks[0] @ ranks[1])) / largest if largest > 0 else 0.0
 
@@ -198,10 +198,10 @@ def jumps_in_time(arrived: _Arrived) -> Outcome:
 
     Of the column of times; where none is named, of each that holds times.
     """
-    (new, older), named = _sides(arrived), arrived.manifest.spec.columns.time
+    (new, older), role = _sides(arrived), arrived.manifest.spec.columns.time
     of_times = [name for name, kind in arrived.types.items() if kind in ("timestamp", "date")]
     jumps = []
-    for name in [named] if named else of_times:
+    for name in [role] if role else of_times:
         when = _days(arrived, name)
         if when is None or not new.size:
             continue
