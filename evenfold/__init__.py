@@ -10,7 +10,7 @@ from lazy_loader import attach_stub
 if not Path(__file__).with_name("splitters").is_dir():
     __path__.append(str(Path(__file__).parents[1]))
 
-from evenfold.splitters.display import draw_with
+from evenfold.splitters.display import bind
 
 _named, _, _names = attach_stub(__name__, __file__)
 __all__ = [*_names, "__version__"]
@@ -31,8 +31,14 @@ def _drawn(result: object) -> str | None:
     return drawn(result)
 
 
+def _found(split: Any) -> Path:
+    from evenfold.tasks.references import manifest_folder
+
+    return manifest_folder(split)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-draw_with(_drawn)
+bind(draw=_drawn, find=_found)

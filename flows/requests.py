@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from evenfold.estimates import ModelSpec
-from evenfold.manifests import SplitSpec, explain
+from evenfold.manifests import SplitSpec, explain, specification
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks.requests import RecipeFields, SpecFields
-from evenfold.tasks.splits import specification
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 

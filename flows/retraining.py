@@ -18,7 +18,7 @@ from evenfold.estimates.promotion import (
     to_spend,
     without_champion,
 )
-from evenfold.manifests import Audit, digest_json, read_header
+from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
 from evenfold.manifests.store.write import STAGED, owned
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
@@ -50,7 +50,7 @@ from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
-from evenfold.tasks.splits import name_of, plan_of, specification
+from evenfold.tasks.splits import plan_of
 from evenfold.tasks.steps.running import finished, run
 from evenfold.tasks.steps.telling import happened, publish, tell, tell_of
 from evenfold.tasks.work import work_of

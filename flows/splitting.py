@@ -167,7 +167,7 @@ def adopt(
     return split(rows, {"name": name, **spec}, engine=engine)
 
 
-def load_split(reference: str) -> Manifest:
+def load_split(reference: Any) -> Manifest:
     """Return the manifest that ``name@1.1``, a name, a split_id or a plan_id names, from MLflow where it is not here.
 
     Raises SplitError where there is none.

@@ -45,4 +45,4 @@ from .tables.read import (
     read_table as read_table,
     write_whole as write_whole,
 )
-from .verbs import decide as decide, planned as planned
+from .verbs import decide as decide, name_of as name_of, planned as planned, specification as specification

@@ -19,7 +19,7 @@ from .state import is_numeric_target, shares_of, to_balance
 from .store.stored import LOOKED_AT, in_memory
 
 
-def measure(manifest: Manifest, data: Any = None, *, memory: str | int | None = None) -> BalanceReport:
+def measure(manifest: Any, data: Any = None, *, memory: str | int | None = None) -> BalanceReport:
     """Return how even ``manifest`` is on ``data`` (whatever ``decide`` takes, or a ``Joined``); sizes alone without.
 
     Data are read once, the columns of its roles alone, and joined once. Raises SplitError where data are not the rows

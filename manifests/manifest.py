@@ -15,7 +15,7 @@ from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import Lookup, key_table, positions_in
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter
-from evenfold.splitters.display import Displayed, used
+from evenfold.splitters.display import Displayed, above
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_json, digest_keys, split_id
@@ -49,7 +49,7 @@ class ManifestCV:
                     "call as_cv with the frame that X comes from."
                 )
             self._require_order(name, getattr(given, "index", None))
-        used(self.manifest)
+        above("hear", self.manifest)
         pairs = (self.manifest.pair(i) for i in range(self.manifest.n_splits))
         return ((self.positions[train], self.positions[test]) for train, test in pairs)
 
@@ -289,7 +289,7 @@ class Manifest(Displayed):
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
         found = self.lookup(frame)
-        used(self)
+        above("hear", self)
         return ManifestCV(self, found.exact_rows(), found.rank.size, known)
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
@@ -327,7 +327,7 @@ class Manifest(Displayed):
         self.split_number(0, repeat)
         found = self.lookup(frame)
         positions = found.exact_rows()
-        used(self)
+        above("hear", self)
         folds = np.full(found.rank.size, EXCLUDED, dtype=np.int64)  # rows that wait are in no split
         folds[positions[positions >= 0]] = self.in_use.column(repeat)[positions >= 0]
         return folds
@@ -342,6 +342,6 @@ class Manifest(Displayed):
         """
         split = self.split_number(fold, repeat)
         positions, rows = self.positions(frame), nw.from_native(frame, eager_only=True)
-        used(self)
+        above("hear", self)
         train, test = (rows[positions[side]].to_native() for side in self.pair(split))
         return train, test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, overload
 
@@ -10,12 +11,13 @@ import pyarrow as pa
 from evenfold.splitters import HashSplit, SplitError
 
 from .engines.engine import EngineName, engine_named, spilled
+from .fields import Columns
 from .manifest import Manifest
 from .plan import Plan, used_columns
-from .spec import SplitSpec, read_spec
+from .spec import SplitSpec, name_like, read_spec
 from .store.stored import StoredManifest
 from .store.write import write_manifest
-from .tables.addresses import Source
+from .tables.addresses import Source, is_address
 from .tables.canonical import InKeyOrder, require_columns
 from .tables.limits import bytes_of_memory, fits_in_memory, require_rows
 from .tables.read import no_rows
@@ -23,20 +25,31 @@ from .tables.source import source_of
 
 
 @overload
-def decide(spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None) -> Manifest: ...
+def decide(
+    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None, **fields: Any
+) -> Manifest: ...
 @overload
 def decide(
-    spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
+    spec: Any = None,
+    data: Any = None,
+    *,
+    engine: EngineName = "auto",
+    memory: str | int | None = None,
+    to: str | Path,
+    **fields: Any,
 ) -> StoredManifest: ...
 def decide(
-    spec: Any,
-    data: Any,
+    spec: Any = None,
+    data: Any = None,
     *,
     engine: EngineName = "auto",
     memory: str | int | None = None,
     to: str | Path | None = None,
+    **fields: Any,
 ) -> Manifest:
     """Return the manifest that ``spec`` (a SplitSpec, mapping or file) asks for on ``data`` (a file or frame).
+
+    Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
 
     Promises: the same rows give the same folds in any container and any row order (with a key column), on any
     machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
@@ -47,12 +60,44 @@ def decide(
     core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
     data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
     """
+    if data is None or isinstance(data, (SplitSpec, Mapping)):
+        spec, data = data, spec
+    if fields or spec is None:
+        spec = specification(data, spec, **fields)
     if to is None:
         if engine not in ("auto", "memory"):
             raise SplitError(f"engine={engine!r} writes the manifest as it reads the rows; pass the folder as to=.")
         return Plan(spec, data).decide()
     plan = planned(spec, data, engine=engine, memory=memory, to=to)
     return StoredManifest(write_manifest(plan.decide(), to))
+
+
+def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
+    """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
+    overrides: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+    if not overrides and isinstance(spec, SplitSpec) and "name" in spec.model_fields_set:
+        return spec
+    base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
+    columns = {role: overrides.pop(role) for role in Columns.model_fields if role in overrides}
+    counted = {"n_splits": overrides.pop("n_splits")} if "n_splits" in overrides else {}
+    params = overrides.pop("params", {})
+    if "holdout" in overrides:
+        overrides["holdout"] = {**(base.get("holdout") or {}), "fraction": overrides["holdout"]}
+    merged = base | overrides | {"name": overrides.get("name") or base.get("name") or name_of(data)}
+    # What is no mapping is refused with the rest of the specification.
+    merged["params"] = {**base.get("params", {}), **params, **counted} if isinstance(params, Mapping) else params
+    # One group that is given takes the place of several that the specification names.
+    before = base.get("columns", {}).items()
+    merged["columns"] = {role: value for role, value in before if role != "entities" or not columns.get("group")}
+    merged["columns"] |= {role: value for role, value in columns.items() if value}
+    return read_spec(merged)
+
+
+def name_of(data: Any) -> str:
+    """Return what a split of some data is called where nobody says: as their file."""
+    place = str(data).removesuffix(".gz").rpartition("#")[2] if is_address(data) else str(data).removesuffix(".gz")
+    stem = Path(place).stem if isinstance(data, (str, Path)) else ""
+    return name_like(stem) or "split"
 
 
 def planned(

@@ -1,18 +1,17 @@
-"""What rooms above do for a result: draw it in a notebook, and hear that it is used."""
+"""What rooms above do for those below: draw a result in a notebook, hear that a split is used, find one by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-_draw: list[Callable[[object], str | None]] = []
-_hear: list[Callable[[Any], object]] = []
+_above: dict[str, Callable[[Any], Any]] = {}
 
 
 class Displayed:
     """A result that people meet at a prompt or in a notebook; ``summary`` is its line.
 
-    Rooms below know nothing of pages, so what draws a result is told to ``draw_with``; where nothing draws it,
+    Rooms below know nothing of pages, so what draws a result is bound from above; where nothing draws it,
     ``_repr_html_`` returns None, and a notebook shows the line.
     """
 
@@ -27,20 +26,15 @@ class Displayed:
         return self.summary
 
     def _repr_html_(self) -> str | None:
-        return _draw[-1](self) if _draw else None
+        drawn: str | None = above("draw", self)
+        return drawn
 
 
-def draw_with(draw: Callable[[object], str | None]) -> None:
-    """Let ``draw`` turn every result into the HTML that notebooks show (None: the line will do)."""
-    _draw[:] = [draw]
+def bind(**what: Callable[[Any], Any]) -> None:
+    """Let rooms above do for those below: ``draw``, ``hear``, ``find``."""
+    _above.update(what)
 
 
-def used(result: object) -> None:
-    """Tell whoever listens that a result is used."""
-    for hear in _hear:
-        hear(result)
-
-
-def hear_with(hear: Callable[[Any], object]) -> None:
-    """Let ``hear`` be called with every result that is used."""
-    _hear[:] = [hear]
+def above(what: Literal["draw", "hear", "find"], of: Any) -> Any:
+    """Return what a room above makes of something; None where nobody does this."""
+    return _above[what](of) if what in _above else None

@@ -29,7 +29,7 @@ from evenfold.manifests.store.stored import asked_again, require_memory
 from evenfold.splitters import SplitError
 
 from .outcomes import Champion, Growth, SplitRef
-from .parameters import Data, Memory, Merged, OfSplit, OnRefused
+from .parameters import Data, Memory, Merged, OnRefused
 from .references import manifest_folder
 from .results.store import results_of
 from .runtime.files import data_reference, from_anywhere, write_aside
@@ -192,7 +192,7 @@ def _extension(
 
 @step(run_name=lambda manifest, **_: f"extend {manifest_folder(manifest).parent.name}", retries=0)
 def extend(
-    manifest: SplitRef | OfSplit | str | Path,
+    manifest: Any,
     data: Data,
     *,
     batch: bool = False,

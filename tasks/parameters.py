@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
@@ -16,8 +16,6 @@ from pydantic.json_schema import SkipJsonSchema
 if TYPE_CHECKING:
     from evenfold.estimates import ModelSpec
     from evenfold.manifests import SplitSpec
-
-    from .outcomes import SplitRef
 
 
 @dataclass(frozen=True)
@@ -122,24 +120,15 @@ def _of_lists(grid: Any) -> Any:
 SeveralNames = str | Sequence[str]
 
 
-@runtime_checkable
-class OfSplit(Protocol):
-    """What the flows return: each says which split it is about."""
-
-    @property
-    def split(self) -> SplitRef:
-        """The split."""
-
-
 Data = Annotated[
     Any,
     Flag("Parquet or CSV file, a folder or a glob of them; in Python also a frame.", argument="FILE"),
     WithJsonSchema({"type": "string"}),
 ]
 Folder = Annotated[
-    "str | SkipJsonSchema[Path] | SkipJsonSchema[SplitRef] | SkipJsonSchema[OfSplit]",
+    "str | SkipJsonSchema[Any]",
     BeforeValidator(_folder),
-    Flag("Folder of a manifest, or the name of a split: NAME@1.0.", argument="MANIFEST"),
+    Flag("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
 ]
 Target = Annotated[str | None, Flag("Column to predict.", "COLUMN", "Data")]
 SomeNames = Annotated[SeveralNames | None, BeforeValidator(_several)]

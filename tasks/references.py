@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenfold.manifests import Header, read_header
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import meant
 from evenfold.tasks.runtime.home import Home
+
+if TYPE_CHECKING:
+    from evenfold.manifests import Manifest
 
 SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
 VERSION = re.compile(r"\d+\.\d+")
@@ -19,15 +22,18 @@ Listed = dict[str, str | int]  # what a list shows of a thing, by the name of th
 
 
 def manifest_folder(given: Any) -> Path:
-    """Return the folder of a manifest that is given as a folder, by a name of the home's splits, or as it was returned.
+    """Return the folder of a split: by its folder or name, or as a manifest or what the task or a flow returned.
 
-    What ``split`` returns, the task and the flow, names its folder.
-    ``flights`` is the newest version, ``flights@1.0`` (or ``flights/1.0``) that one; at least four digits of a
-    split_id name it as well. Raises SplitError for a name that none has, with the nearest, for digits that several
-    have, and for what is no split. A path that is no manifest is returned as it is: whoever reads it says what is
-    wrong.
+    A manifest that is in memory alone is written below the home. ``flights`` is the newest version, ``flights@1.0``
+    (or ``flights/1.0``) that one; at least four digits of a split_id name it as well.
+    Raises SplitError for a name that none has, with the nearest, for digits that several have, and for what is no
+    split. A path that is no manifest is returned as it is: whoever reads it says what is wrong.
     """
     if not isinstance(given, (str, Path)):
+        from evenfold.manifests import Manifest  # who looks at a header waits for no library of tables
+
+        if isinstance(given, Manifest):
+            return _kept(given)
         given, kind = getattr(getattr(given, "split", given), "uri", None), type(given).__name__
         if not isinstance(given, str):
             raise SplitError(
@@ -39,7 +45,7 @@ def manifest_folder(given: Any) -> Path:
     if path.is_absolute() or (path / "manifest.json").exists():
         return path
     home = Home.here()
-    name, _, version = str(given).replace("/", "@").partition("@")
+    name, _, version = str(path).replace("/", "@").partition("@")
     if versions := dict(splits_of(home, name)):
         newest = max(versions, key=version_in)
         if version and version not in versions:
@@ -55,6 +61,23 @@ def manifest_folder(given: Any) -> Path:
     if not ids and (hint := meant(str(path), names, cutoff=0.6)):
         raise SplitError(f"there is no split {str(path)!r}; {hint}")
     return next(iter(ids.values()), path)
+
+
+def _kept(manifest: Manifest) -> Path:
+    """Return the folder of a manifest: where it was read, or below the home, as its name's next version if need be."""
+    from evenfold.manifests import write_manifest
+    from evenfold.tasks.runtime.locks import locked
+
+    from .splits import placed  # which steps are, and they ask here
+
+    place = Path(manifest.uri or "nowhere")
+    if (place / "manifest.json").exists() and read_header(place)["split_id"] == manifest.split_id:
+        return place
+    home = Home.here()
+    if manifest.generation:
+        return write_manifest(manifest, home.splits)
+    with locked(home.locks, f"name/{manifest.name}"):
+        return placed(manifest, home, again=False)[0]
 
 
 def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:

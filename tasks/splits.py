@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import pyarrow as pa
 from evenfold.manifests import (
-    Columns,
     Header,
     Manifest,
     Plan,
@@ -23,13 +22,12 @@ from evenfold.manifests import (
     digest_json,
     planned,
     read_header,
-    read_spec,
     read_table,
     require_columns,
     require_complete,
+    specification,
     write_manifest,
 )
-from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.header import VERSION
 from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
@@ -39,7 +37,7 @@ from evenfold.splitters.catalogue import strategy_code
 
 from .outcomes import SplitRef
 from .parameters import Data, DataEngine, Memory, Spec
-from .requests import SpecFields, SplitFields, flat
+from .requests import SplitFields, flat
 from .results.preimages import Preimage
 from .results.store import remember, results_of
 from .runtime.files import data_reference, from_anywhere, set_aside
@@ -49,34 +47,6 @@ from .runtime.settings import Settings
 from .steps.step import is_refreshing, step
 
 MOST_TRIES = 20
-
-
-def specification(data: Any, spec: Any = None, **fields: Unpack[SpecFields]) -> SplitSpec:
-    """Return ``spec`` with what is given beside it put over it; without a name it is called as the data's file."""
-    given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
-    if not given and isinstance(spec, SplitSpec) and "name" in spec.model_fields_set:
-        return spec
-    base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
-    columns = {role: given.pop(role) for role in Columns.model_fields if role in given}
-    counted = {"n_splits": given.pop("n_splits")} if "n_splits" in given else {}
-    params = given.pop("params", {})
-    if "holdout" in given:
-        given["holdout"] = {**(base.get("holdout") or {}), "fraction": given["holdout"]}
-    merged = base | given | {"name": given.get("name") or base.get("name") or name_of(data)}
-    # What is no mapping is refused with the rest of the specification.
-    merged["params"] = {**base.get("params", {}), **params, **counted} if isinstance(params, Mapping) else params
-    # One group that is given takes the place of several that the specification names.
-    before = base.get("columns", {}).items()
-    merged["columns"] = {role: value for role, value in before if role != "entities" or not columns.get("group")}
-    merged["columns"] |= {role: value for role, value in columns.items() if value}
-    return read_spec(merged)
-
-
-def name_of(data: Any) -> str:
-    """Return what a split of some data is called where nobody says: as their file."""
-    place = str(data).removesuffix(".gz").rpartition("#")[2] if is_address(data) else str(data).removesuffix(".gz")
-    stem = Path(place).stem if isinstance(data, (str, Path)) else ""
-    return name_like(stem) or "split"
 
 
 def _planned(
@@ -177,13 +147,13 @@ def check_columns(data: str, spec: SplitSpec) -> None:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 
 
-def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> tuple[Path, bool]:
+def placed(plan: Plan | Manifest, home: Home, again: bool, staged: Path | None = None) -> tuple[Path, bool]:
     """Return the version that holds this decision, and whether it was there before; ``again``: decide it anew.
 
     ``staged``: where a new one is written and stays until it is committed.
     """
     results, name = results_of(home), plan.spec.name
-    manifest = plan.decide() if again else None
+    manifest = plan if isinstance(plan, Manifest) else plan.decide() if again else None
     for _ in range(MOST_TRIES):
         results.fetch_splits(name)
         versions = home.splits / name
@@ -196,14 +166,14 @@ def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> t
         version = _next_version(versions) if known is None else known.name
         if known is not None:
             set_aside(known)
-        folder = write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
+        folder = write_manifest((manifest or cast(Plan, plan).decide()).altered(version=version), home.splits, staged)
         if staged or results.offer_split(folder):
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
 
 
-def _require_budget(known: Path, plan: Plan) -> None:
+def _require_budget(known: Path, plan: Plan | Manifest) -> None:
     """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
     before, asked = StoredManifest(known).spec.holdout, plan.spec.holdout
     if before and asked and before.budget != asked.budget:
@@ -267,7 +237,7 @@ def _intact(folder: Path) -> bool:
     return True
 
 
-def find_plan(folder: Path, plan: Plan) -> Path | None:
+def find_plan(folder: Path, plan: Plan | Manifest) -> Path | None:
     """Return the version of a name that was decided by this very plan, if there is one."""
     same = (path for path, header in headers(folder) if header.get("plan_id") == plan.plan_id)
     order = parts_of(plan.splitter)

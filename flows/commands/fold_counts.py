@@ -109,8 +109,8 @@ def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: s
     from evenfold.tasks.runtime.home import prepared_home
 
     prepared_home()
+    from evenfold.manifests import name_of
     from evenfold.tasks.record.studies import record_study
-    from evenfold.tasks.splits import name_of
     from evenfold.tasks.studies import study_key
 
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"

@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any, Literal
 
 from evenfold.manifests.joined import Joined
-from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 
 from . import balance, leaks, rows
@@ -93,7 +92,7 @@ CHECKS |= {
 
 
 def audit(
-    manifest: Manifest,
+    manifest: Any,
     data: Any,
     *,
     features: Sequence[str] | None = None,

@@ -13,6 +13,7 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Labels
 from evenfold.manifests.state import is_numeric_target
+from evenfold.manifests.store.stored import manifest_of
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in, types_of_secret
@@ -187,13 +188,14 @@ class Difference(Strict):
     sentences: list[str] = []
 
 
-def diff(a: Manifest, b: Manifest, data: Any = None) -> Difference:
+def diff(a: Any, b: Any, data: Any = None) -> Difference:
     """Return what differs from ``a`` to ``b``; with ``data`` (a file or a frame) also by class of the target.
 
     Promises: rows are matched by key, whatever their order; a row that was deleted counts as removed; quarantine moves
     nothing, because the assigned fold stays. Raises SplitError where ``data`` lacks the key or the target.
     O(n log n), and O(n) for each pair or draw.
     """
+    a, b = manifest_of(a), manifest_of(b)
     changes, rows = _changes(a, b), _compared(a, b, data)
     words = [f"{change.path}: {_shown(change.a)} -> {_shown(change.b)}" for change in changes]
     return rows.model_copy(update={"changes": changes, "sentences": [*rows.sentences, *words]})

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest, ManifestCV
 from evenfold.manifests.membership import Draws, Role, fold_column, require_role
-from evenfold.manifests.store.stored import in_memory
+from evenfold.manifests.store.stored import in_memory, manifest_of
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.canonical import amount, listed
@@ -39,7 +39,7 @@ class Exported(Strict):
 
 
 def export(
-    manifest: Manifest,
+    manifest: Any,
     to: Format,
     path: str | Path,
     data: Any = None,
@@ -200,7 +200,7 @@ WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
 }
 
 
-def as_cv(manifest: Manifest, data: Any, memory: str | int | None = None) -> ManifestCV:
+def as_cv(manifest: Any, data: Any, memory: str | int | None = None) -> ManifestCV:
     """Return the splits as a ``cv`` for scikit-learn, in positions of the rows of ``data`` (whatever ``decide`` takes).
 
     See ``Manifest.as_cv``; the rows of a manifest on disk are read for it, where they fit into ``memory``.
@@ -208,7 +208,7 @@ def as_cv(manifest: Manifest, data: Any, memory: str | int | None = None) -> Man
     return in_memory(manifest, memory).as_cv(held_or_source(data))
 
 
-def join_rows(manifest: Manifest, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:
+def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:
     """Return the rows of ``data`` (a file or a frame) that ``fold`` trains on or tests, in key order.
 
     ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested (validation,
@@ -216,5 +216,6 @@ def join_rows(manifest: Manifest, data: Any, fold: int, role: Role, repeat: int 
     Raises SplitError for a fold, role or repeat that there is not, and where the data are not those of the manifest.
     """
     require_role(role)
+    manifest = manifest_of(manifest)
     table = read_table(data, types=manifest.spec.types)
     return manifest.train_test(table, fold, repeat)[role == "test"]

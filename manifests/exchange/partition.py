@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 from evenfold.manifests.engines.engine import in_order, room_beside
-from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.store.write import appear
@@ -104,7 +103,7 @@ class Partitions:
 
 
 def partition(
-    manifest: Manifest, data: Any, to: str | Path, *, memory: str | int | None = None, repeat: int = 0
+    manifest: Any, data: Any, to: str | Path, *, memory: str | int | None = None, repeat: int = 0
 ) -> Partitions:
     """Write the rows of ``data`` (whatever ``decide`` takes) parted by their folds of one ``repeat`` below ``to``.
 
@@ -114,11 +113,11 @@ def partition(
     """
     if Path(to).exists():
         raise SplitError(f"{to} exists already; name another folder.")
-    source = source_of(data, dict(manifest.spec.types))
+    whole = in_memory(manifest, memory)
+    source = source_of(data, dict(whole.spec.types))
     taken = [name for name in source.schema.names if name.startswith("fold")]
     if taken:
         raise SplitError(f"the data have {listed(taken)}, and names that begin with 'fold' are ours; rename them.")
-    whole = in_memory(manifest, memory)
     labels = labels_of(whole, "a folder a fold")
     whole.split_number(0, repeat)
     if len(labels.tested) > MOST_PARTS:
@@ -174,7 +173,7 @@ def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:
 
 
 def write_join(
-    manifest: Manifest,
+    manifest: Any,
     data: Any,
     fold: int,
     role: Role,
@@ -189,7 +188,8 @@ def write_join(
     appears whole or not at all. Raises SplitError as ``join_rows`` and ``measure`` do.
     """
     require_role(role)
-    source, whole = source_of(data, dict(manifest.spec.types)), in_memory(manifest, memory)
+    whole = in_memory(manifest, memory)
+    source = source_of(data, dict(whole.spec.types))
     side = whole.pair(whole.split_number(fold, repeat))[role == "test"]
     rows = whole.positions(source)[side]
     rows = rows[rows >= 0]

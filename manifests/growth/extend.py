@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.identity import content_of, digests_of, plan_id
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest, StatusChange
 from evenfold.manifests.membership import LOCKED
-from evenfold.manifests.store.stored import StoredManifest, in_memory
+from evenfold.manifests.store.stored import StoredManifest, in_memory, manifest_of
 from evenfold.manifests.store.write import write_manifest
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.manifests.tables.source import held_or_source
@@ -44,7 +44,7 @@ MOST_GENERATIONS = 9_999  # the names of files number them by four digits
 
 
 def extend(
-    manifest: Manifest,
+    manifest: Any,
     data: Any,
     *,
     batch: bool = False,
@@ -67,6 +67,7 @@ def extend(
     without a key column, for a strategy that cannot grow, where a key repeats, where rows are missing, and where the
     rows take more than ``memory`` (all that is free where it is None). O(n log n), and a vectorised step per new group.
     """
+    manifest = manifest_of(manifest)
     whole = in_memory(manifest, memory)
     grown = _grown(whole, held_or_source(data), batch, merged, max_missing)
     if not isinstance(manifest, StoredManifest):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, cast
 
 from evenfold.manifests.strict import WRITTEN, Algorithm
 from evenfold.splitters.deployed import require_readable
+from evenfold.splitters.display import above
 from evenfold.splitters.errors import SplitError
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -89,7 +91,7 @@ class Described(TypedDict):
 
 @with_config(WRITTEN)
 class Header(Described):
-    """``manifest.json``: what was asked, what was decided, and each file with its SHA-256.
+    """``manifest.json``: what was split, what was decided, and each file with its SHA-256.
 
     It is the authority: a reader refuses another ``schema``, a file whose bytes differ, a Parquet file that is not
     listed, and a folder whose recomputed ``split_id`` differs.
@@ -100,6 +102,13 @@ class Header(Described):
 
 READER = TypeAdapter(Header)
 REMEDY = "restore it from its MLflow run."
+
+
+def folder_of(split: Any) -> Path:
+    """Return the folder of a manifest that is asked for: by its folder, or by whatever names a split."""
+    if isinstance(split, Path) or (isinstance(split, str) and os.path.exists(os.path.join(split, "manifest.json"))):
+        return Path(split)
+    return Path(above("find", split) or split)
 
 
 def read_header(folder: str | Path) -> Header:

@@ -20,16 +20,18 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, reason_of
 from numpy.typing import NDArray
 
-from .header import REMEDY, Header, prove_files, read_header
+from .header import REMEDY, Header, folder_of, prove_files, read_header
 from .tables import WAITING, status_in
 
 
-def read_manifest(folder: str | Path) -> Manifest:
-    """Return the manifest in ``folder``; every file is compared with its SHA-256 first, and the header with its copy.
+def read_manifest(folder: Any) -> Manifest:
+    """Return the manifest in ``folder``, or of whatever names a split.
+
+    Every file is compared with its SHA-256 first, and the header with its copy.
 
     Raises SplitError for a folder that holds none, another schema, or a damaged or missing file (by name).
     """
-    path = Path(folder)
+    path = folder_of(folder)
     header = prove_stored(path)
     try:
         tables = {entry["path"]: pq.read_table(path / entry["path"]) for entry in header["files"]}
@@ -45,17 +47,16 @@ def read_manifest(folder: str | Path) -> Manifest:
     return manifest
 
 
-def prove_stored(folder: str | Path) -> Header:
+def prove_stored(folder: Path) -> Header:
     """Return the header of the manifest in ``folder``: every file has its SHA-256, and the header fits its copy.
 
     Raises SplitError as ``read_manifest`` does. No row is read, so a manifest of any size is proved in no memory.
     """
-    path = Path(folder)
-    header = read_header(path)
-    prove_files(header, path)
+    header = read_header(folder)
+    prove_files(header, folder)
     # Files of older generations hold the headers of their own versions.
     newest = max(entry["path"] for entry in header["files"] if entry["path"].startswith("assignments-"))
-    _compare_headers(header, path / newest)
+    _compare_headers(header, folder / newest)
     return header
 
 

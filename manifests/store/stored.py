@@ -10,7 +10,7 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.tables.limits import require_rows
 
-from .header import Header, read_header
+from .header import Header, folder_of, read_header
 from .load import described, prove_stored, read_manifest
 
 BYTES_A_ROW = 64  # of a manifest whose rows are joined to a table: its keys, codes and places, and no column
@@ -27,11 +27,12 @@ class StoredManifest(Manifest):
     folder: Path
     header: Header
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: Any) -> None:
+        folder = folder_of(folder)
         header = read_header(folder)
-        of = {"folder": Path(folder), "header": header, "n": header["n_rows"]}
+        of = {"folder": folder, "header": header, "n": header["n_rows"]}
         of |= {"split_id": header["split_id"], "n_splits": header["n_splits"], "kind": header["kind"]}
-        self.__dict__.update(of | described(header, Path(folder)))
+        self.__dict__.update(of | described(header, folder))
 
     if not TYPE_CHECKING:
         membership, keys, group_table, state, born, changes, waiting = (
@@ -70,11 +71,18 @@ def require_memory(manifest: Manifest, memory: str | int | None = None) -> None:
     require_rows(manifest.n, BYTES_A_ROW, f"{manifest.name} {manifest.version}", memory)
 
 
-def in_memory(manifest: Manifest, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> Manifest:
-    """Return a manifest with its rows, proved; SplitError for a damaged file, and as ``require_memory`` does.
+def manifest_of(split: Any) -> Manifest:
+    """Return the manifest that is asked for: itself, or of whatever names a split, with its rows still on disk."""
+    return split if isinstance(split, Manifest) else StoredManifest(split)
 
+
+def in_memory(split: Any, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> Manifest:
+    """Return the manifest that is asked for with its rows, proved.
+
+    Raises SplitError for a damaged file, and as ``require_memory`` does.
     ``bytes_a_row``: what is then done with them takes so much, which must be free whatever ``memory`` says.
     """
+    manifest = manifest_of(split)
     if memory is not None:
         require_memory(manifest, memory)
     require_rows(manifest.n, bytes_a_row, f"{manifest.name} {manifest.version}")

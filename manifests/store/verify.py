@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 
-from .header import REMEDY, SCHEMA, Header, ListedFile, read_header, sha256
+from .header import REMEDY, SCHEMA, Header, ListedFile, folder_of, read_header, sha256
 from .load import read_manifest
 from .write import BLOCK_ROWS, describe
 
@@ -122,8 +123,8 @@ class Verification(Strict):
     damages: list[Damage] = []
 
 
-def verify(folder: str | Path) -> Verification:
-    """Return whether the manifest in ``folder`` is what was written, and where it is not.
+def verify(folder: Any) -> Verification:
+    """Return whether a manifest, in ``folder`` or of whatever names a split, is what was written, and where not.
 
     Every file's bytes and every block of 1,000,000 rows are compared with their digests, and the header with its copy
     in the rows' file. Where they agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are
@@ -131,7 +132,7 @@ def verify(folder: str | Path) -> Verification:
     cannot be read is named with its rows.
     Raises SplitError where there is no manifest, or one of a newer schema. Reads every file up to five times.
     """
-    path = Path(folder)
+    path = folder_of(folder)
     try:
         header = read_header(path)
     except SplitError as error:

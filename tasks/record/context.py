@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from evenfold.splitters.display import hear_with
+from evenfold.splitters.display import bind
 from mlflow.tracking.context.abstract_context import RunContextProvider
 
 
@@ -49,4 +49,4 @@ def _told(run_id: str, split_id: str, spec: str) -> None:
     mlflow.set_tags({"split": split_id[:12], "spec": spec, "evenfold.split_id": split_id})
 
 
-hear_with(_tag)
+bind(hear=_tag)

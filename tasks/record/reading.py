@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -184,19 +185,18 @@ def metrics_of(recorded: Recorded) -> list[str]:
 HEX = re.compile(r"[0-9a-f]{64}")
 
 
-def read_split(reference: str, home: Home | None = None) -> Manifest:
+def read_split(reference: Any, home: Home | None = None) -> Manifest:
     """Return the manifest of ``reference``: ``name@1.1``, a name for its newest, or how a split_id or plan_id begins.
 
-    It is looked for below the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own
-    splits, where its name finds it and extensions go. The identity is made anew from the files and must be the recorded
-    one. Raises SplitError where there is none, for a name and version of several splits that the home has not, and for
-    a plan_id of several splits: of parts in several orders, which it does not tell.
+    A folder, a manifest, and what tasks and flows return of a split are taken as they are. A name is looked for below
+    the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own splits, where its name
+    finds it and extensions go. The identity is made anew from the files and must be the recorded one. Raises SplitError
+    where there is none, for a name and version of several splits that the home has not, and for a plan_id of several
+    splits: of parts in several orders, which it does not tell.
     """
     home = home or Home.here()
-    if not isinstance(reference, str):
-        raise SplitError(
-            f"a value of type {type(reference).__name__} is no split; pass its name, such as visits@1.0, or its id."
-        )
+    if not isinstance(reference, str) or os.path.exists(os.path.join(reference, "manifest.json")):
+        return reference if isinstance(reference, Manifest) else read_manifest(reference)
     name, at, version = reference.partition("@")
     held = dict(splits_of(home, name)) if name == name_like(name) else {}
     if version in held:
@@ -232,7 +232,7 @@ def read_split(reference: str, home: Home | None = None) -> Manifest:
 
 
 @step(run_name=lambda reference, **_: f"load {reference}")
-def load_split(reference: str, data: str | None = None) -> SplitRef:
+def load_split(reference: Any, data: str | None = None) -> SplitRef:
     """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
 
     ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.

@@ -9,10 +9,10 @@ import pytest
 from evenfold.estimates import ModelError, ModelSpec
 from evenfold.flows import evaluate, split, tune
 from evenfold.flows.requests import recipe_of
+from evenfold.manifests import specification
 from evenfold.manifests.fields import LockedPart
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.splits import specification
 from tables import rows
 
 RIDGE = "sklearn.linear_model:Ridge"

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.flows.cli import main
-from evenfold.manifests import audit, decide
+from evenfold.manifests import audit, decide, name_of
 from evenfold.tasks import Home
-from evenfold.tasks.splits import name_of
 from mlflow import MlflowClient
 
 

@@ -1,0 +1,71 @@
+"""Whatever names a split is taken wherever one is asked for: the thing itself, what came of it, a name, a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evenfold.manifests import StoredManifest, decide, read_manifest
+from evenfold.tasks import Home
+from tables import rows
+
+import evenfold
+from evenfold import flows, manifests, tasks
+
+ASKED: Any = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3}
+RIDGE = "sklearn.linear_model:Ridge"
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "outcome": lambda made: made,
+    "reference": lambda made: made.split,
+    "name": lambda _: "shop",
+    "version": lambda _: "shop@1.0",
+    "short id": lambda made: made.split.split_id[:12],
+    "folder": lambda made: Path(made.split.uri),
+    "path": lambda made: made.split.uri,
+    "stored": lambda made: StoredManifest(made.split.uri),
+    "read": lambda made: read_manifest(made.split.uri),
+    "decided": lambda _: decide({"name": "shop"}, rows(60), **ASKED),
+}
+VERBS: dict[str, Callable[[Any], str]] = {
+    "as_cv": lambda it: manifests.as_cv(it, rows(60)).manifest.split_id,
+    "measure": lambda it: evenfold.measure(it, rows(60)).split_id,
+    "audit": lambda it: evenfold.audit(it, rows(60)).split_id,
+    "extend": lambda it: manifests.extend(it, rows(60)).manifest.split_id,
+    "diff": lambda it: "" if manifests.diff(it, "shop").n_moved else manifests.diff("shop", it).a[-13:-1],
+    "join": lambda it: "" if manifests.join_rows(it, rows(60), 0, "test").num_rows != 20 else "shop",
+    "evaluate": lambda it: flows.evaluate(rows(60), model=RIDGE, manifest=it, engine="plain").split.split_id,
+    "task": lambda it: tasks.load_split.fn(it, "rows.parquet").split_id,
+    "load_split": lambda it: flows.load_split(it).split_id,
+    "verify": lambda it: evenfold.verify(it).intact * "shop",
+}
+
+
+@pytest.fixture(scope="module")
+def made(_module_home: Home) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVENFOLD_HOME", str(_module_home.path))
+        return flows.split(rows(60), name="shop", engine="plain", **ASKED)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_split_is_asked_for_in_every_form(form: str, verb: str, made: Any, shared_home: Home) -> None:
+    answer = VERBS[verb](FORMS[form](made))
+    assert answer
+    assert answer == "shop" or made.split.split_id.startswith(answer)
+
+
+def test_another_decision_of_a_name_is_kept_beside_it(made: Any, shared_home: Home) -> None:
+    """A manifest that was only in memory is written where the flow that takes it finds it, and once."""
+    other = decide(rows(60), name="shop", seed=7, **ASKED)
+    for _ in range(2):
+        found = flows.evaluate(rows(60), model=RIDGE, manifest=other, engine="plain").split
+        assert (found.split_id, found.version) == (other.split_id, "2.0")
+
+
+def test_what_is_split_is_said_by_flat_keywords_too() -> None:
+    spec = {"columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 3}}
+    ids = {decide(spec, rows(60)).split_id, decide(rows(60), spec).split_id, decide(rows(60), **ASKED).split_id}
+    assert len(ids) == 1
