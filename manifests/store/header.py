@@ -91,7 +91,7 @@ class Described(TypedDict):
 
 @with_config(WRITTEN)
 class Header(Described):
-    """``manifest.json``: what was split, what was decided, and each file with its SHA-256.
+    """``manifest.json``: what was asked, what was decided, and each file with its SHA-256.
 
     It is the authority: a reader refuses another ``schema``, a file whose bytes differ, a Parquet file that is not
     listed, and a folder whose recomputed ``split_id`` differs.
