@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from evenfold.estimates import Confusion, Estimate, FoldScore, ModelSpec
-from evenfold.manifests import Audit, BalanceReport
+import pandas as pd
+from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, ModelSpec
+from evenfold.manifests import Audit, BalanceReport, Manifest
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
 from evenfold.tasks.outcomes import Growth, Measured, NestedChoice, Outcome, SplitRef
@@ -90,6 +92,49 @@ class Evaluation(Displayed, Measured):
     look: int | None = None
     looks_left: int | None = None
     audit: Audit | None = None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The value of each metric; of a bootstrap that of .632+."""
+        return {estimate.metric: estimate.value for estimate in self.estimates}
+
+    @property
+    def manifest(self) -> Manifest:
+        """The folds; raises SplitError where their manifest is damaged."""
+        return self.split.manifest()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the estimates as a table: metric, method, value, the ends of the interval, and so on, in columns."""
+        figures = ("metric", "method", "value", "sd", "se", "pooled", "apparent", "n_splits")
+        rows = [{name: getattr(each, name) for name in figures} for each in self.estimates]
+        ends = [{end: getattr(each.interval, end, None) for end in ("low", "high")} for each in self.estimates]
+        return pd.DataFrame([row | pair for row, pair in zip(rows, ends, strict=True)])
+
+    def predictions(self) -> pd.DataFrame:
+        """Return every row's prediction of the model that did not see it, by its key; SplitError for draws."""
+        from evenfold.tasks.record.reading import read_evaluation
+
+        return read_evaluation(self.run_id).predictions
+
+    def page(self) -> Path:
+        """Return where the page of its run lies, an HTML file: fetched where it is recorded elsewhere."""
+        from evenfold.tasks.record.tracker import tracker_of
+
+        return tracker_of(self.split).page(self.run_id)
+
+    def estimator(self) -> Any:
+        """Return the model, fitted on every row that is not locked; it is fitted once, and kept."""
+        from evenfold.tasks.fits import fit_final
+        from evenfold.tasks.record.models.stored_models import load_final
+        from evenfold.tasks.steps.running import finished_here
+
+        return load_final(finished_here(fit_final, self.split, self.model).value)[0]
+
+    def compare(self, other: Evaluation | str, **fields: Any) -> list[Comparison]:
+        """Return how ``other``, or the run of this id, does beside it, by metric; see ``compare_runs``."""
+        from .comparison import compare_runs
+
+        return compare_runs(self.run_id, other if isinstance(other, str) else other.run_id, **fields)
 
     @property
     def summary(self) -> str:

@@ -331,6 +331,11 @@ class Tracker:
         place = f"{self.client.get_run(run_id).info.artifact_uri}/{name}"
         return Path(download_artifacts(place, dst_path=str(folder), tracking_uri=self.client.tracking_uri))
 
+    def page(self, run_id: str) -> Path:
+        """Return where the page of a run lies: in the home's own store, or fetched."""
+        place = self.home.path / "mlartifacts" / self.experiment / run_id / "artifacts" / "report.html"
+        return place if place.exists() else self.fetch(run_id, place.name, Path(tempfile.mkdtemp()))
+
     def reads(self, run_id: str, *inputs: DatasetInput) -> None:
         """Say which data and which split a run rests on."""
         self.client.log_inputs(run_id, datasets=list(inputs))

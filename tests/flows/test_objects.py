@@ -182,3 +182,24 @@ def test_a_column_of_folds_is_a_split(home: Home) -> None:
     evaluated = evaluate(rows, model=Ridge(), target="y", key="id", fold="part", engine="plain")
     assert len(evaluated.scores) == 3
     assert "part" not in evaluated.features
+
+
+def test_what_an_evaluation_came_to_is_at_hand(home: Home) -> None:
+    """Scores, table, predictions with their keys, page, folds, the model of all rows, and another one beside it."""
+    rows, made = (
+        small(),
+        [evaluate(small(), SPEC, each, engine="plain", features=["a", "b"]) for each in (Ridge(), Lasso())],
+    )
+    ridge, lasso = made
+    assert ridge.metrics == {each.metric: each.value for each in ridge.estimates}
+    table = ridge.to_frame().set_index("metric")
+    assert table["low"]["r2"] < table["value"]["r2"] == ridge.metrics["r2"] < table["high"]["r2"]
+    predictions = ridge.predictions()
+    assert set(predictions["id"]) == set(rows["id"])
+    assert "<html" in ridge.page().read_text(encoding="utf-8")
+    assert list(ridge.manifest.fold_of(rows)) == list(predictions.set_index("id")["fold"].loc[rows["id"]])
+    whole = rows.sort_values("id")
+    expected = Ridge().fit(whole[["a", "b"]], whole["y"]).predict(rows[["a", "b"]])
+    assert np.allclose(ridge.estimator().predict(rows[["a", "b"]]), expected)
+    beside = {each.metric: each for each in ridge.compare(lasso)}["r2"]
+    assert beside.difference == pytest.approx(lasso.metrics["r2"] - ridge.metrics["r2"], abs=0.05)
