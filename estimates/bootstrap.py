@@ -13,7 +13,6 @@ import pandas as pd
 from evenfold.estimates.intervals.draws import OF_A_MEAN, Multiplicities, interval_of_draws, spread_of_draws
 from evenfold.estimates.intervals.evidence import Declined, Made
 from evenfold.estimates.intervals.splits import ALIKE, corrected_resampled_t
-from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate, row_loss
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.models.problem import Problem
@@ -273,7 +272,14 @@ def _with_intervals(
         return [_with_interval(estimate, Declined(f"{interval} {OF_ROWS}; choose auto.")) for estimate in estimates]
     if metric.name not in draws.totals:
         return [_with_interval(estimate, Declined(OF_A_MEAN.format(metric.title))) for estimate in estimates]
-    spread, err1 = _spread(metric, draws, predictions, problem, drawn)
+    assert metric.loss is not None
+    rows, totals = predictions["row"].to_numpy(), draws.totals[metric.name]
+    seen = totals.counts[rows] > 0
+    per_row = np.divide(totals.sums[rows], totals.counts[rows], out=np.zeros(rows.size), where=seen)
+    mass = np.where(seen, problem.mass(rows), 0.0)
+    scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
+    err1 = float(np.average(per_row, weights=mass))
+    spread = spread_of_draws(per_row, mass, problem.units(rows), drawn, metric.loss.best - scores)
     grouped = problem.groups is not None
     return [
         _with_interval(estimate, interval_of_draws(metric, estimate.value, err1, spread, level, grouped=grouped))
@@ -287,20 +293,6 @@ def _with_interval(estimate: Estimate, interval: Made) -> Estimate:
     if isinstance(interval, Declined):
         return replace(estimate, notes=(*estimate.notes, f"There is no interval: {interval.reason}"))
     return replace(estimate, interval=interval)
-
-
-def _spread(
-    metric: Metric, draws: DrawScores, predictions: pd.DataFrame, problem: Problem, drawn: Multiplicities
-) -> tuple[tuple[float, float], float]:
-    """Return the standard error of err1 with its degrees of freedom, and err1."""
-    assert metric.loss is not None
-    rows, totals = predictions["row"].to_numpy(), draws.totals[metric.name]
-    seen = totals.counts[rows] > 0
-    per_row = np.divide(totals.sums[rows], totals.counts[rows], out=np.zeros(rows.size), where=seen)
-    mass = np.where(seen, problem.mass(rows), 0.0)
-    scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
-    err1 = float(np.average(per_row, weights=mass))
-    return spread_of_draws(per_row, mass, problem.units(rows), drawn, metric.loss.best - scores), err1
 
 
 def _ingredients(

@@ -93,7 +93,7 @@ def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> 
     """
 
     def checked(request: Request) -> str:
-        require_team_key(Home.here())
+        require_team_key()
         return check(request)
 
     declared, names = signature_of(fn), _NAMES | fn.__globals__

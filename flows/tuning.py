@@ -88,8 +88,20 @@ def run_tuning(request: Request) -> Tuning:
     winner = trials[choice.chosen]
     require_level_gap(split.ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
     look = look_at_holdout(split, split_run_id, winner.recipe, request) if request.on == "holdout" else None
-    made = _tuning(split.ref, metric, trials, choice)
-    return made.model_copy(update={"run_id": run_id, "look": look, "nested": inside})
+    return Tuning(
+        **choice.to_json(),
+        split=split.ref,
+        metric=metric,
+        run_id=run_id,
+        look=look,
+        nested=inside,
+        configurations=[trial.params for trial in trials],
+        scores=[trial.of(metric).value for trial in trials],
+        spreads=[trial.of(metric).sd for trial in trials],
+        model=trials[choice.chosen].recipe,
+        n_fits=sum(trial.fits.n_fits for trial in trials),
+        n_cached=sum(trial.fits.n_cached for trial in trials),
+    )
 
 
 def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:
@@ -101,21 +113,6 @@ def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:
     predictions = [frame_of(trial.evaluated.predictions) for trial in trials]
     scores = [[score.test.get(metric, nan) for score in trial.evaluated.scores] for trial in trials]
     return choose(metric, problem, predictions, scores, seed=seed, **how)
-
-
-def _tuning(split: SplitRef, metric: str, trials: list[Trial], choice: Choice) -> Tuning:
-    return Tuning(
-        **choice.to_json(),
-        split=split,
-        metric=metric,
-        run_id="",
-        configurations=[trial.params for trial in trials],
-        scores=[trial.of(metric).value for trial in trials],
-        spreads=[trial.of(metric).sd for trial in trials],
-        model=trials[choice.chosen].recipe,
-        n_fits=sum(trial.fits.n_fits for trial in trials),
-        n_cached=sum(trial.fits.n_cached for trial in trials),
-    )
 
 
 def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request) -> NestedChoice:

@@ -278,7 +278,19 @@ def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitt
 def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
-    _require_parts_apart(columns)
+    others = {"time": columns.time, "fold": columns.fold}
+    parts = {"group": columns.grouped, "key": columns.key, "coordinates": columns.coordinates}
+    for part, names in (parts | {part: [name] for part, name in others.items() if name}).items():
+        if columns.target and columns.target in names:
+            raise SplitError(
+                f"{columns.target!r} is named as target and as {part}; name the column to predict as target, and "
+                f"another as {part}, or none."
+            )
+    if len(columns.key) == 1 and columns.key[0] in columns.grouped:
+        raise SplitError(
+            f"{columns.key[0]!r} is named as key and as group, so every row is its own group and nothing is kept "
+            "together; name another column as group, or none."
+        )
     if columns.grouped and not needs.groups:
         keepers = [name for name, strategy in all_strategies().items() if _needs_of(strategy).groups is True]
         raise SplitError(
@@ -297,22 +309,6 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
         )
     _require_shared_out(spec, needs)
     _require_named(spec, needs)
-
-
-def _require_parts_apart(columns: Columns) -> None:
-    others = {"time": columns.time, "fold": columns.fold}
-    parts = {"group": columns.grouped, "key": columns.key, "coordinates": columns.coordinates}
-    for part, names in (parts | {part: [name] for part, name in others.items() if name}).items():
-        if columns.target and columns.target in names:
-            raise SplitError(
-                f"{columns.target!r} is named as target and as {part}; name the column to predict as target, and "
-                f"another as {part}, or none."
-            )
-    if len(columns.key) == 1 and columns.key[0] in columns.grouped:
-        raise SplitError(
-            f"{columns.key[0]!r} is named as key and as group, so every row is its own group and nothing is kept "
-            "together; name another column as group, or none."
-        )
 
 
 def _require_shared_out(spec: SplitSpec, needs: Needs) -> None:

@@ -130,11 +130,12 @@ def _prefect(home: Home) -> Iterator[Finding]:
     yield from of_server
     if not of_server[0].ok:
         return
-    silent = [deployment.name for deployment in _scheduled() if not _runs(deployment.id)]
+    silent = [deployment.name for deployment in _scheduled() if not _read(deployment.id, ["SCHEDULED"], 1)]
     fix = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
     fine = "every one has its next"
     yield _named("Prefect schedules", silent, "active schedules without a scheduled run", fix, fine)
-    late = [deployment.name for deployment in _scheduled() if _runs(deployment.id, before=time.time() - LATE_SECONDS)]
+    due = {"before_": datetime.fromtimestamp(time.time() - LATE_SECONDS, UTC)}
+    late = [of.name for of in _scheduled() if _read(of.id, ["SCHEDULED"], 1, expected_start_time=due)]
     fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log."
     yield _named("Prefect workers", late, f"no run was taken for {LATE_SECONDS} s of", fix, "no run waits for one")
     yield from _since_success()
@@ -158,15 +159,10 @@ def _deployments() -> list[Any]:
         return [deployment for deployment in client.read_deployments() if not deployment.paused]
 
 
-def _runs(deployment: Any, before: float | None = None) -> list[Any]:
-    """Return a run of a deployment that waits to begin, if there is one: any, or one that should have begun before."""
-    more = {} if before is None else {"expected_start_time": {"before_": datetime.fromtimestamp(before, UTC)}}
-    return _read(deployment, ["SCHEDULED"], 1, **more)
-
-
 def _read(
-    deployment: Any, states: list[str], most: int, order: str = "EXPECTED_START_TIME_DESC", **more: object
+    deployment: Any, states: list[str], most: int, order: str = "EXPECTED_START_TIME_DESC", **more: Any
 ) -> list[Any]:
+    """Return runs of a deployment in some states; ``more``: what else a filter of Prefect's asks."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort

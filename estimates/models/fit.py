@@ -60,15 +60,16 @@ def assemble(
     estimator = _weighing_classes(model.build(seed), model)
     ways = encodings(model, estimator, problem.X, problem.encoded, problem.own)
     encoder, estimator = encoding_step(model, estimator, problem.X, ways)
+    sampling, pipeline = _sampling(model.balance, seed)
     steps = [
         *_without_empty(estimator, problem, train),
         *_imputing(model, problem),
         *encoder,
-        *_sampling(model.balance, seed),
+        *sampling,
         ("model", estimator),
     ]
     if len(steps) > 1:
-        estimator = _pipeline(model.balance)(steps)
+        estimator = pipeline(steps)
     if model.target_transform is not None:
         estimator = TransformedTargetRegressor(estimator, transformer=target_transformer(model, seed))
     return estimator if model.threshold is None else _deciding(estimator, model, problem, seed, train, inner)
@@ -82,32 +83,19 @@ def _weighing_classes(estimator: Any, model: ModelSpec) -> Any:
     return estimator.set_params(**dict.fromkeys(class_weight_names(estimator), class_weight))
 
 
-def _sampling(balance: Balance | None, seed: int) -> list[tuple[str, Any]]:
-    sizes = _sizes(balance)
-    if balance is None or sizes is None:
-        return []
-    # Here and below: half a second for whoever fits no such model.
+def _sampling(balance: Balance | None, seed: int) -> tuple[list[tuple[str, Any]], Any]:
+    """Return the step that samples, or none, and the kind of pipeline: one that leaves the rows that it predicts."""
+    if balance is None or balance.method == "class_weight":
+        return [], Pipeline
+    # Half a second for whoever fits no such model.
     from imblearn.over_sampling import RandomOverSampler
+    from imblearn.pipeline import Pipeline as SamplingPipeline
     from imblearn.under_sampling import RandomUnderSampler
 
-    sampler = RandomOverSampler if balance.method == "oversample" else RandomUnderSampler
-    return [("balance", sampler(sampling_strategy=sizes, random_state=seed))]
-
-
-def _pipeline(balance: Balance | None) -> Any:
-    """Return the kind of pipeline: one that samples leaves the rows that it predicts alone."""
-    if _sizes(balance) is None:
-        return Pipeline
-    from imblearn.pipeline import Pipeline as SamplingPipeline
-
-    return SamplingPipeline
-
-
-def _sizes(balance: Balance | None) -> partial[dict[Any, int]] | None:
-    """Return the function that says how many rows of each class a sampler leaves; None where none samples."""
-    if balance is None or balance.method == "class_weight":
-        return None
-    return partial(_oversampled if balance.method == "oversample" else _undersampled, ratio=balance.ratio)
+    over = balance.method == "oversample"
+    sizes = partial(_oversampled if over else _undersampled, ratio=balance.ratio)
+    sampler = (RandomOverSampler if over else RandomUnderSampler)(sampling_strategy=sizes, random_state=seed)
+    return [("balance", sampler)], SamplingPipeline
 
 
 def _undersampled(y: NDArray[Any], ratio: float) -> dict[Any, int]:

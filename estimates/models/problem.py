@@ -76,12 +76,6 @@ def values_of(
     y, classes = (_numbers(column), ()) if task == "regression" else _labels(column)
     if known is not None:
         return y, known
-    _require_two(column, y, classes)
-    return y, classes
-
-
-def _require_two(column: pd.Series, y: NDArray[Any], classes: tuple[Any, ...]) -> None:
-    """Raise ModelError where all rows have one value."""
     if len(classes) == 1:
         raise ModelError(
             f"target {column.name!r} holds one class ({shown(repr(classes[0]))}) in all {y.size:,} rows; "
@@ -91,6 +85,7 @@ def _require_two(column: pd.Series, y: NDArray[Any], classes: tuple[Any, ...]) -
         raise ModelError(
             f"target {column.name!r} is {shown(f'{y[0]:g}')} in all {y.size:,} rows; there is nothing to predict."
         )
+    return y, classes
 
 
 def _numbers(column: pd.Series) -> NDArray[Any]:

@@ -69,7 +69,17 @@ def opened(address: str) -> Source:
     run may not read it, and for an address with a password or another secret.
     """
     if address.startswith(DATABASE):
-        return _table_of_database(address)
+        import duckdb
+
+        path, table = _file_and_table(address)
+        try:
+            database = duckdb.connect(path, read_only=True, config=CLOSED)
+            matches = database.execute(OF_NAME, [table, table]).fetchall()
+            if not matches:
+                raise SplitError(f"{address} is no table of that file; write duckdb:///folder/file.db#table.")
+            return streamed(database.sql(f"select * from {'.'.join(map(quoted, matches[0]))}"))
+        except duckdb.Error as error:
+            raise _unreadable(address, error) from None
     data = _objects(address)
     return Source(data.schema, partial(_batches, data, address), data.count_rows(), address)
 
@@ -118,20 +128,6 @@ def streamed(relation: Any) -> Source:
 def quoted(name: str) -> str:
     """Return a name as SQL has it."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _table_of_database(address: str) -> Source:
-    import duckdb
-
-    path, table = _file_and_table(address)
-    try:
-        database = duckdb.connect(path, read_only=True, config=CLOSED)
-        matches = database.execute(OF_NAME, [table, table]).fetchall()
-        if not matches:
-            raise SplitError(f"{address} is no table of that file; write duckdb:///folder/file.db#table.")
-        return streamed(database.sql(f"select * from {'.'.join(map(quoted, matches[0]))}"))
-    except duckdb.Error as error:
-        raise _unreadable(address, error) from None
 
 
 def _file_and_table(address: str) -> tuple[str, str]:

@@ -36,9 +36,7 @@ SAME, UNTOLD = "no difference", "cannot be told"
 # ---------------------------------------------------------------- two models
 
 
-def comparison_page(
-    comparisons: Sequence[Comparison], names: tuple[str, str] = ("A", "B"), origin: Origin | None = None
-) -> Page:
+def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = ("A", "B")) -> Page:
     """Return the page about two models on the same rows, a metric each; ``names`` are the models'."""
     a, b = names
     tiles, rows = [], []
@@ -66,7 +64,7 @@ def comparison_page(
         findings=[Remark("note", words) for words in [*_disagreements(comparisons), *notes]],
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
-        footer=[*(_rests_on(comparisons[0]) if comparisons else []), *(origin or Origin()).words()],
+        footer=[*(_rests_on(comparisons[0]) if comparisons else []), *Origin().words()],
     )
 
 
@@ -267,7 +265,7 @@ def look_page(
     )  # fmt: skip
 
 
-def audit_page(audit: Audit, origin: Origin | None = None) -> Page:
+def audit_page(audit: Audit) -> Page:
     """Return the page of an audit: its findings, errors first, and every check in a sentence."""
     kinds = [
         (len(audit.passed), "passed"),
@@ -285,5 +283,5 @@ def audit_page(audit: Audit, origin: Origin | None = None) -> Page:
             Section("checks", "Every check", [checks_table(audit)]),
             Section("features", f"Features ({len(audit.features)})", [Paragraph(", ".join(audit.features) or "none")]),
         ],
-        footer=[f"split {audit.split_id[:12]}", *(origin or Origin()).words()],
+        footer=[f"split {audit.split_id[:12]}", *Origin().words()],
     )

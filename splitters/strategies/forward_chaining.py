@@ -99,17 +99,6 @@ class ForwardChaining(PairSplitter):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), least=1)
         gap_of(self.gap, rows.time)
-        self._check_times(rows)
-        for split, (before, test) in enumerate(self._stretches(rows)):
-            if not without_groups_of(test, before, rows).size:
-                raise SplitError(
-                    f"split {split} has nothing to train on: {before.size:,} rows lie before its gap of {self.gap}"
-                    f"{'' if rows.label_end is None else ' with a label that was known'}"
-                    f"{' and all are of tested groups' if before.size else ''}; "
-                    "choose a smaller gap, fewer n_splits or a smaller test_size."
-                )
-
-    def _check_times(self, rows: Rows) -> None:
         if self.every is not None and self.test_size is not None:
             raise SplitError(f"every={self.every!r} and test_size={self.test_size} both say what is tested; give one.")
         times, unit = np.sort(rows.time), "time" if self.every is None else self.every
@@ -124,6 +113,14 @@ class ForwardChaining(PairSplitter):
                 f"n_splits={self.n_splits} stretches of test_size={self.test_size} are all of the {rows.n:,} rows; "
                 f"choose a test_size of 1 to {(rows.n - 1) // self.n_splits}."
             )
+        for split, (before, test) in enumerate(self._stretches(rows)):
+            if not without_groups_of(test, before, rows).size:
+                raise SplitError(
+                    f"split {split} has nothing to train on: {before.size:,} rows lie before its gap of {self.gap}"
+                    f"{'' if rows.label_end is None else ' with a label that was known'}"
+                    f"{' and all are of tested groups' if before.size else ''}; "
+                    "choose a smaller gap, fewer n_splits or a smaller test_size."
+                )
 
 
 def begins_of(ranked: NDArray[Any]) -> IntArray:

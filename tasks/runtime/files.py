@@ -24,13 +24,13 @@ from .home import Home
 _NAMED: ContextVar[list[tuple[Any, Path]] | None] = ContextVar("evenfold_named", default=None)  # frames' files
 
 
-def write_aside(path: Path, write: Callable[[Path], Any], put: Callable[[Path, Path], Any] = os.replace) -> None:
-    """Let ``write`` fill a file beside ``path``, then ``put`` it in place at once."""
+def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let ``write`` fill a file beside ``path``, then put it in place at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.parent / f".writing-{uuid4().hex}{path.suffix}"
     try:
         write(aside)
-        put(aside, path)
+        os.replace(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise

@@ -33,7 +33,7 @@ def sign(kind: str, claim: Mapping[str, Any]) -> str:
 
     Raises SplitError in a deployed run among shared results that has no team's key: nobody else could check it.
     """
-    require_team_key(Home.here())
+    require_team_key()
     return _signature(_team_key() or _own_key(Home.here(), make=True), kind, claim)
 
 
@@ -45,10 +45,10 @@ def is_signed(kind: str, claim: Mapping[str, Any], signatures: Iterable[object])
     return any(hmac.compare_digest(one, other) for one in right for other in held)
 
 
-def require_team_key(home: Home, unattended: bool | None = None) -> None:
+def require_team_key() -> None:
     """Raise SplitError where runs that nobody watches share their results and have no key in common to sign them."""
     shared = Settings.here().results
-    if (is_deployed() if unattended is None else unattended) and shared and not _team_key():
+    if is_deployed() and shared and not _team_key():
         raise SplitError(
             f"results are shared (EVENFOLD_RESULTS), and a model among them is loaded only if it was signed; set "
             f"EVENFOLD_SIGNING_KEY to one secret text wherever they are used, such as {NEW_KEY} prints."

@@ -80,12 +80,12 @@ def test_a_deployed_home_of_shared_results_has_a_teams_key(home: Home, monkeypat
     from evenfold import flows
 
     monkeypatch.setenv("EVENFOLD_RESULTS", str(home.path / "shared"))
-    require_team_key(home)
+    require_team_key()
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     with pytest.raises(SplitError, match=r"results are shared .* set EVENFOLD_SIGNING_KEY to one secret text"):
         flows.split("absent.csv", key="id", engine="plain")
     monkeypatch.setenv("EVENFOLD_SIGNING_KEY", TEAM)
-    require_team_key(home)
+    require_team_key()
     monkeypatch.delenv("EVENFOLD_SIGNING_KEY")
     monkeypatch.delenv("EVENFOLD_RESULTS")
-    require_team_key(home)
+    require_team_key()
