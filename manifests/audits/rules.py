@@ -110,7 +110,7 @@ RULES = (
         "rows whose features stand on the other side of a split too",
         "A row that was learnt by heart is tested. Rows of few values repeat by chance, and that is no finding: then "
         "as many pairs of rows differ in one feature as in none. "
-        "Repeats whose targets agree by chance alone are a note.",
+        "Repeats whose targets agree by chance alone, and those of less than 2 % of the rows, are a note.",
         "120 rows were exported twice under new keys.", "Drop the repeats, or keep them together as a group.",
     ),
     Rule(
@@ -138,6 +138,13 @@ RULES = (
         "Make the proposed column and split by it.",
     ),
     Rule(
+        "EF207", "places_left_out", 0, False,
+        "maps: two columns whose neighbours share the target, beyond a smooth trend and at a cost",
+        "Where neighbours on a map are alike, a random split tests next to what it has learnt.",
+        "Soil samples with `easting` and `northing`: a model recognises the field.",
+        "Keep parts of the map together, as the finding says how, or silence this if no new places will come.",
+    ),
+    Rule(
         "EF301", "target_like_features", 0, True,
         "features that all but give the target away",
         "A copy of the target is never known before it.", "`status_code` is 3 * y + 1.", "Leave the feature out.",
@@ -151,7 +158,7 @@ RULES = (
         "Leave the feature out, or silence this if it is known in time.",
     ),
     Rule(
-        "EF303", "id_like_features", 0, False,
+        "EF303", "id_like_features", None, False,
         "features that name rows: at least 99% distinct, and no float",
         "A model can only learn a name by heart, and numbers given in order carry time.",
         "`row` counts from 1 to n.", "Leave it out, or use it as the key.",

@@ -1,9 +1,10 @@
-"""A target that is computed of features: their weighted sum or product, or one of them in other units."""
+"""A target that is computed of features: their weighted sum, product or quotient, or one of them in other units."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from evenfold.manifests.audits.features import correlation, ranks_of
@@ -21,7 +22,9 @@ ROWS_A_COLUMN = 4
 ALONE = 0.99  # R² or rank correlation of a single feature, from which it is the target in other units
 MOST_BANDS, OUT_OF_BAND = 200, 0.02
 MOST_SHOWN = 8
+MOST_DIVISORS, DIVIDED = 12, 2_000  # columns that may divide a sum, and the rows that are looked at for it
 MOST_PRODUCTS = 2e9  # rows times the square of columns
+Weights = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +40,9 @@ def computed_target(sample: Sample) -> Outcome:
     """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
     Least squares on the numbers, learnt from the other folds, may explain .998 of the target's variance (.99 by three
-    at most), or of its logarithm's by the logarithms where all are positive. Times count as days, texts as the first
-    number in them. One feature may put the rows in the target's order (.99) or cut it into bands that do not overlap.
-    O(rows x features^2) for at most 8,000 rows.
+    at most), or of its logarithm's by the logarithms where all are positive, or with all divided by one of them. Times
+    count as days, texts as the first number in them. One feature may put the rows in the target's order (.99) or cut it
+    into bands that do not overlap. O(rows x features^2) for at most 8,000 rows.
     """
     if sample.why_not or not sample.target.numeric:
         return sample.why_not or NotAsked("the target is not a number")
@@ -47,8 +50,8 @@ def computed_target(sample: Sample) -> Outcome:
     target = sample.target
     numbers = [*_numbers(sample)]
     sign = _restated(sample, numbers)
-    if sign is None and (terms := _terms(numbers, np.asarray)):
-        sign = _number(sample, numbers, terms, target.values)
+    if sign is None:
+        sign = _formula(sample, numbers)
     if sign is None:
         return None
     how, names, score = sign
@@ -88,10 +91,10 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
     return None
 
 
-def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
+def _terms(numbers: list[Column], of: Callable[[Array], Array], most: int) -> Terms | None:
     """Return the numbers, as they are or in another form, that most rows have and that are finite in it."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        transformed = [(column, of(column.values)) for column in numbers]
+        transformed = [(column, of(column.values[:most])) for column in numbers]
     transformed = [
         (column, values) for column, values in transformed if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS
     ]
@@ -110,34 +113,50 @@ def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
     return Terms(varying, X[:, varies] / spread[varies], rows)
 
 
-def _number(sample: Sample, numbers: list[Column], terms: Terms, values: Array) -> tuple[str, list[str], float] | None:
-    best = _sum(terms, values[terms.rows], sample.blocks[terms.rows])
-    if best is not None:
-        formula = _added(_weights(best, terms, values[terms.rows], np.asarray))
-        return f"{formula} is nearly it ({best.told})", best.names, best.score
-    powers = _terms(numbers, np.log)
-    if powers is None or not (values[powers.rows] > 0).all():
-        return None
-    logarithms = np.log(values[powers.rows])
-    best = _sum(powers, logarithms, sample.blocks[powers.rows])
-    if best is None:
-        return None
-    formula = _multiplied(_weights(best, powers, logarithms, np.log))
-    return f"{formula} is nearly it, up to a factor ({best.told}, of logarithms)", best.names, best.score
+def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
+    """Return the sum, product or quotient that the target is, in words, its columns and how well it fits."""
+    values = sample.target.values
+    forms: list[tuple[Callable[[Weights], str], Callable[[Array], Array], Array, int]]
+    forms = [(_added, np.asarray, values, values.size)]
+    if (values > 0).all():
+        forms.append((_multiplied, np.log, np.log(values), values.size))
+    for divisor in numbers[:MOST_DIVISORS]:
+        if not np.isnan(divisor.values).any() and (divisor.values != 0).all():
+            forms.append((partial(_divided, divisor.name), partial(_over, divisor.values), values, DIVIDED))
+    for words, of, outcome, most in forms:
+        terms = _terms(numbers, of, most)
+        best = terms and _sum(terms, outcome[terms.rows], sample.blocks[terms.rows])
+        if terms and best:
+            weights = _weights(best, terms, outcome[terms.rows], of)
+            names = [*best.names, *([words.args[0]] if isinstance(words, partial) else [])]
+            scale = ", of logarithms" if of is np.log else ""
+            return f"{words(weights)} ({best.told}{scale})", names, best.score
+    return None
 
 
-def _added(weights: list[tuple[str, float]]) -> str:
+def _over(divisor: Array, values: Array) -> Array:
+    return np.asarray(values / divisor[: values.size])
+
+
+def _divided(divisor: str, weights: Weights) -> str:
+    return f"({_added(weights).removesuffix(' is nearly it')}) / {divisor} is nearly it"
+
+
+def _added(weights: Weights) -> str:
     if len(weights) > MOST_SHOWN:
-        return f"a weighted sum of {listed(name for name, _ in weights)}"
+        return f"a weighted sum of {listed(name for name, _ in weights)} is nearly it"
     terms = [name if abs(abs(w) - 1.0) < 0.005 else f"{abs(w):.3g} * {name}" for name, w in weights]
     signs = ["-" if w < 0 else "+" for _, w in weights]
-    return " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ")
+    return (
+        " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ") + " is nearly it"
+    )
 
 
-def _multiplied(powers: list[tuple[str, float]]) -> str:
+def _multiplied(powers: Weights) -> str:
     if len(powers) > MOST_SHOWN:
-        return f"a product of powers of {listed(name for name, _ in powers)}"
-    return " * ".join(name if abs(p - 1.0) < 0.005 else f"{name}^{p:.3g}" for name, p in powers)
+        return f"a product of powers of {listed(name for name, _ in powers)} is nearly it, up to a factor"
+    product = " * ".join(name if abs(p - 1.0) < 0.005 else f"{name}^{p:.3g}" for name, p in powers)
+    return f"{product} is nearly it, up to a factor"
 
 
 @dataclass(frozen=True)
@@ -192,9 +211,9 @@ def _left(X: Array, centred: Array) -> Array:
     return np.asarray(centred - X @ np.linalg.lstsq(X, centred, rcond=None)[0])
 
 
-def _weights(best: _Sum, terms: Terms, outcome: Array, of: Callable[[Array], Array]) -> list[tuple[str, float]]:
+def _weights(best: _Sum, terms: Terms, outcome: Array, of: Callable[[Array], Array]) -> Weights:
     """Return each chosen column with its weight in its own units."""
-    values = [of(terms.columns[i].values[terms.rows]) for i in best.chosen]
+    values = [of(terms.columns[i].values)[terms.rows] for i in best.chosen]
     design = np.column_stack([np.ones(outcome.size), *values])
     weights = np.linalg.lstsq(design, outcome, rcond=None)[0][1:]
     return list(zip(best.names, weights.tolist(), strict=True))

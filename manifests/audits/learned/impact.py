@@ -34,7 +34,7 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
         if sample.rows.size < LEAST_ROWS or not is_usable(sample.feature_columns()):
             return finding
         with in_one_thread():
-            impact = _scores(sample, as_split(sample), finding.remedy)
+            impact = at_stake(sample, finding.remedy, as_split(sample))
         if impact is None:
             return finding
         measure, before, mended = impact
@@ -46,9 +46,10 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
     return priced
 
 
-def _scores(sample: Sample, as_split: Array, remedy: Remedy) -> tuple[str, float, float] | None:
+def at_stake(sample: Sample, remedy: Remedy, as_split: Array | None = None) -> tuple[str, float, float] | None:
     """Return the measure, the score as split and the mended one, or None where the remedy leaves nothing to compare."""
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
+    as_split = predict_from_all(columns, target.outcomes, blocks) if as_split is None else as_split
     rows = np.arange(target.outcomes.shape[0])
     match remedy:
         case DropFeatures():

@@ -127,7 +127,7 @@ def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
 def _elsewhere(mark: Mark, rest: Any, outcomes: Array) -> float:
     """Return how much of the target the other levels tell, those of a number by their order."""
     if mark.numbers is None:
-        return level_effect(outcomes[rest], mark.codes[rest], ordered=False).share
+        return level_effect(outcomes[rest], mark.codes[rest]).share
     usable = rest & np.isfinite(mark.numbers)
     return (
         max(correlation(mark.numbers[usable], outcome) ** 2 for outcome in outcomes[usable].T) if usable.any() else 0.0
@@ -144,7 +144,7 @@ def _identifier_parts(sample: Sample) -> dict[str, str]:
         # Parts of a key with more levels may be an entity, which is another check's question.
         if not 2 <= levels < (LEAST_LEVELS if name in of_keys else codes.size / 20):
             continue
-        effect = level_effect(sample.target.outcomes, codes, ordered=False)
+        effect = level_effect(sample.target.outcomes, codes)
         if effect.chance * len(parts) < BY_CHANCE and effect.share > LEAST_EFFECT:
             signs[name] = f"{place} of {name!r} tells {effect.share:.0%} of the variance of {sample.target.name!r}"
     return signs

@@ -22,7 +22,7 @@ MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
 LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
 LEAST_ROWS, LEAST_SHARE, LEAST_CLUSTERS = 20, 0.05, 10
 LEAST_EFFECT = 0.1  # of the variance that the features leave, shared by relatives, and beyond the nearest strangers
-NEAR, CLOSER, FLATTER = 60, 0.6, 0.6
+CLOSER, FLATTER, MOST_LEFT_OUT = 0.6, 0.6, 10
 MOST_OF_ALL = 0.3  # of the rows in one chain: they fill the space, and are no relatives
 Proposal = tuple[list[str], Codes]
 
@@ -36,16 +36,15 @@ def relatives(sample: Sample) -> Outcome:
     relatives by .1 of its variance, and by as much beyond the nearest strangers (a t test over the clusters with
     .03 / 14 for all proposals). At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
     """
-    if sample.why_not:
-        return sample.why_not
-    if "past_before_future" in sample.joined.manifest.splitter.promises:
-        return NotAsked("what is known of an entity from the past may be used in the future")
+    if why_not := why_not_kept(sample):
+        return why_not
     sample = sample.take(np.flatnonzero(sample.target.present))
     proposals = [*_proposals(sample)]
-    hits = [(sharing, *proposal) for proposal in proposals if (sharing := _shared(sample, proposal, len(proposals)))]
+    hits = [(sharing, *each) for each in proposals if (sharing := shared(sample, each[1], len(proposals)))]
     if not hits:
         return None
     (agree, chance), names, codes = max(hits, key=lambda each: each[0][0])
+    codes = several(codes)
     crossing = crossings(sample.joined, sample.units(codes))
     n_clusters = np.unique(codes[codes >= 0]).size
     how = f"agree in {listed(map(repr, names), most=6)}" if names else "follow each other closely in their numbers"
@@ -64,6 +63,13 @@ def relatives(sample: Sample) -> Outcome:
     return Found(crossing.count, message, figures, KeepTogether(sample.units(codes)))
 
 
+def why_not_kept(sample: Sample) -> NotAsked | None:
+    """Return why nothing need be kept together, if so."""
+    if sample.why_not is None and "past_before_future" in sample.joined.manifest.splitter.promises:
+        return NotAsked("what is known of an entity from the past may be used in the future")
+    return sample.why_not
+
+
 def _proposals(sample: Sample) -> Iterator[Proposal]:
     """Yield the names of columns, none for chains, and a code for each row: -1 where it has no relative."""
     n = sample.rows.size
@@ -72,14 +78,10 @@ def _proposals(sample: Sample) -> Iterator[Proposal]:
         for name in names:
             column = sample.columns[name]
             codes = np.unique(codes * (column.n_levels + 1) + column.codes + 1, return_inverse=True)[1]
-        yield names, _several(codes)
+        yield names, codes
     chains = _chains(sample)
     if chains is not None:
         yield [], chains
-
-
-def _several(codes: Codes) -> Codes:
-    return np.where(np.bincount(codes)[codes] > 1, codes, -1)
 
 
 def _sets(sample: Sample) -> list[list[str]]:
@@ -133,18 +135,32 @@ def _chains(sample: Sample) -> Codes | None:
     if len(fine) < 3 or n < 10 * LEAST_CLUSTERS:
         return None
     space = np.column_stack([_normal(column.values) for column in fine])
-    tree = cKDTree(space)
-    away = np.maximum(tree.query(space[some], 33)[0], 1e-9)
-    away = away[away[:, 1] > 1e-6]
-    # How fast rows become more with distance, near and far: equal in a cloud, slower among the links of a chain.
-    near, far = (np.log(b / a) / np.median(np.log(away[:, b] / away[:, a])) for a, b in ((1, 4), (8, 32)))
-    if not away.size or near > FLATTER * far:
+    flat = _flatness(space, some)
+    # What is drawn anew in each row hides the chain: of a few columns the one that hides most is left out in turn.
+    while flat > FLATTER and 3 < space.shape[1] <= MOST_LEFT_OUT and n <= MOST_SEARCHED / 2:
+        fewer = [np.delete(space, i, axis=1) for i in range(space.shape[1])]
+        flats = [_flatness(each, some) for each in fewer]
+        flat, space = min(flats), fewer[int(np.argmin(flats))]
+    if flat > FLATTER:
         return None
+    tree = cKDTree(space)
     away, nearest = tree.query(space, 17)
     close = away[:, 1:5] < CLOSER * away[:, [16]]
     rows = np.repeat(np.arange(n), 4)[close.ravel()]
     codes = joined_by(rows, nearest[:, 1:5][close], n)
-    return _several(by_appearance(codes)) if np.bincount(codes).max() < MOST_OF_ALL * n else None
+    return by_appearance(codes) if np.bincount(codes).max() < MOST_OF_ALL * n else None
+
+
+def _flatness(space: Array, some: Codes) -> float:
+    """Return how fast rows become more with distance near a row, of that further away: 1 in a cloud, less in chains."""
+    from scipy.spatial import cKDTree
+
+    away = np.maximum(cKDTree(space).query(space[some], 33)[0], 1e-9)
+    away = away[away[:, 1] > 1e-6]
+    if not away.size:
+        return np.inf
+    near, far = (np.log(b / a) / np.median(np.log(away[:, b] / away[:, a])) for a, b in ((1, 4), (8, 32)))
+    return float(near / far)
 
 
 def _normal(values: Array) -> Array:
@@ -163,11 +179,17 @@ def _whole(codes: Codes, n_most: int) -> Codes:
     return np.flatnonzero(place[units] <= n_most)
 
 
-def _shared(sample: Sample, proposal: Proposal, tests: int) -> tuple[float, float] | None:
-    """Return how far relatives agree in what the features leave, and by what chance; None where that is nothing."""
+def several(codes: Codes) -> Codes:
+    """Return the codes that more than one row has, -1 for the other rows."""
+    sizes = np.bincount(codes + 1)[codes + 1]
+    return np.where((sizes > 1) & (codes >= 0), codes, -1)
+
+
+def shared(sample: Sample, codes: Codes, tests: int) -> tuple[float, float] | None:
+    """Return how far rows of one code agree in what the features leave, and by what chance; None where in nothing."""
     from scipy.stats import t
 
-    codes = proposal[1]
+    codes = several(codes)
     chosen = _whole(codes, MOST_ROWS)
     small, codes = sample.take(chosen), codes[chosen]
     related = codes >= 0
@@ -206,7 +228,8 @@ def _partners(sample: Sample, codes: Codes, units: Codes) -> tuple[Codes, Codes]
     X = np.where(np.isnan(X), 0.0, X)
     space = np.column_stack([3.0 * x if levels else _normal(x) for x, levels in zip(X.T, categorical, strict=True)])
     n = codes.size
-    groups = np.arange(n) if sample.groups is None else sample.groups
+    groups = np.full(n, -1) if sample.groups is None else sample.groups
+    groups = np.where(groups < 0, n + sample.joined.n + np.arange(n), groups)  # rows of no group are alone
     order = np.lexsort((Stream(0, AUDITING, 14).permutation(n), codes))
     mates = np.full(n, -1, dtype=np.int64)
     for step in range(1, 8):  # the next rows of the cluster, in an order drawn at random

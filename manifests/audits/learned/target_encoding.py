@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
+from evenfold.splitters import Stream
+from evenfold.splitters.kernels.random import AUDITING
+from scipy.stats import binom, chi2, norm
 
 from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
 from .times import is_clock
@@ -18,6 +23,9 @@ LEFT_OVER = 0.2  # of the variance of the levels' means, at most
 CHANCE = 1e-6
 NEIGHBOURS, FORESEEN, CALENDAR = 3, 1 / 3, (1, 4, 7, 12, 24, 52)
 MOST_ROWS = 100_000
+NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
+MONOTONE = 20  # of few levels all may lie in a row by chance
+ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 
 
 def carried_targets(sample: Sample) -> Outcome:
@@ -52,10 +60,13 @@ def carried_targets(sample: Sample) -> Outcome:
 
 def _sign(column: Column, sample: Sample, outcomes: Array) -> str | None:
     for outcome in outcomes.T:
-        for codes, levels in _levels_of(column, sample) if column.fractional else ():
-            ratio = rate_scatter(column.values, outcome, codes)
-            if ratio is not None:
+        for codes, levels in _levels_of(column, sample):
+            if (ratio := rate_scatter(column.values, outcome, codes)) is not None:
                 return f"the mean target of {levels}, with {ratio:.0%} of the scatter that chance would bring"
+            if (follows := _against_its_own(column.values, outcome, codes)) < -ALL_BUT_ONE:
+                return f"the mean target of the others among {levels}, correlation {follows:.3f} with the own one there"
+        if rows := _rows_of_their_own(column, outcome, len(sample.features)):
+            return f"on the target's own scale, and {rows:,} rows lie on their own target"
         if sample.target.numeric and (future := _knows_the_future(column, outcome, sample, len(sample.features))):
             return future
     return None
@@ -73,12 +84,11 @@ def _levels_of(column: Column, sample: Sample) -> Iterator[tuple[Codes, str]]:
 def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     """Return the scatter of levels' mean outcomes around the feature, of that which chance alone brings.
 
-    None unless it is below .3 with a probability of 1e-6, in at least eight levels of several rows, of values that are
-    one inside each. The line through them may bend with the levels' sizes, as means that are drawn towards the overall
-    mean do.
+    None unless it is below .3 with a probability of 1e-6, in at least eight levels of several rows. The means may
+    follow the feature along a line that bends with the levels' sizes, as means that are drawn towards the overall mean
+    do, or along any rising or falling one, as ranks, tiers and log odds do. Inside a level the feature may have noise;
+    where it goes with the own target there, it is a feature of the row, or was computed without its fold.
     """
-    from scipy.stats import chi2
-
     present = (codes >= 0) & ~np.isnan(values)
     levels = np.unique(codes[present], return_inverse=True)[1]
     x, y = values[present], outcome[present]
@@ -88,27 +98,82 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
         return None
     means_x, means = (np.bincount(levels, weights=side) / sizes for side in (x, y))
     inner = float(np.square(x - means_x[levels]).mean())
-    if inner > 1e-6 * float(np.var(x)) or np.ptp(means_x[several]) == 0:
+    if inner > NOISE * float(np.var(x)) or np.ptp(means_x[several]) == 0:
         return None
+    if inner > 1e-6 * float(np.var(x)):
+        against = correlation(x - means_x[levels], y - means[levels])
+        if abs(against) * np.sqrt(x.size) > ERRORS:
+            return None
     free = float((sizes - 1.0).sum())
     within = float(np.square(y - means[levels]).sum()) / free
     # Where every level has one outcome nothing is scattered by chance, and nothing can be concluded.
     if within <= 1e-9 * float(np.var(y)):
         return None
-    m, v, w = sizes[several], means_x[several], np.sqrt(sizes[several])
-    # A line, and what bends it with 1 / rows; these four terms are the 4 that is taken off the levels below.
-    terms = np.column_stack([np.ones_like(v), v, 1.0 / m, v / m])
-    fitted = terms @ np.linalg.lstsq(terms * w[:, None], means[several] * w, rcond=None)[0]
-    scatter = float((m * np.square(means[several] - fitted)).sum()) / within
+    m, v, mean = sizes[several], means_x[several], means[several] / np.sqrt(within)
     # Levels of one outcome each scatter less than others by chance, and count as much less.
     own = np.bincount(levels, weights=np.square(y - means[levels]))[several] / (m - 1.0) / within
-    freedom = (m.size - 4) * min(float(own.mean()), 1.0)
+    chance, whole = (m.size - 4.0) * min(float(own.mean()), 1.0), _scatter(mean, np.average(mean, weights=m), m)
     # Means that are all alike are close to any line, and the feature then carries nothing.
-    whole = float((m * np.square(means[several] - np.average(means[several], weights=m))).sum()) / within
-    too_well = (
-        whole > (m.size - 4) / 2.0 and freedom > 0 and scatter < TOO_WELL * freedom and scatter < LEFT_OVER * whole
-    )
-    return scatter / freedom if too_well and float(chi2.cdf(scatter, freedom)) < CHANCE else None
+    if whole <= (m.size - 4) / 2.0:
+        return None
+    for fit, least in ((_bent, 0.0), (_monotone, MONOTONE)):
+        scatter = _scatter(mean, fit(v, mean, m), m)
+        if scatter >= min(TOO_WELL * chance, LEFT_OVER * whole):
+            continue
+        freedom = chance if fit is _bent else min(_monotone_scatter(v, mean, m, own), chance)
+        if least < freedom and scatter < TOO_WELL * freedom and float(chi2.cdf(scatter, freedom)) < CHANCE:
+            return scatter / freedom
+    return None
+
+
+def _scatter(means: Array, fitted: Any, m: Array) -> float:
+    return float((m * np.square(means - fitted)).sum())
+
+
+def _bent(v: Array, means: Array, m: Array) -> Array:
+    """A line, and what bends it with 1 / rows; these are the 4 that is taken off the levels."""
+    terms, w = np.column_stack([np.ones_like(v), v, 1.0 / m, v / m]), np.sqrt(m)
+    return np.asarray(terms @ np.linalg.lstsq(terms * w[:, None], means * w, rcond=None)[0])
+
+
+def _monotone(v: Array, means: Array, m: Array) -> Array:
+    from sklearn.isotonic import IsotonicRegression
+
+    curve = IsotonicRegression(increasing=correlation(v, means) > 0, out_of_bounds="clip")
+    return np.asarray(curve.fit(v, means, m).predict(v))
+
+
+def _monotone_scatter(v: Array, means: Array, m: Array, own: Array) -> float:
+    """Return the scatter that means of such variances have by chance around a monotone curve, if the curve is true."""
+    true, stream = _monotone(v, means, m), Stream(0, AUDITING, 15)
+    drawn = [true + norm.ppf(stream.uniform(m.size)) * np.sqrt(own / m) for _ in range(DRAWS)]
+    return float(np.mean([_scatter(mean, _monotone(v, mean, m), m) for mean in drawn]))
+
+
+def _against_its_own(values: Array, outcome: Array, codes: Codes) -> float:
+    """Return how closely a feature goes with its row's target inside levels, times the other rows of the level."""
+    sizes = np.bincount(codes + 1)[codes + 1]
+    use = (codes >= 0) & ~np.isnan(values) & (sizes > 1)
+    if use.sum() < LEAST_SHARED * values.size or use.sum() < LEAST_ROWS:
+        return 0.0
+    levels = np.unique(codes[use], return_inverse=True)[1]
+    rows = np.bincount(levels)
+    x, y = (side[use] - (np.bincount(levels, weights=side[use]) / rows)[levels] for side in (values, outcome))
+    return correlation(x * (rows[levels] - 1.0), y)
+
+
+def _rows_of_their_own(column: Column, outcome: Array, tries: int) -> int:
+    """Return how many rows lie on their own target, where a mean of few rows with noise is on the target's scale."""
+    x, y = column.values, outcome
+    if not column.fractional or np.isnan(x).any() or abs(x.mean() - y.mean()) > ALIKE * y.std():
+        return 0
+    away, slope = np.abs(y - x) / max(float((y - x).std()), 1e-12), correlation(x, y) * y.std() / x.std()
+    near, beside = away < ALIKE, (away >= 2 * ALIKE) & (away < 3 * ALIKE)
+    if abs(slope - 1.0) > ALIKE or min(near.sum(), beside.sum()) < LEAST_LEVELS:
+        return 0
+    chance = float(binom.sf(near.sum() - 1, near.sum() + beside.sum(), SPIKE)) * tries
+    # A mean of one row is as spread as the target is, and one of many rows less.
+    return int(near.sum()) if chance < BY_CHANCE and x[near].std() > 1.25 * x[~near].std() else 0
 
 
 def _knows_the_future(column: Column, outcome: Array, sample: Sample, tries: int) -> str | None:

@@ -1,23 +1,33 @@
-"""Time that leaks: rows whose neighbours in time, on the other side of a split, have nearly their target."""
+"""Neighbours that leak: in time, in the order of work or on a map, with nearly one's target beyond a split."""
 
 from __future__ import annotations
 
-import numpy as np
-from evenfold.manifests.audits.features import correlation
-from evenfold.manifests.audits.findings import Found, NotAsked, Outcome, SplitByTime
-from evenfold.manifests.joined import JoinedLabels
+from itertools import combinations
 
-from .sample import LEAST_ROWS, Array, Codes, Column, Sample
+import numpy as np
+from evenfold.manifests.audits.features import correlation, ranks_of
+from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
+from evenfold.manifests.joined import JoinedLabels
+from scipy.stats import chi2, norm
+
+from .impact import at_stake
+from .models import is_usable, predict_from_all
+from .relatives import why_not_kept
+from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
 
 ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard errors
+UNEVEN = 0.05  # probability of counts that are less even, of numbers of batches
+MOST_ROWS, MOST_COORDINATES, FINE, NEAREST, CELLS = 4_000, 8, 0.3, 6, 6
+OPEN = 0.2  # of what a small model leaves open as split, that is lost where parts of the map are kept together
 
 
 def times_left_out(sample: Sample) -> Outcome:
     """Look for a time that the split ignores and the target follows: random folds then test on what lies between.
 
-    Looked at are the named time, every date and timestamp, and columns of numbers that number the rows. In that order
-    neighbours in different folds may have targets (or a class's ones and zeros) with a correlation of at most .2; of a
-    time that nobody named they have different times, as a birth date is the same in all rows of its patient.
+    Looked at are the named time, every date and timestamp, and columns of numbers that number the rows, or batches of
+    them: whole numbers that fill their range evenly. In that order neighbours in different folds may have targets (or a
+    class's ones and zeros), of batches beyond a cubic curve, with a correlation of at most .2; of a time that nobody
+    named they have different times, as a birth date is the same in all rows of its patient.
     O(n log n) a column.
     """
     target, joined = sample.target, sample.joined
@@ -26,11 +36,12 @@ def times_left_out(sample: Sample) -> Outcome:
     if joined.manifest.splitter.needs.time:
         return NotAsked(f"{joined.manifest.spec.strategy} splits by time")
     time = joined.columns.time
-    clocks = [*([sample.clock(time)] if time else []), *filter(is_clock, sample.columns.values())]
+    columns = sample.columns.values()
+    clocks = [*([sample.clock(time)] if time else []), *(c for c in columns if is_clock(c) or numbers_batches(c))]
     if not clocks:
         return NotAsked("no column is a time")
     outcomes = np.where(target.present[:, None], target.outcomes, np.nan)
-    likenesses = {clock.name: _likeness(clock, outcomes, sample, clock.name == time) for clock in clocks}
+    likenesses = {clock.name: _likeness(clock, outcomes, sample, time) for clock in clocks}
     followed = {name: value for name, (value, error) in likenesses.items() if value >= max(ALIKE, ERRORS * error)}
     if not followed:
         return None
@@ -59,9 +70,23 @@ def is_clock(column: Column) -> bool:
     return bool(np.ptp(column.values) < 2 * column.values.size)
 
 
-def _likeness(clock: Column, outcomes: Array, sample: Sample, equal: bool) -> tuple[float, float]:
+def numbers_batches(column: Column) -> bool:
+    """Return whether whole numbers fill a range as evenly as the numbers of plates, batches and runs do."""
+    if column.kind != "number" or column.fractional or not 20 <= column.n_levels <= column.values.size / 3:
+        return False
+    values = column.values[~np.isnan(column.values)]
+    sizes = np.bincount(column.codes[column.codes >= 0])
+    uneven = float((np.square(sizes - sizes.mean()) / sizes.mean()).sum())
+    return bool(sizes.size > 0.9 * (np.ptp(values) + 1) and chi2.sf(uneven, sizes.size - 1) > UNEVEN)
+
+
+def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) -> tuple[float, float]:
     """Return the largest correlation of an outcome with its neighbour's, and the standard error of none."""
     present = ~np.isnan(clock.values) & ~np.isnan(outcomes[:, 0])
+    equal = clock.name == time
+    if not equal and numbers_batches(clock):
+        equal, outcomes = True, outcomes.copy()
+        outcomes[present] = _beyond(outcomes[present], [clock.values[present]], [])
     order = np.flatnonzero(present)[np.argsort(clock.values[present], kind="stable")]
     apart = _in_different_folds(sample, order) & (equal | (np.diff(clock.values[order]) > 0))
     ordered = outcomes[order]
@@ -76,3 +101,83 @@ def _in_different_folds(sample: Sample, order: Codes) -> np.ndarray[tuple[int], 
         return np.ones(max(order.size - 1, 0), dtype=np.bool_)  # of draws some split parts any two rows
     codes = sample.joined.codes[sample.rows[order], 0]
     return np.asarray(codes[1:] != codes[:-1])
+
+
+def places_left_out(sample: Sample) -> Outcome:
+    """Look for two columns that are a map nobody named: neighbours there share the target beyond any smooth trend.
+
+    Of any two of the eight finest numbers, what a polynomial surface of them and lines of the other features leave of
+    the targets has a correlation of .2 among the six nearest rows, and so has what a model of all features leaves, out
+    of fold. A warning costs: the model loses a fifth of what it leaves open where 36 parts of the map are kept
+    together. At most 4,000 rows are looked at. O(n log n) a pair.
+    """
+    if why_not := why_not_kept(sample):
+        return why_not
+    sample = sample.learned
+    sample = sample.take(np.arange(sample.rows.size)[:MOST_ROWS])
+    numbers = [c for c in sample.feature_columns() if c.kind == "number" and not np.isnan(c.values).any()]
+    fine = sorted((c for c in numbers if c.n_levels > FINE * c.values.size), key=lambda c: -c.n_levels)
+    pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not _are_one(*pair)]
+    outcomes, hits = sample.target.outcomes, []
+    for pair in pairs:
+        places, others = [c.values for c in pair], [c.values for c in numbers if c not in pair]
+        near = _near(places, sample.groups)
+        alike, chance = _alike(_beyond(outcomes, places, others), near)
+        if chance * len(pairs) < BY_CHANCE and alike > ALIKE:
+            hits.append((alike, pair, near))
+    if not hits or not is_usable(sample.feature_columns()):
+        return None
+    left = outcomes - predict_from_all(sample.feature_columns(), outcomes, sample.blocks)
+    for alike, pair, near in sorted(hits, key=lambda hit: -hit[0]):
+        beyond = _alike(_beyond(left, [c.values for c in pair], []), near)[0]
+        cells = sum(
+            np.minimum(ranks_of(c.values) * CELLS // c.values.size, CELLS - 1).astype(np.int64) * CELLS**i
+            for i, c in enumerate(pair)
+        )
+        cure = KeepTogether(sample.units(np.asarray(cells)))
+        stake = at_stake(sample, cure)
+        if beyond > ALIKE and stake and stake[1] - stake[2] > OPEN * (1.0 - stake[1]):
+            a, b = (c.name for c in pair)
+            cell = (
+                f"pd.qcut(table[{a!r}], {CELLS}, labels=False) * {CELLS} + pd.qcut(table[{b!r}], {CELLS}, labels=False)"
+            )
+            message = (
+                f"neighbours in {a!r} and {b!r} share {sample.target.name!r} (correlation {alike:.2f} beyond a smooth "
+                f"trend){sample.looked_at}: {stake[0]} {stake[1]:.3f} as split, {stake[2]:.3f} with parts of that map "
+                f"kept together. If the model will meet new places, write a column of parts (table['cell'] = {cell}) "
+                "and split with `group: cell` (--group cell)."
+            )
+            return Found(1, message, {"columns": [a, b], "correlation": alike}, cure)
+    return None
+
+
+def _are_one(a: Column, b: Column) -> bool:
+    return abs(correlation(ranks_of(a.values), ranks_of(b.values))) > 0.9
+
+
+def _beyond(outcomes: Array, places: list[Array], others: list[Array]) -> Array:
+    """Return what a cubic surface of places, by their normal scores, and lines of others leave of outcomes."""
+    z = [norm.ppf(ranks_of(values) / values.size) for values in places]
+    z += [np.zeros_like(z[0])] * (len(z) == 1)
+    powers = [z[0] ** i * z[1] ** j for i in range(4) for j in range(4) if i + j <= 3]
+    terms = np.column_stack([*powers, *(norm.ppf(ranks_of(values) / values.size) for values in others)])
+    return np.asarray(outcomes - terms @ np.linalg.lstsq(terms, outcomes, rcond=1e-9)[0])
+
+
+def _near(places: list[Array], groups: Codes | None) -> Codes:
+    """Return the nearest rows of each, -1 for those of the same group."""
+    from scipy.spatial import cKDTree
+
+    space = np.column_stack([values / values.std() for values in places])
+    near = np.asarray(cKDTree(space).query(space, NEAREST + 1)[1])[:, 1:]
+    own = np.zeros_like(near, dtype=bool) if groups is None else (groups[near] == groups[:, None]) & (groups[near] >= 0)
+    return np.where(own, -1, near)
+
+
+def _alike(left: Array, near: Codes) -> tuple[float, float]:
+    """Return the correlation of what is left of each row with the mean of its neighbours, and its probability."""
+    use = near >= 0
+    means = np.where(use[..., None], left[near], 0.0).sum(axis=1) / np.maximum(use.sum(axis=1), 1)[:, None]
+    scale = np.sqrt(np.square(left).sum() * np.square(means).sum())
+    alike = float((left * means).sum() / scale) if scale > 0 else 0.0
+    return alike, float(norm.sf(alike * np.sqrt(left.size / 2.0)))

@@ -66,7 +66,7 @@ def test_a_clean_audit_exits_with_0(place: Place) -> None:
     ran = place.run("audit", "trial/1.0", "data.parquet")
     assert ran.exit_code == 0
     assert ran.stdout.splitlines() == [
-        "trial 1.0   23 checks passed   200 rows, features: dose, age",
+        "trial 1.0   24 checks passed   200 rows, features: dose, age",
         "",
         "  11 checks had nothing to check: no column of key or group holds text; nothing says when targets are known; "
         "no groups are crossed; fewer than 3 numbers are fine enough to compare; the target is not a number; no time "

@@ -298,13 +298,13 @@ def test_a_failed_gate_stops_before_anything_is_fitted(home: Home) -> None:
 
 
 def test_the_audit_looks_at_what_the_model_reads() -> None:
-    """A leak that the model does not learn from stops nothing; what is only a warning is told in the report."""
+    """A leak that the model does not learn from stops nothing; what is only a note is told in the report."""
     outcome = retrain("read", leaky(120), {**GOOD, "exclude": ["told"]})
     assert set(outcome.audit.features) == {"a", "b", "number"}
     assert outcome.audit.failed == []
     warned = next(each for each in outcome.audit.findings if each.check == "id_like_features")
-    assert warned.severity == "warning"
-    assert f"- warning: {warned.message}" in outcome.report
+    assert warned.severity == "note"
+    assert f"- note: {warned.message}" in outcome.report
     assert "number" in warned.message
 
 

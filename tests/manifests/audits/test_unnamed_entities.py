@@ -80,9 +80,10 @@ def test_an_entity_of_as_many_rows_each_is_found() -> None:
     assert "`group: patient`" in told(frame.assign(patient=codes), "unnamed_entities")
 
 
-def test_a_count_is_no_entity() -> None:
+def test_an_entity_of_two_columns_is_found_by_both_and_by_neither_alone() -> None:
+    """As pupils are, numbered anew in each class."""
     frame, random = plain()
-    codes = np.minimum(random.exponential(20, N).astype(int), 80)
-    frame["y"] = random.normal(size=81)[codes] + random.normal(size=N)
-    assert not told(frame.assign(visits=codes), "unnamed_entities")
-    assert told(frame.assign(visits=random.permutation(81)[codes]), "unnamed_entities")
+    codes = _levels(frame, random, 120)
+    frame["room"], frame["number"] = codes // 12, codes % 12
+    assert "'number' with 'room'" in told(frame, "unnamed_entities")
+    _follow(told(frame, "unnamed_entities"), frame)
