@@ -131,10 +131,11 @@ class Evaluation(Displayed, Measured):
         return load_final(finished_here(fit_final, self.split, self.model).value)[0]
 
     def compare(self, other: Evaluation | str, **fields: Any) -> list[Comparison]:
-        """Return how ``other``, or the run of this id, does beside it, by metric; see ``compare_runs``."""
-        from .comparison import compare_runs
+        """Return how ``other``, or the run of this id, does beside it, by metric; see ``evenfold.flows.compare``."""
+        from .deployable import compare
 
-        return compare_runs(self.run_id, other if isinstance(other, str) else other.run_id, **fields)
+        run_id = other if isinstance(other, str) else other.run_id
+        return compare(self.run_id, run_id, **{"engine": "plain", **fields})
 
     @property
     def summary(self) -> str:
