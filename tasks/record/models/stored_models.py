@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 import warnings
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -21,8 +23,11 @@ from evenfold.tasks.runtime.signing import load_signed
 from .signatures import fetched
 
 if TYPE_CHECKING:
+    from evenfold.tasks.runtime.home import Home
     from mlflow.entities import Metric
     from mlflow.tracking import MlflowClient
+
+MAKER = "evenfold.maker"  # the home, as a digest, that was making a logged model
 
 
 def load_final(final: FinalModel) -> tuple[Any, list[str]]:
@@ -62,27 +67,36 @@ def signature_of(model: Any, example: pd.DataFrame) -> Any:
 
 
 def keep_stored(
-    client: MlflowClient, experiment_id: str, run_id: str, model: Any, file: str, how: Mapping[str, object]
+    client: MlflowClient,
+    experiment_id: str,
+    run_id: str,
+    model: Any,
+    file: str,
+    how: Mapping[str, object],
+    home: Home,
 ) -> str:
     """Log a scikit-learn model to a run of the client's store, saved as ``how`` says, and return its URI.
 
     The very ``file`` that it was loaded from is what is kept, for its digest was signed.
 
     MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone.
-    What a kill left half made of the run's model is removed, and what it left whole is taken.
+    What a kill left half made of the run's model in this home is removed, and what it left whole is taken; another home
+    may be making its own of the same run at this moment.
     """
     import mlflow.sklearn
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model
 
+    maker = {MAKER: hashlib.sha256(f"{gethostname()}:{home.path}".encode()).hexdigest()[:16]}
     for left in models_of(client, experiment_id, run_id, "model"):
         if left.status != "READY":
-            client.delete_logged_model(left.model_id)
+            if left.tags.get(MAKER) == maker[MAKER]:
+                client.delete_logged_model(left.model_id)
             continue
         with fetched(left.artifact_location, client.tracking_uri) as files:
             if [sha256(each) for each in files] == [sha256(Path(file))]:
                 return f"models:/{left.model_id}"
-    made = client.create_logged_model(experiment_id, "model", source_run_id=run_id)
+    made = client.create_logged_model(experiment_id, "model", source_run_id=run_id, tags=maker)
     try:
         client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
         client.log_batch(run_id, _metrics_of(client, run_id, made.model_id))

@@ -63,6 +63,22 @@ def test_a_model_that_cannot_be_written_is_marked_as_failed(home: Home, monkeypa
     assert (kept.model_uri, kept.status) == (made, LoggedModelStatus.READY)
 
 
+@pytest.mark.parametrize(("home_of", "left"), [("this", 1), ("another", 2)])
+def test_what_is_half_made_is_removed_by_its_own_home_alone(
+    home: Home, tmp_path: Path, home_of: str, left: int
+) -> None:
+    """Another home may be making its own of the same run at this moment: two retrains that are one version."""
+    tracker, final = Tracker(home, "rows"), final_of(Ridge().fit(ROWS, [1, 2, 4]))
+    run_id = tracker.client.create_run(tracker.experiment_id).info.run_id
+    with pytest.MonkeyPatch.context() as killed:
+        killed.setattr("mlflow.MlflowClient.finalize_logged_model", interrupted)
+        killed.setattr(tracker, "home", home if home_of == "this" else Home(tmp_path))
+        with pytest.raises(KeyboardInterrupt):
+            tracker.keep_model(run_id, final, ["scikit-learn", "skops"])
+    tracker.keep_model(run_id, final, ["scikit-learn", "skops"])
+    assert len(tracker.client.search_logged_models([tracker.experiment_id])) == left
+
+
 def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
