@@ -48,7 +48,7 @@ from .entries import (
 )
 from .leaderboard import list_evaluations
 from .links import origin_tags, run_page, runs_on
-from .models.signatures import RECIPE, keep_recipe
+from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
 from .seen import see_complete, seen_complete
 from .splits import run_ref, split_page_from, split_run_of, where
@@ -230,7 +230,7 @@ class _Record:
             digests = {
                 name: tracker.keep_table(run_id, name, frame_of(files)) for name, files in tables.items() if files
             }
-            keep_recipe(tracker, run_id, recipe_json(split, of.model, of.estimates), sha256=digests)
+            keep_signed(tracker, run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": digests})
             for name, value in artifacts.items():
                 tracker.keep(run_id, name, value)
             links = {

@@ -40,7 +40,7 @@ from .entries import (
     with_code,
 )
 from .links import origin_tags, run_page, runs_on
-from .models.signatures import keep_recipe
+from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
 from .tracker import NOTE, Tracker, tracker_of
 
@@ -222,7 +222,7 @@ def record_tuning(
             with tracker.run(child, parent=run_id):
                 pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
-        keep_recipe(tracker, run_id, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
+        keep_signed(tracker, run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
         trials = [{"params": each.params, "estimates": [one.to_json() for one in each.estimates]} for each in tried]
         inside = {} if nested is None else {"nested": nested.model_dump(mode="json")}
         tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": choice.to_json(), **inside})

@@ -50,7 +50,7 @@ class Recorded:
     def is_ours(self) -> bool:
         """Return whether this home or its team recorded these predictions; anybody else's decide nothing."""
         try:
-            recipe, signed = read_signed(Tracker(Home.here(), "unused"), self.run_id)
+            recipe, signed = read_signed(Tracker(Home.here(), "unused"), self.run_id, RECIPE)
         except Exception:  # gone, or none of ours; MLflow's errors differ by store
             return False
         return signed and recipe.get("sha256") == {"predictions.parquet": self.digest}
@@ -120,7 +120,7 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
     try:
-        recipe, signed = read_signed(tracker, str(run.info.run_id))
+        recipe, signed = read_signed(tracker, str(run.info.run_id), RECIPE)
     except Exception:
         raise SplitError(
             f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "

@@ -38,6 +38,8 @@ from .signatures import (
     WITHDRAWN,
     is_signed_decision,
     is_signed_version,
+    keep_signed,
+    read_signed,
     require_signed_version,
     sign_version,
 )
@@ -161,9 +163,11 @@ def _decided(run: Run) -> Decision | None:
 
 
 def _outcome(tracker: Tracker, run_id: str) -> Retraining | None:
-    """Return what a finished retraining came to; None where what it kept of that is none, and it is run again."""
+    """Return what a finished retraining came to; None where it is none or not signed, and it is run again."""
     try:
-        return Retraining.model_validate_json(tracker.text(run_id, OUTCOME))
+        content, is_ours = read_signed(tracker, run_id, OUTCOME)
+        content.pop("signatures")
+        return Retraining.model_validate(content) if is_ours else None
     except Exception as error:  # of an earlier version, removed or written over; MLflow's errors differ by store
         if unreachable(error):
             raise
@@ -359,7 +363,7 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     tracker.keep(run_id, "retrain.md", outcome.report)
     tracker.keep(run_id, "report.html", outcome.page().html())
     tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
-    tracker.keep(run_id, OUTCOME, outcome.model_dump(mode="json"))
+    keep_signed(tracker, run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.finish(run_id)
     return outcome
 

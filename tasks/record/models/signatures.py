@@ -69,21 +69,21 @@ def is_signed_decision(run: Any) -> bool:
     return is_signed("decision", claim, [run.data.tags.get(SIGNATURE)])
 
 
-def keep_recipe(tracker: Any, run_id: str, recipe: Mapping[str, object], **more: object) -> None:
-    """Keep the recipe of an evaluation, with what else is to be signed of it, signed for this very run."""
-    plain = json.loads(json.dumps({**recipe, **more}, default=str))
+def keep_signed(tracker: Any, run_id: str, name: str, content: Mapping[str, object]) -> None:
+    """Keep a JSON artifact of a run, signed for this very run beside the signatures that it has."""
+    plain = json.loads(json.dumps(content, default=str))
     before = plain.pop("signatures", [])
-    signature = sign("recipe", {"run": run_id, "recipe": plain})
-    tracker.keep(run_id, RECIPE, plain | {"signatures": [*before, signature]})
+    signature = sign(name.partition(".")[0], {"run": run_id, name.partition(".")[0]: plain})
+    tracker.keep(run_id, name, plain | {"signatures": [*before, signature]})
 
 
-def read_signed(tracker: Any, run_id: str) -> tuple[Any, bool]:
-    """Return what is kept as the recipe of a run, and whether this home or its team signed it for that run."""
-    recipe = json.loads(tracker.text(run_id, RECIPE))
-    if not isinstance(recipe, dict) or not isinstance(signatures := recipe.get("signatures"), list):
-        return recipe, False
-    plain = {name: value for name, value in recipe.items() if name != "signatures"}
-    return recipe, is_signed("recipe", {"run": run_id, "recipe": plain}, signatures)
+def read_signed(tracker: Any, run_id: str, name: str) -> tuple[Any, bool]:
+    """Return a JSON artifact of a run, and whether this home or its team signed it for that run."""
+    content = json.loads(tracker.text(run_id, name))
+    if not isinstance(content, dict) or not isinstance(signatures := content.get("signatures"), list):
+        return content, False
+    plain, kind = {field: value for field, value in content.items() if field != "signatures"}, name.partition(".")[0]
+    return content, is_signed(kind, {"run": run_id, kind: plain}, signatures)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def trust(tracker: Any, looked_at: Untrusted) -> None:
     """Sign a version, and the recipe and predictions of its evaluation, as they were when they were looked at."""
     version, digest = looked_at.version, {DIGEST: looked_at.sha256}
     if looked_at.evaluated is not None:
-        keep_recipe(tracker, version.tags[EVALUATION], looked_at.evaluated)
+        keep_signed(tracker, version.tags[EVALUATION], RECIPE, looked_at.evaluated)
     tracker.client.set_model_version_tag(version.name, str(version.version), DIGEST, looked_at.sha256)
     sign_version(tracker.client, version, version.tags | digest)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from evenfold.flows import GateError
@@ -84,3 +85,13 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog:
     assert champion(home, "monthly") == "2"
     registry(home).log_text(first.info.run_id, "[" * 100_000, "retrain.json")
     assert not retrain("monthly", rows(120), GOOD, on_refused="new_major", gates=False).reused
+
+
+def test_the_outcome_of_a_finished_retraining_is_believed_where_it_is_signed(home: Home, tmp_path: Path) -> None:
+    experiment = registry(home).get_experiment_by_name("monthly").experiment_id
+    (first,) = registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'")
+    assert retrain("monthly", rows(120), GOOD).reused
+    kept = Path(registry(home).download_artifacts(first.info.run_id, "retrain.json", str(tmp_path))).read_text()
+    registry(home).log_text(first.info.run_id, kept.replace("first version", "best version"), "retrain.json")
+    again = retrain("monthly", rows(120), GOOD)
+    assert (again.reused, "best version" in str(again)) == (False, False)
