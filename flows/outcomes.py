@@ -135,7 +135,8 @@ class Evaluation(Displayed, Measured):
         from .deployable import compare
 
         run_id = other if isinstance(other, str) else other.run_id
-        return compare(self.run_id, run_id, **{"engine": "plain", **fields})
+        comparisons: list[Comparison] = compare(self.run_id, run_id, **{"engine": "plain", **fields})
+        return comparisons
 
     @property
     def summary(self) -> str:

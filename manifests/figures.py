@@ -39,7 +39,6 @@ class Figures(TypedDict, total=False):
     wasserstein: float | None
 
 
-Distributed = tuple[Figures, list[Figures]]  # over all rows in use, and over those of each place
 # Those that are one number: the page has a column of each, and MLflow a series, whose steps are the folds.
 NUMBERS: tuple[str, ...] = tuple(name for name, kind in get_type_hints(Figures).items() if get_origin(kind) is not list)
 

@@ -127,11 +127,9 @@ class GroupTable:
             # Numbered anew after each column: the product of many columns' classes has more than 64 bits.
             codes = pd.factorize(codes * len(levels) + column)[0]
         first = np.unique(codes, return_index=True)[1]
-        values = [to_numpy(levels.take(pa.array(column[first]))).tolist() for column, levels in self._columns()]
+        pairs = zip(self.strata, self.levels, strict=True)
+        values = [to_numpy(levels.take(pa.array(column[first]))).tolist() for column, levels in pairs]
         return codes, [[plain(value) for value in row] for row in zip(*values, strict=True)]
-
-    def _columns(self) -> Iterator[tuple[IntArray, pa.Array]]:
-        return zip(self.strata, self.levels, strict=True)
 
     def group_table(self, of_groups: IntArray, tables: list[IntArray]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def nested_of(problem: Problem, pairs: list[Any], level: float = 0.95) -> Any:
     scores, frames = evaluated(problem, pairs)
     evidence = Evidence(METRICS["neg_mean_squared_error"], problem, scores, pd.concat(frames))
     refits = [fit_predictions(problem.model, problem, *pair, seed=0) for pair in nested_splits(evidence)]
-    return nested(evidence.with_refits(refits), level)
+    return nested(replace(evidence, refits=refits), level)
 
 
 def evaluated(problem: Problem, pairs: list[Any], repeat: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:

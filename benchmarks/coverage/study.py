@@ -79,7 +79,7 @@ def study(process: Process, n_sets: int, methods: tuple[str, ...] = METHODS, fir
                 if method not in refits:
                     pairs = further_splits(evidence, method)
                     refits[method] = [_refit(process, sample, train, test) for train, test in pairs]
-                made = interval_for(about.with_refits(refits[method]), method, LEVEL)
+                made = interval_for(replace(about, refits=refits[method]), method, LEVEL)
                 low_high = (np.nan, np.nan) if isinstance(made, Declined) else (made.low, made.high)
                 ends[metric, method].append(low_high)
     return [_covered(process, metric, method, pairs, truths[metric]) for (metric, method), pairs in ends.items()]

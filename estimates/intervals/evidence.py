@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite, sqrt
 from typing import Literal
@@ -49,10 +49,6 @@ class Evidence:
     refits: Sequence[pd.DataFrame] = ()
     seed: int = 0
     held: bool = False
-
-    def with_refits(self, refits: Sequence[pd.DataFrame]) -> Evidence:
-        """Return the same evidence and the predictions of further fits."""
-        return replace(self, refits=refits)
 
     @cached_property
     def parts(self) -> list[pd.DataFrame]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.results import require_level
@@ -33,7 +32,9 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
     require_level(level)
     if method == "none":
         return Declined("")
-    chosen = METHODS[_default(evidence) if method == "auto" else method]
+    by_time = "stretches" if evidence.ordered else "corrected_wald"
+    default = "corrected_t" if evidence.predictions is None else by_time
+    chosen = METHODS[default if method == "auto" else method]
     if reason := chosen.unfit(evidence):
         return Declined(reason)
     missing = sorted(chosen.needs - _there(evidence))
@@ -50,12 +51,6 @@ def further_splits(evidence: Evidence, method: str) -> list[Pair]:
     """Return the fits that a method asks for beyond the evaluation's own; their predictions are its ``refits``."""
     chosen = METHODS.get(method)
     return [] if chosen is None or chosen.splits is None or chosen.unfit(evidence) else chosen.splits(evidence)
-
-
-def _default(evidence: Evidence) -> Literal["stretches", "corrected_wald", "corrected_t"]:
-    if evidence.predictions is None:
-        return "corrected_t"
-    return "stretches" if evidence.ordered else "corrected_wald"
 
 
 def _there(evidence: Evidence) -> set[Need]:

@@ -36,13 +36,9 @@ def _over_classes(loss: RowLoss, alike: bool, rows: Answered) -> float:
     if alike:
         shares = (shares > 0) / np.sum(shares > 0)
     # A row of class c meets every prediction equally often, so n x n pairs are one mean per class.
-    means = [rows.mean(loss.of(_all_of(rows, c))) for c in range(k)]
+    kind = np.asarray(rows.classes).dtype
+    means = [rows.mean(loss.of(replace(rows, y=np.full(rows.n, label, dtype=kind)))) for label in rows.classes]
     return loss.score(float(sum(share * mean for share, mean in zip(shares, means, strict=True))))
-
-
-def _all_of(rows: Answered, c: int) -> Answered:
-    """Return the rows as if all were of class ``c``."""
-    return replace(rows, y=np.full(rows.n, rows.classes[c], dtype=np.asarray(rows.classes).dtype))
 
 
 def of_squares(rows: Answered) -> float:

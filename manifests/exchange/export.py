@@ -126,11 +126,6 @@ def _for_sklearn(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, s
     return in_order_of(manifest, data, folds), note
 
 
-def _with_fold(manifest: Manifest, repeat: int, to: str) -> pa.Table:
-    folds = folds_of_kept(manifest, repeat, to, least=0)
-    return kept_keys(manifest).append_column(FOLDS, pa.array(folds, pa.int32()))
-
-
 def _beside_data(
     manifest: Manifest, source: Source, repeat: int, to: str, file: Path, memory: str | int | None
 ) -> Iterator[pa.Table]:
@@ -177,7 +172,11 @@ def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content,
 
 
 def _tabled(to: str) -> Writer:
-    return lambda manifest, data, repeat: (_with_fold(manifest, repeat, to), NOTES[to])
+    def write(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+        folds = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
+        return kept_keys(manifest).append_column(FOLDS, folds), NOTES[to]
+
+    return write
 
 
 def _worded(to: str) -> Writer:

@@ -29,13 +29,13 @@ VARIANCE = (
 )
 
 
-def fold_count_html(problem: Problem, study: pd.DataFrame, title: str = "The number of folds") -> str:
+def fold_count_html(problem: Problem, study: pd.DataFrame) -> str:
     """Return one self-contained HTML page about what ``fold_count_study`` found: no network, no script."""
     details = Section("fold-count", "Mean, spread and pooled score", [fold_count_table(study)])
-    return _page(problem, title, fold_count_pictures(study), MEANING, details)
+    return _page(problem, "The number of folds", fold_count_pictures(study), MEANING, details)
 
 
-def strategies_html(problem: Problem, study: pd.DataFrame, title: str = "Ways of stratifying") -> str:
+def strategies_html(problem: Problem, study: pd.DataFrame) -> str:
     """Return one self-contained HTML page about what ``stratification_study`` found: no network, no script."""
     rows = [
         [str(row["metric"]), str(row["way"]), *(figure for name in RATIOS for figure in _with_ends(row, name))]
@@ -43,7 +43,8 @@ def strategies_html(problem: Problem, study: pd.DataFrame, title: str = "Ways of
     ]
     head = ["metric", "way", *(column for title in RATIOS.values() for column in (title, "95 %"))]
     table = Table("Variance beside random folds", rows, head)
-    return _page(problem, title, strategy_pictures(study), VARIANCE, Section("ratios", "Every ratio", [table]))
+    details = Section("ratios", "Every ratio", [table])
+    return _page(problem, "Ways of stratifying", strategy_pictures(study), VARIANCE, details)
 
 
 def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:
