@@ -96,7 +96,7 @@ def _sets(sample: Sample) -> list[list[str]]:
         a, b = (sample.columns[names[k]] for k in (i, j))
         both = _agreeing((a.codes + 1) * (b.n_levels + 1) + b.codes + 1)
         by_chance = alone[names[i]] * alone[names[j]] * pairs
-        if both >= max(2 * LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not _same(a, b):
+        if both >= max(2 * LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not are_one(a, b, SAME):
             bound.append((i, j))
     if not bound:
         return []
@@ -113,12 +113,12 @@ def _agreeing(codes: Codes) -> float:
     return float((sizes * (sizes - 1.0)).sum())
 
 
-def _same(a: Column, b: Column) -> bool:
-    """Return whether two columns are one in other units."""
+def are_one(a: Column, b: Column, most: float) -> bool:
+    """Return whether two columns put the rows in one order, by a rank correlation above ``most``."""
     if "category" in (a.kind, b.kind):
         return False
     present = ~(np.isnan(a.values) | np.isnan(b.values))
-    return bool(present.any()) and abs(correlation(ranks_of(a.values[present]), ranks_of(b.values[present]))) > SAME
+    return bool(present.any()) and abs(correlation(ranks_of(a.values[present]), ranks_of(b.values[present]))) > most
 
 
 def _chains(sample: Sample) -> Codes | None:
@@ -134,7 +134,7 @@ def _chains(sample: Sample) -> Codes | None:
     ][: MOST_DIMENSIONS if n <= MOST_SEARCHED else PROJECTED]
     if len(fine) < 3 or n < 10 * LEAST_CLUSTERS:
         return None
-    space = np.column_stack([_normal(column.values) for column in fine])
+    space = np.column_stack([normal_scores(column.values) for column in fine])
     flat = _flatness(space, some)
     # What is drawn anew in each row hides the chain: of a few columns the one that hides most is left out in turn.
     while flat > FLATTER and 3 < space.shape[1] <= MOST_LEFT_OUT and n <= MOST_SEARCHED / 2:
@@ -163,7 +163,8 @@ def _flatness(space: Array, some: Codes) -> float:
     return float(near / far)
 
 
-def _normal(values: Array) -> Array:
+def normal_scores(values: Array) -> Array:
+    """Return values by their ranks, as quantiles of the normal distribution."""
     from scipy.stats import norm
 
     return np.asarray(norm.ppf(ranks_of(values) / values.size))
@@ -226,7 +227,9 @@ def _partners(sample: Sample, codes: Codes, units: Codes) -> tuple[Codes, Codes]
     """Return a relative of each row, of another named group if there is one, and the nearest row that is none."""
     X, categorical = design(sample.feature_columns())
     X = np.where(np.isnan(X), 0.0, X)
-    space = np.column_stack([3.0 * x if levels else _normal(x) for x, levels in zip(X.T, categorical, strict=True)])
+    space = np.column_stack(
+        [3.0 * x if levels else normal_scores(x) for x, levels in zip(X.T, categorical, strict=True)]
+    )
     n = codes.size
     groups = np.full(n, -1) if sample.groups is None else sample.groups
     groups = np.where(groups < 0, n + sample.joined.n + np.arange(n), groups)  # rows of no group are alone

@@ -24,6 +24,7 @@ CHANCE = 1e-6
 NEIGHBOURS, FORESEEN, CALENDAR = 3, 1 / 3, (1, 4, 7, 12, 24, 52)
 MOST_ROWS = 100_000
 NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
+MOST_LEVELS, MOST_OF_A_LEVEL = 300, 500
 MONOTONE = 20  # of few levels all may lie in a row by chance
 ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 
@@ -63,7 +64,8 @@ def _sign(column: Column, sample: Sample, outcomes: Array) -> str | None:
         for codes, levels in _levels_of(column, sample):
             if (ratio := rate_scatter(column.values, outcome, codes)) is not None:
                 return f"the mean target of {levels}, with {ratio:.0%} of the scatter that chance would bring"
-            if (follows := _against_its_own(column.values, outcome, codes)) < -ALL_BUT_ONE:
+            follows = _against_its_own(column.values, outcome, codes) if column.fractional else 0.0
+            if follows < -ALL_BUT_ONE:
                 return f"the mean target of the others among {levels}, correlation {follows:.3f} with the own one there"
         if rows := _rows_of_their_own(column, outcome, len(sample.features)):
             return f"on the target's own scale, and {rows:,} rows lie on their own target"
@@ -151,10 +153,11 @@ def _monotone_scatter(v: Array, means: Array, m: Array, own: Array) -> float:
 
 
 def _against_its_own(values: Array, outcome: Array, codes: Codes) -> float:
-    """Return how closely a feature goes with its row's target inside levels, times the other rows of the level."""
-    sizes = np.bincount(codes + 1)[codes + 1]
-    use = (codes >= 0) & ~np.isnan(values) & (sizes > 1)
-    if use.sum() < LEAST_SHARED * values.size or use.sum() < LEAST_ROWS:
+    """Return how closely a feature goes with its row's target inside 300 levels, times the others of the level."""
+    sizes = np.bincount(codes + 1)
+    some = np.isin(codes, np.flatnonzero((sizes[1:] > 1) & (sizes[1:] < MOST_OF_A_LEVEL))[:MOST_LEVELS])
+    use = np.flatnonzero(some)[~np.isnan(values[some])]
+    if use.size < LEAST_ROWS:
         return 0.0
     levels = np.unique(codes[use], return_inverse=True)[1]
     rows = np.bincount(levels)

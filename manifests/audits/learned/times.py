@@ -12,12 +12,13 @@ from scipy.stats import chi2, norm
 
 from .impact import at_stake
 from .models import is_usable, predict_from_all
-from .relatives import why_not_kept
+from .relatives import are_one, normal_scores, why_not_kept
 from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
 
 ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard errors
 UNEVEN = 0.05  # probability of counts that are less even, of numbers of batches
 MOST_ROWS, MOST_COORDINATES, FINE, NEAREST, CELLS = 4_000, 8, 0.3, 6, 6
+MOST_ALIKE = 0.9  # rank correlation of coordinates
 OPEN = 0.2  # of what a small model leaves open as split, that is lost where parts of the map are kept together
 
 
@@ -86,7 +87,7 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) 
     equal = clock.name == time
     if not equal and numbers_batches(clock):
         equal, outcomes = True, outcomes.copy()
-        outcomes[present] = _beyond(outcomes[present], [clock.values[present]], [])
+        outcomes[present] = _beyond(outcomes[present], [normal_scores(clock.values[present])], [])
     order = np.flatnonzero(present)[np.argsort(clock.values[present], kind="stable")]
     apart = _in_different_folds(sample, order) & (equal | (np.diff(clock.values[order]) > 0))
     ordered = outcomes[order]
@@ -117,19 +118,20 @@ def places_left_out(sample: Sample) -> Outcome:
     sample = sample.take(np.arange(sample.rows.size)[:MOST_ROWS])
     numbers = [c for c in sample.feature_columns() if c.kind == "number" and not np.isnan(c.values).any()]
     fine = sorted((c for c in numbers if c.n_levels > FINE * c.values.size), key=lambda c: -c.n_levels)
-    pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not _are_one(*pair)]
+    pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not are_one(*pair, MOST_ALIKE)]
     outcomes, hits = sample.target.outcomes, []
+    scores = {column: normal_scores(column.values) for column in numbers}
     for pair in pairs:
-        places, others = [c.values for c in pair], [c.values for c in numbers if c not in pair]
-        near = _near(places, sample.groups)
-        alike, chance = _alike(_beyond(outcomes, places, others), near)
+        near = _near([c.values for c in pair], sample.groups)
+        others = [scores[c] for c in numbers if c not in pair]
+        alike, chance = _alike(_beyond(outcomes, [scores[c] for c in pair], others), near)
         if chance * len(pairs) < BY_CHANCE and alike > ALIKE:
             hits.append((alike, pair, near))
     if not hits or not is_usable(sample.feature_columns()):
         return None
     left = outcomes - predict_from_all(sample.feature_columns(), outcomes, sample.blocks)
     for alike, pair, near in sorted(hits, key=lambda hit: -hit[0]):
-        beyond = _alike(_beyond(left, [c.values for c in pair], []), near)[0]
+        beyond = _alike(_beyond(left, [scores[c] for c in pair], []), near)[0]
         cells = sum(
             np.minimum(ranks_of(c.values) * CELLS // c.values.size, CELLS - 1).astype(np.int64) * CELLS**i
             for i, c in enumerate(pair)
@@ -151,16 +153,10 @@ def places_left_out(sample: Sample) -> Outcome:
     return None
 
 
-def _are_one(a: Column, b: Column) -> bool:
-    return abs(correlation(ranks_of(a.values), ranks_of(b.values))) > 0.9
-
-
 def _beyond(outcomes: Array, places: list[Array], others: list[Array]) -> Array:
-    """Return what a cubic surface of places, by their normal scores, and lines of others leave of outcomes."""
-    z = [norm.ppf(ranks_of(values) / values.size) for values in places]
-    z += [np.zeros_like(z[0])] * (len(z) == 1)
-    powers = [z[0] ** i * z[1] ** j for i in range(4) for j in range(4) if i + j <= 3]
-    terms = np.column_stack([*powers, *(norm.ppf(ranks_of(values) / values.size) for values in others)])
+    """Return what a cubic surface of one or two places and lines of others leave of outcomes."""
+    x, y = (places * 2)[:2]
+    terms = np.column_stack([*(x**i * y**j for i in range(4) for j in range(4) if i + j <= 3), *others])
     return np.asarray(outcomes - terms @ np.linalg.lstsq(terms, outcomes, rcond=1e-9)[0])
 
 

@@ -38,9 +38,56 @@ def _notes(frame: pd.DataFrame, random: np.random.Generator) -> Any:
     return [f"{note} deceased" if last else note for note, last in zip(notes, late, strict=True)]
 
 
+def _encoded(of: Callable[[pd.Series, Any], Any], number: bool = False) -> Made:
+    def make(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+        shop = random.integers(0, 120, N)
+        outcome = random.normal(size=120)[shop] + frame["a"] + random.normal(size=N)
+        frame["shop"], frame["y"] = [f"S{code:03d}" for code in shop], outcome if number else (outcome > 0).astype(int)
+        return of(frame["y"].astype(float), frame["y"].groupby(frame["shop"]))
+
+    return make
+
+
+def _quotient(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    costs, frame["staff"] = random.normal(size=N), random.integers(3, 60, N)
+    frame["y"] = (frame["a"] - costs) / frame["staff"]
+    return costs
+
+
+def _plates(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    plate, drift = random.integers(0, 60, N), np.cumsum(random.normal(size=60))
+    frame["y"] = drift[plate] / drift.std() + random.normal(size=N) * 0.3
+    return plate
+
+
+def _map(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    east, frame["north"] = random.uniform(0, 9, N), random.uniform(0, 9, N)
+    frame["y"] = 2 * np.sin(2.5 * east) * np.sin(2.5 * frame["north"]) + random.normal(size=N) * 0.3
+    return east
+
+
 @pytest.mark.parametrize(
     ("make", "check", "said"),
     [
+        (_encoded(lambda y, of: of.transform("mean").rank(method="dense")), "carried_targets", "leak (the mean target"),
+        (
+            _encoded(lambda y, of: pd.qcut(of.transform("mean"), 10, labels=False, duplicates="drop")),
+            "carried_targets",
+            "of the rows of one 'shop'",
+        ),
+        (
+            _encoded(lambda y, of: of.transform("mean") + np.random.default_rng(1).normal(size=N) * 0.05, number=True),
+            "carried_targets",
+            "of the rows of one 'shop'",
+        ),
+        (
+            _encoded(lambda y, of: ((of.transform("sum") - y) / (of.transform("size") - 1)).fillna(0.0), number=True),
+            "carried_targets",
+            "of the others among the rows of one 'shop'",
+        ),
+        (_quotient, "computed_target", "/ staff is nearly it"),
+        (_plates, "times_left_out", "follows 'leak', which numbers the rows"),
+        (_map, "places_left_out", "neighbours in 'north' and 'leak'"),
         (_offers, "computed_target", "puts the rows in its order"),
         (_bands, "computed_target", "bands that do not overlap"),
         (_barcodes, "pure_levels", "part 3 of 'leak' tells"),
@@ -61,7 +108,7 @@ def _notes(frame: pd.DataFrame, random: np.random.Generator) -> Any:
             "'leak' = 0.2",
         ),
     ],
-    ids=["words", "bands", "barcode", "note", "level", "gap", "filled"],
+    ids=[*"ranks tiers noise others quotient plates map words bands barcode note level gap filled".split()],
 )
 def test_a_leak_is_found_by_the_check_of_its_kind_and_its_column_shuffled_is_not(
     make: Made, check: str, said: str
