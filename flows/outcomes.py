@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import pandas as pd
 from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, ModelSpec
-from evenfold.manifests import Audit, BalanceReport, Manifest
+from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
+from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
 from evenfold.tasks.outcomes import Growth, Measured, NestedChoice, Outcome, SplitRef
@@ -24,7 +25,15 @@ class GateError(EvenfoldError, RuntimeError):
     """A gate of the audit failed: nothing was trained, compared or promoted."""
 
 
-class SplitOutcome(Outcome):
+def _findings_of(audit: Audit | None) -> str:
+    """Return what an audit came to, with the sentence of each error and warning, to put behind a line."""
+    if audit is None:
+        return ""
+    bad = [finding.message for finding in audit.findings if finding.severity != "note"]
+    return "; ".join(["", f"audit: {audit.summary.partition(': ')[2]}", *bad])
+
+
+class SplitOutcome(Displayed, Outcome):
     """What a split came to."""
 
     split: SplitRef
@@ -32,6 +41,22 @@ class SplitOutcome(Outcome):
     balance: BalanceReport
     run_id: str
     audit: Audit | None = None
+
+    @property
+    def summary(self) -> str:
+        """The split and what its audit found, in one line."""
+        split = self.split
+        what = f"{split.n_rows:,} rows, {split.n_splits:,} splits ({split.strategy}), id {split.split_id[:12]}"
+        return f"Split {split.name} {split.version}: {what}{_findings_of(self.audit)}"
+
+    def _repr_html_(self) -> str:
+        from evenfold.reports.notebook import split_band
+
+        return split_band(self.split.manifest(), self.balance, self.audit)
+
+    def as_cv(self, frame: Any, rows: WhichRows = "all") -> ManifestCV:
+        """Return the splits as a ``cv`` for scikit-learn; see ``Manifest.as_cv``."""
+        return self.split.manifest().as_cv(frame, rows)
 
 
 class Step(Outcome):
@@ -141,16 +166,15 @@ class Evaluation(Displayed, Measured):
     @property
     def summary(self) -> str:
         """The model, the split and every score, in one line."""
-        return (
-            f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}: {_said(self.estimates)}"
-        )
+        what = f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}"
+        return f"{what}: {_said(self.estimates)}{_findings_of(self.audit)}"
 
     def _repr_html_(self) -> str:
         from evenfold.reports import evaluation_band
 
         lead = f"{self.model.title}, {len(self.features):,} features."
         title = f"Evaluation on {self.split.name} {self.split.version}"
-        return evaluation_band(title, lead, self.scores, self.estimates)
+        return evaluation_band(title, lead, self.scores, self.estimates, self.audit)
 
 
 class LaterScore(Displayed, Outcome):

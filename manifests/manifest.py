@@ -12,7 +12,7 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import amount, listed
-from evenfold.manifests.tables.keys import Lookup, key_table, positions_in
+from evenfold.manifests.tables.keys import Lookup, WhichRows, key_table, positions_in
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter
 from evenfold.splitters.display import Displayed, above
@@ -23,6 +23,17 @@ from .membership import EXCLUDED, Kind, Labels, Membership, require_fold
 from .spec import SplitSpec
 from .state import State
 from .strict import Algorithm
+
+
+def _held(positions: NDArray[np.int64], ranks: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where rows stand of those that the table holds; SplitError where it holds none of them."""
+    held = positions[ranks]
+    held = held[held >= 0]
+    if ranks.size and not held.size:
+        raise SplitError(
+            f"the table holds none of the {ranks.size:,} rows of a side of a split; pass more of its rows."
+        )
+    return held
 
 
 class ManifestCV:
@@ -51,7 +62,7 @@ class ManifestCV:
             self._require_order(name, getattr(given, "index", None))
         above("hear", self.manifest)
         pairs = (self.manifest.pair(i) for i in range(self.manifest.n_splits))
-        return ((self.positions[train], self.positions[test]) for train, test in pairs)
+        return ((_held(self.positions, train), _held(self.positions, test)) for train, test in pairs)
 
     def _require_order(self, name: str, index: Any) -> None:
         """Raise SplitError where the index holds the frame's labels in another order: rows would be in wrong folds."""
@@ -264,13 +275,13 @@ class Manifest(Displayed):
             waiting=None,
         )
 
-    def positions(self, frame: Any) -> NDArray[np.int64]:
+    def positions(self, frame: Any, rows: WhichRows = "all") -> NDArray[np.int64]:
         """Return where in ``frame`` each row of the manifest stands, in key order; -1 for an absent deleted row.
 
         Rows that wait stand nowhere. Raises SplitError where the frame has rows that the manifest does not know, or
-        lacks rows that it holds.
+        lacks rows that it holds; with ``rows="known"`` a warning says how many these are, and they are left out.
         """
-        return self.lookup(frame).exact_rows()
+        return self.lookup(frame).exact_rows(rows)
 
     def lookup(self, frame: Any) -> Lookup:
         """Return the rows of ``frame`` beside those of the manifest, whether they fit each other or not."""
@@ -279,18 +290,18 @@ class Manifest(Displayed):
         deleted = np.flatnonzero(self.status == DELETED)
         return Lookup.of(self.keys, theirs, deleted, self.n, table.num_rows, self.waiting)
 
-    def as_cv(self, frame: Any) -> ManifestCV:
+    def as_cv(self, frame: Any, rows: WhichRows = "all") -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
 
         Rows are joined by key, whatever their order. Positions come in key order, so a model sees its training
         rows in the same order every time. X and y must be in the order of ``frame``: another length, or a pandas index
-        in another order, is refused.
+        in another order, is refused. ``rows``: see ``positions``.
         """
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
         found = self.lookup(frame)
         above("hear", self)
-        return ManifestCV(self, found.exact_rows(), found.rank.size, known)
+        return ManifestCV(self, found.exact_rows(rows), found.rank.size, known)
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.
@@ -312,12 +323,12 @@ class Manifest(Displayed):
         """Return the number of splits."""
         return self.n_splits
 
-    def fold_of(self, frame: Any, repeat: int = 0) -> NDArray[np.int64]:
+    def fold_of(self, frame: Any, repeat: int = 0, rows: WhichRows = "all") -> NDArray[np.int64]:
         """Return the fold of each row of ``frame``, in the order of its rows: a column to put beside it.
 
         0 and above: tested in that fold (of parts: validation, or test beside train alone); -1 never tested, -2
         locked, -3 in no split. Raises SplitError for draws and pairs, in which a row has no one fold, for a repeat
-        that there is not, and where the rows are not those of the manifest. O(n log n).
+        that there is not, and where the rows are not those of the manifest (``rows``: see ``positions``). O(n log n).
         """
         if not isinstance(self.in_use, Labels):
             raise SplitError(
@@ -326,22 +337,22 @@ class Manifest(Displayed):
             )
         self.split_number(0, repeat)
         found = self.lookup(frame)
-        positions = found.exact_rows()
+        positions = found.exact_rows(rows)
         above("hear", self)
         folds = np.full(found.rank.size, EXCLUDED, dtype=np.int64)  # rows that wait are in no split
         folds[positions[positions >= 0]] = self.in_use.column(repeat)[positions >= 0]
         return folds
 
-    def train_test(self, frame: Any, fold: int = 0, repeat: int = 0) -> tuple[Any, Any]:
+    def train_test(self, frame: Any, fold: int = 0, repeat: int = 0, rows: WhichRows = "all") -> tuple[Any, Any]:
         """Return the rows of ``frame`` that ``fold`` trains on and tests: two frames of its own kind, in key order.
 
         ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested
         (validation, or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are
         in neither. Raises SplitError for a fold or repeat that there is not, and where the rows are not those of the
-        manifest.
+        manifest (``rows``: see ``positions``).
         """
         split = self.split_number(fold, repeat)
-        positions, rows = self.positions(frame), nw.from_native(frame, eager_only=True)
+        positions, table = self.positions(frame, rows), nw.from_native(frame, eager_only=True)
         above("hear", self)
-        train, test = (rows[positions[side]].to_native() for side in self.pair(split))
+        train, test = (table[_held(positions, side)].to_native() for side in self.pair(split))
         return train, test

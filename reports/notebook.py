@@ -21,6 +21,12 @@ from .splits.gaps import target_gap
 from .splits.page import split_page
 
 
+def split_band(manifest: Manifest, balance: BalanceReport, audit: Audit | None) -> str:
+    """Return the top of a split's page; where no audit was asked for, nothing is said of one."""
+    page = split_page(see(manifest, balance), audit)
+    return (page if audit else replace(page, verdict=Verdict.NONE, tiles=page.tiles[:-1])).band()
+
+
 @singledispatch
 def drawn(result: object) -> str | None:
     """Return a result as HTML that stands in a notebook; None where its one line will do."""
@@ -29,8 +35,7 @@ def drawn(result: object) -> str | None:
 
 @drawn.register
 def _(manifest: Manifest) -> str:
-    page = split_page(see(manifest, measure(manifest)))
-    return replace(page, verdict=Verdict.NONE, tiles=page.tiles[:-1]).band()  # no audit is asked for here
+    return split_band(manifest, measure(manifest), None)
 
 
 @drawn.register

@@ -256,7 +256,7 @@ Metric = Annotated[str | None, Flag("The scorer that decides; the model's first 
 
 
 def _of_a_model(given: str | None) -> str | None:
-    if given is not None and not (given.isprintable() and given[:1] not in " -." and not set(given) & set("/:'")):
+    if given is not None and not (given.isprintable() and given[:1] not in " -." and not set(given) & set("/:'\"")):
         raise ValueError(f"{given[:60]!a} cannot name a model; write one in plain letters, without '/', ':' and quotes")
     return given
 

@@ -25,7 +25,7 @@ from evenfold.reports.evaluations.words import (
     written,
 )
 from evenfold.reports.page import counted, listed
-from evenfold.tasks import Home, Retraining
+from evenfold.tasks import Retraining
 
 from .console import Words, first_that_fits, lined_up
 from .show import amount, show_extension, show_findings, show_other_decision, show_split, show_where
@@ -61,10 +61,8 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     for sentence in warned(outcome.scores):
         console.say(f"  {sentence}", hang=2)
     if outcome.left_out:
-        why = "page" if any((Home.here().path / "mlartifacts").glob(f"*/{outcome.run_id}")) else "features.json"
-        console.say(
-            f"  {counted(len(outcome.left_out), 'column')} left out: {', '.join(outcome.left_out)} (why: {why})"
-        )
+        why = "; ".join(f"{name} ({reason})" for name, reason in outcome.left_out.items())
+        console.say(f"  {counted(len(outcome.left_out), 'column')} left out: {why}", hang=2)
     show_findings(console, outcome.audit, split)
     _show_look(console, outcome)
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""

@@ -15,7 +15,7 @@ from evenfold.manifests.store.stored import in_memory, manifest_of
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.addresses import Source
 from evenfold.manifests.tables.canonical import amount, listed
-from evenfold.manifests.tables.keys import key_values
+from evenfold.manifests.tables.keys import WhichRows, key_values
 from evenfold.manifests.tables.read import read_table, write_whole
 from evenfold.manifests.tables.source import held_or_source, source_of
 from evenfold.splitters import SplitError
@@ -199,12 +199,12 @@ WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
 }
 
 
-def as_cv(manifest: Any, data: Any, memory: str | int | None = None) -> ManifestCV:
+def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: WhichRows = "all") -> ManifestCV:
     """Return the splits as a ``cv`` for scikit-learn, in positions of the rows of ``data`` (whatever ``decide`` takes).
 
     See ``Manifest.as_cv``; the rows of a manifest on disk are read for it, where they fit into ``memory``.
     """
-    return in_memory(manifest, memory).as_cv(held_or_source(data))
+    return in_memory(manifest, memory).as_cv(held_or_source(data), rows)
 
 
 def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:

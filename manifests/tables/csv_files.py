@@ -28,6 +28,8 @@ QUOTED = re.compile(OPENED + '"')
 CUT = re.compile(OPENED + r"\Z")  # the quotes in which a sample ends
 QUOTE = '"'
 RAGGED = re.compile(r"Expected (\d+) columns, got (\d+): ?(.*)", re.DOTALL)  # what Arrow says of a row
+DAY = re.compile(r"\d\d?\.\d\d?\.\d{4}( \d\d?:\d\d(:\d\d)?)?")
+DAY_FIRST = [pa.csv.ISO8601, "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"]
 WHOLE = r"^[+-]?\d+$"
 LINE_BREAK = re.compile(r"[\r\n]")
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -40,6 +42,7 @@ class Dialect:
 
     separator: str = ","
     decimal: str = "."
+    day_first: bool = False
 
 
 def _compression(file: Path) -> str | None:
@@ -51,7 +54,8 @@ def dialect_of(file: Path) -> Dialect:
 
     The separator is the one that stands equally often in the header and in every line after it, most often if
     several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
-    none like 180.65; where the comma separates there is none.
+    none like 180.65; where the comma separates there is none. Days are read as in 31.12.2024 where whole fields look
+    so, and none with two points looks otherwise, as versions do.
     """
     with _lines_of(file) as stream:
         start = stream.read(SAMPLE_BYTES)
@@ -67,7 +71,9 @@ def dialect_of(file: Path) -> Dialect:
     fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
     commas = any(re.fullmatch(r"-?\d+,\d+", field) for field in fields)
     points = any(re.fullmatch(r"-?\d+\.\d+", field) for field in fields)
-    return Dialect(separator, "," if commas and not points and separator != "," else ".")
+    dotted = [field for field in fields if re.match(r"\d+\.\d+\.\d", field)]
+    days = bool(dotted) and all(DAY.fullmatch(field) for field in dotted)
+    return Dialect(separator, "," if commas and not points and separator != "," else ".", days)
 
 
 def _separator(lines: list[str]) -> str:
@@ -111,7 +117,7 @@ def _no_table(error: str) -> str | None:
     return None
 
 
-def _not_utf8(file: Path, what: str, encoding: str = "latin1") -> SplitError:
+def _not_utf8(file: Path, what: str, encoding: str = "windows-1252") -> SplitError:
     return SplitError(
         f"{file} is not UTF-8 ({what}); in a spreadsheet save it as 'CSV UTF-8', or convert it: "
         f"iconv -f {encoding} -t utf-8 {file.name} > utf-8-{file.name}"
@@ -196,6 +202,7 @@ def _options(
     seen = {field.name: field.type for field in schema}
     declared = seen | {name: ARROW_TYPES[kind] for name, kind in types.items() if kind != "timestamp"}
     convert = pa.csv.ConvertOptions(column_types=declared, decimal_point=dialect.decimal)  # text: see _texts_missing
+    convert.timestamp_parsers = DAY_FIRST if dialect.day_first else []
     return _parse(dialect), convert
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ from .canonical import (
 )
 
 ROW_KEY = "row_key"
+WhichRows = Literal["all", "known"]
 
 
 def secret_of(spec: SplitSpec) -> bytes:
@@ -238,8 +240,11 @@ class Lookup:
         rows[self.rank[present]] = present
         return rows
 
-    def exact_rows(self) -> NDArray[np.int64]:
-        """Return ``row``; SplitError where a row is unknown, repeated, without a key, or one that is needed absent."""
+    def exact_rows(self, rows: WhichRows = "all") -> NDArray[np.int64]:
+        """Return ``row``; SplitError where a row is unknown, repeated, without a key, or one that is needed absent.
+
+        ``rows="known"`` leaves out what is unknown or absent, and warns how many rows that are.
+        """
         absent = self.row < 0
         absent[self.optional] = False
         # Two rows of one key have one rank, and `row` keeps one of them: then more rows are known than ranks are taken.
@@ -256,10 +261,11 @@ class Lookup:
                 ),
             )
             listing = [
-                f"{amount(rows.num_rows, *words)} (first key {_first_key(rows)})"
-                for rows, *words in sides
-                if rows.num_rows
+                f"{amount(odd.num_rows, *words)} (first key {_first_key(odd)})" for odd, *words in sides if odd.num_rows
             ]
+            if rows == "known":
+                warnings.warn(f"{' and '.join(listing)}; left out.", stacklevel=4)
+                return self.row
             raise SplitError(f"{' and '.join(listing)}; use the data that were split, or extend the manifest.")
         return self.row
 

@@ -209,13 +209,16 @@ def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
     return [Remark("warning", words) for words in once(w for estimate in estimates for w in estimate.warnings)]
 
 
-def evaluation_band(title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -> str:
-    """Return the top of an evaluation's page for a notebook: its scores, whether it overfits, and the first strip."""
+def evaluation_band(
+    title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate], audit: Audit | None = None
+) -> str:
+    """Return the top of an evaluation's page for a notebook: what the audit found, its scores, and the first strip."""
     pictures = list(score_pictures(scores, estimates).values())[:1]
     sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
     overfit = optimism(estimates)
-    findings = [*warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])]
-    return Page(title, Verdict.NONE, lead, score_tiles(estimates), findings, sections).band()
+    findings = [*remarks_of(audit), *warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])]
+    verdict = verdict_of(None, audit) if audit else Verdict.NONE
+    return Page(title, verdict, lead, score_tiles(estimates), findings, sections).band()
 
 
 @dataclass(frozen=True)

@@ -115,11 +115,13 @@ class ForwardChaining(PairSplitter):
             )
         for split, (before, test) in enumerate(self._stretches(rows)):
             if not without_groups_of(test, before, rows).size:
+                advice = "choose a smaller gap, fewer n_splits or a smaller test_size."
+                if before.size:
+                    advice = "name the time alone where groups, as those of a panel, are there all along."
                 raise SplitError(
                     f"split {split} has nothing to train on: {before.size:,} rows lie before its gap of {self.gap}"
                     f"{'' if rows.label_end is None else ' with a label that was known'}"
-                    f"{' and all are of tested groups' if before.size else ''}; "
-                    "choose a smaller gap, fewer n_splits or a smaller test_size."
+                    f"{' and all are of tested groups' if before.size else ''}; {advice}"
                 )
 
 

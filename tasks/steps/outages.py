@@ -64,7 +64,8 @@ def outage_of(error: Exception) -> EvaluationError:
     if isinstance(error, EvaluationError) or not unreachable(error):
         raise error
     return EvaluationError(
-        f"a server that this needs is out of reach ({_said(error)}); what is finished is kept: run it again."
+        f"a server or store that this needs is busy or out of reach ({_said(error)}); what is finished is kept: "
+        "run it again."
     )
 
 

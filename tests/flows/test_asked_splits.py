@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from evenfold.manifests import StoredManifest, decide, read_manifest
 from evenfold.tasks import Home
@@ -63,6 +65,26 @@ def test_another_decision_of_a_name_is_kept_beside_it(made: Any, shared_home: Ho
     for _ in range(2):
         found = flows.evaluate(rows(60), model=RIDGE, manifest=other, engine="plain").split
         assert (found.split_id, found.version) == (other.split_id, "2.0")
+
+
+@pytest.mark.parametrize("spec", [{}, {"strategy": "Bootstrap", "n_splits": 3}], ids=["labels", "draws"])
+def test_the_known_rows_of_a_part_or_of_more_are_taken_on_request_and_counted(spec: dict[str, Any]) -> None:
+    manifest = decide(rows(60), **ASKED | spec)
+    some = rows(60).iloc[::2]
+    table = pd.concat([some, some.assign(id=some["id"] + 10_000)])
+    with pytest.raises(evenfold.EvenfoldError, match=r"30 rows have no fold .* and 30 rows of the manifest are not in"):
+        manifest.as_cv(table)
+    with pytest.warns(UserWarning, match="30 rows have no fold .* and 30 rows of the .*; left out"):
+        pairs = list(manifest.as_cv(table, rows="known").split())
+    whole = rows(60)["id"].to_numpy()
+    for known, every in zip(pairs, manifest.as_cv(rows(60)).split(), strict=True):
+        for side, all_of_it in zip(known, every, strict=True):
+            ids = whole[all_of_it]
+            assert table["id"].to_numpy()[side].tolist() == ids[np.isin(ids, some["id"])].tolist()
+    if not spec:
+        with pytest.warns(UserWarning, match="left out"):
+            folds = manifest.fold_of(table, rows="known")
+        assert folds.tolist() == [*manifest.fold_of(rows(60))[::2], *[-3] * 30]
 
 
 def test_what_is_split_is_said_by_flat_keywords_too() -> None:

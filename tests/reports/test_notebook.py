@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import Estimate, Interval
-from evenfold.flows import evaluate, tune
+from evenfold.flows import evaluate, split, tune
 from evenfold.manifests import audit, decide, measure
 from evenfold.splitters.display import Displayed
 from evenfold.tasks import Home
@@ -139,6 +139,18 @@ def test_what_flows_come_to_is_shown_too(home: Home) -> None:
     run = MlflowClient(home.tracking_uri)
     for run_id in (evaluation.run_id, tuning.run_id):
         assert "report.html" in [file.path for file in run.list_artifacts(run_id)]
+
+
+def test_a_result_says_what_its_audit_found(home: Home) -> None:
+    """R2 1.0 from a copy of the target is not shown in neutral grey, and the sentence stands beside the score."""
+    y = np.random.default_rng(0).normal(size=80)
+    data = pd.DataFrame({"row": range(80), "copy": y * 3, "y": y})
+    made = evaluate(data, key="row", target="y", name="beds", model="sklearn.linear_model:Ridge", engine="plain")
+    for outcome in (split(data, key="row", target="y", name="beds", engine="plain"), made):
+        assert re.search(r"; audit: 1 failed.*; 1 feature all but gives 'y' away: copy", repr(outcome))
+        html = outcome._repr_html_()
+        assert "Do not use" in html
+        assert "all but gives" in html
 
 
 def test_a_result_that_nothing_draws_shows_its_line() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,15 @@ def test_a_split_does_not_depend_on_the_dialect(tmp_path: Path) -> None:
     assert decide(spec, european).split_id == decide(spec, plain).split_id
 
 
+def test_days_with_points_are_times_and_versions_are_not(tmp_path: Path) -> None:
+    day = written(tmp_path, "day.csv", "id;on;at\n1;02.07.2016;31.12.2016 9:30\n2;31.12.2016;02.07.2016 10:00\n")
+    table = read_table(day)
+    assert table["on"].cast("date32").to_pylist() == [datetime.date(2016, 7, 2), datetime.date(2016, 12, 31)]
+    assert table["at"][0].as_py() == datetime.datetime(2016, 12, 31, 9, 30)
+    versions = written(tmp_path, "version.csv", "id,on\n1,1.2.3\n2,2.10.4\n")
+    assert read_table(versions)["on"].to_pylist() == ["1.2.3", "2.10.4"]
+
+
 def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path) -> None:
     assert read_table(written(tmp_path, "one.csv", "id\n1\n2\n")).column_names == ["id"]
     quoted = written(tmp_path, "quoted.csv", 'id,"name; first, last"\n1,"a; b, c"\n2,"d; e, f"\n')
@@ -88,7 +98,12 @@ def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "text", "encoding", "remedy"),
     [
-        ("latin.csv", COMMAS, "latin-1", "not UTF-8.*save it as 'CSV UTF-8', or convert it: iconv -f latin1 -t utf-8"),
+        (
+            "latin.csv",
+            COMMAS,
+            "latin-1",
+            "not UTF-8.*save it as 'CSV UTF-8', or convert it: iconv -f windows-1252 -t utf-8",
+        ),
         ("named.csv", COMMAS.replace("ward", "Wärd"), "latin-1", r"is not UTF-8 \(its first line\)"),
         ("book.xlsx", "x", "utf-8", "is a spreadsheet; save the sheet as 'CSV UTF-8', or pass pandas.read_excel"),
         ("rows.json", "[]", "utf-8", "ends in '.json'; pass .parquet or .csv files"),
