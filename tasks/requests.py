@@ -75,6 +75,9 @@ class SpecFields(TypedDict, total=False):
         Flag("Column that says where a row lies, in a plane; give two: x, and y in the same unit.", "COLUMN", "Data"),
     ]
     time: Annotated[str | None, Flag("Column that says when a row happened.", "COLUMN", "Data")]
+    label_end: Annotated[
+        str | None, Flag("Column that says when the target of each row is known, after its time.", "COLUMN", "Data")
+    ]
     fold: Annotated[
         str | None, Flag("Column that gives the fold in which a row is tested, from 0 on.", "COLUMN", "Data")
     ]
@@ -126,6 +129,16 @@ class RecipeFields(TypedDict, total=False):
     metrics: of.Metrics
     features: of.Features
     exclude: of.Exclude
+    balance: Annotated[
+        str | None, Flag("How training rows are balanced by class, such as class_weight.", "METHOD", "Model")
+    ]
+    threshold: Annotated[
+        Literal["tuned", "prevalence"] | float | None,
+        Flag("Probability from which the second class is predicted; or tuned, or prevalence.", "SHARE", "Model"),
+    ]
+    target_transform: Annotated[
+        str | None, Flag("Import path of a transformer that the target is learnt through.", "NAME", "Model")
+    ]
     task: Annotated[
         Literal["classification", "regression"] | None,
         Flag("What is predicted: classification (classes) or regression (numbers).", "TASK", "Model"),
@@ -259,13 +272,10 @@ class CompareFields(TypedDict, total=False):
     engine: of.Engine
 
 
-class StudyFields(TypedDict, total=False):
+class StudyFields(RecipeFields, total=False):
     """What a study of the number of folds, or of ways of stratifying, is of."""
 
     target: of.Target
     group: of.Group
     key: of.Key
     model: of.Model
-    metrics: of.Metrics
-    features: of.Features
-    exclude: of.Exclude

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
@@ -164,6 +165,8 @@ class ModelSpec(BaseModel):
     @field_validator("threshold", mode="before")
     @classmethod
     def _of_probability(cls, value: Any) -> Any:
+        with suppress(ValueError):  # as it is typed at a terminal
+            value = float(value) if isinstance(value, str) else value
         number = isinstance(value, float) and 0 < value < 1
         if value is None or value in ("tuned", "prevalence") or number:
             return value

@@ -19,15 +19,13 @@ from evenfold.splitters import SplitError
 from .console import consoles, lined_up
 
 
-def problem_of(
-    data: str, output: Path, model: Any = None, metrics: Any = None, features: Any = None, exclude: Any = None,
-    **columns: Any,
-) -> Problem:  # fmt: skip
-    """Return the problem of predicting the target column of a file; ``columns``: those with a role.
+def problem_of(data: str, output: Path, model: Any = None, model_params: Any = None, **fields: Any) -> Problem:
+    """Return the problem of predicting the target column of a file; ``fields``: of its columns, and of the recipe.
 
     Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
     """
-    recipe = recipe_of(model, metrics=metrics, features=features, exclude=exclude)
+    columns = {role: fields.pop(role, None) for role in ("target", "group", "key")}
+    recipe = recipe_of(model, params=model_params, **fields)
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     require_place(output)

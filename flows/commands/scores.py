@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +62,7 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     for sentence in warned(outcome.scores):
         console.say(f"  {sentence}", hang=2)
     if outcome.left_out:
-        why = "; ".join(f"{name} ({reason})" for name, reason in outcome.left_out.items())
+        why = ", ".join(f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in outcome.left_out.items())
         console.say(f"  {counted(len(outcome.left_out), 'column')} left out: {why}", hang=2)
     show_findings(console, outcome.audit, split)
     _show_look(console, outcome)
