@@ -51,7 +51,8 @@ def ending_at_signals() -> Iterator[None]:
     wakened = signal.set_wakeup_fd(theirs.fileno())  # is written to also while the main thread computes
     heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda *_: None) for number in heard}
-    threading.Thread(target=_end, args=(ours,), daemon=True).start()
+    ender = threading.Thread(target=_end, args=(ours,), daemon=True)
+    ender.start()
     try:
         yield
     finally:
@@ -59,14 +60,14 @@ def ending_at_signals() -> Iterator[None]:
             signal.signal(number, handler)
         signal.set_wakeup_fd(wakened)
         theirs.close()
+        ender.join()  # of a signal that was heard it ends the process: what Prefect raised of it here is not printed
 
 
 def _end(ours: socket.socket) -> None:
-    with ours:
-        while (told := ours.recv(1)) and told[0] not in SIGNALS:  # others' signals are heard here too
-            continue
+    while (told := ours.recv(1)) and told[0] not in SIGNALS:  # others' signals are heard here too
+        continue
     if not told:
-        return
+        return ours.close()  # else it stays open to the end: of a second signal nothing is said either
     number = told[0]
     cursor = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""  # a live bar hides it
     message = f"{cursor}evenfold: stopped by {SIGNALS[signal.Signals(number)]}; what is finished is kept, and the same "
