@@ -25,7 +25,7 @@ NEIGHBOURS, FORESEEN, CALENDAR = 3, 1 / 3, (1, 4, 7, 12, 24, 52)
 MOST_ROWS = 100_000
 NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
 MOST_LEVELS, MOST_OF_A_LEVEL = 300, 500
-MONOTONE = 20  # of few levels all may lie in a row by chance
+MONOTONE = 40  # of few levels all may lie in a row by chance
 ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 
 
