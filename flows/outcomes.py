@@ -157,7 +157,7 @@ class Evaluation(Displayed, Measured):
 
     def compare(self, other: Evaluation | str, **fields: Any) -> list[Comparison]:
         """Return how ``other``, or the run of this id, does beside it, by metric; see ``evenfold.flows.compare``."""
-        from .deployable import compare
+        from evenfold.flows import compare
 
         run_id = other if isinstance(other, str) else other.run_id
         comparisons: list[Comparison] = compare(self.run_id, run_id, **{"engine": "plain", **fields})

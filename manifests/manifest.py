@@ -27,7 +27,7 @@ from .strict import Algorithm
 
 def _held(positions: NDArray[np.int64], ranks: NDArray[Any]) -> NDArray[np.int64]:
     """Return where rows stand of those that the table holds; SplitError where it holds none of them."""
-    held = positions[ranks]
+    held: NDArray[np.int64] = positions[ranks]
     held = held[held >= 0]
     if ranks.size and not held.size:
         raise SplitError(

@@ -26,10 +26,6 @@ from .tables.source import source_of
 
 @overload
 def decide(
-    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None, **fields: Any
-) -> Manifest: ...
-@overload
-def decide(
     spec: Any = None,
     data: Any = None,
     *,
@@ -38,6 +34,10 @@ def decide(
     to: str | Path,
     **fields: Any,
 ) -> StoredManifest: ...
+@overload
+def decide(
+    spec: Any = None, data: Any = None, *, engine: EngineName = "auto", memory: str | int | None = None, **fields: Any
+) -> Manifest: ...
 def decide(
     spec: Any = None,
     data: Any = None,

@@ -68,16 +68,15 @@ def _kept(manifest: Manifest) -> Path:
     from evenfold.manifests import write_manifest
     from evenfold.tasks.runtime.locks import locked
 
-    from .splits import placed  # which steps are, and they ask here
-
-    place = Path(manifest.uri or "nowhere")
+    place, home = Path(manifest.uri or "nowhere"), Home.here()
     if (place / "manifest.json").exists() and read_header(place)["split_id"] == manifest.split_id:
         return place
-    home = Home.here()
-    if manifest.generation:
-        return write_manifest(manifest, home.splits)
     with locked(home.locks, f"name/{manifest.name}"):
-        return placed(manifest, home, again=False)[0]
+        for folder, header in _written(home):
+            if (header["name"], header["split_id"]) == (manifest.name, manifest.split_id):
+                return folder
+        major = max((version_in(version)[0] for version, _ in splits_of(home, manifest.name)), default=0) + 1
+        return write_manifest(manifest if manifest.generation else manifest.altered(version=f"{major}.0"), home.splits)
 
 
 def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import pyarrow as pa
 from evenfold.manifests import (
@@ -147,13 +147,13 @@ def check_columns(data: str, spec: SplitSpec) -> None:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 
 
-def placed(plan: Plan | Manifest, home: Home, again: bool, staged: Path | None = None) -> tuple[Path, bool]:
+def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> tuple[Path, bool]:
     """Return the version that holds this decision, and whether it was there before; ``again``: decide it anew.
 
     ``staged``: where a new one is written and stays until it is committed.
     """
     results, name = results_of(home), plan.spec.name
-    manifest = plan if isinstance(plan, Manifest) else plan.decide() if again else None
+    manifest = plan.decide() if again else None
     for _ in range(MOST_TRIES):
         results.fetch_splits(name)
         versions = home.splits / name
@@ -166,14 +166,14 @@ def placed(plan: Plan | Manifest, home: Home, again: bool, staged: Path | None =
         version = _next_version(versions) if known is None else known.name
         if known is not None:
             set_aside(known)
-        folder = write_manifest((manifest or cast(Plan, plan).decide()).altered(version=version), home.splits, staged)
+        folder = write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
         if staged or results.offer_split(folder):
             return folder, elsewhere is not None
         shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
 
 
-def _require_budget(known: Path, plan: Plan | Manifest) -> None:
+def _require_budget(known: Path, plan: Plan) -> None:
     """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
     before, asked = StoredManifest(known).spec.holdout, plan.spec.holdout
     if before and asked and before.budget != asked.budget:
@@ -237,7 +237,7 @@ def _intact(folder: Path) -> bool:
     return True
 
 
-def find_plan(folder: Path, plan: Plan | Manifest) -> Path | None:
+def find_plan(folder: Path, plan: Plan) -> Path | None:
     """Return the version of a name that was decided by this very plan, if there is one."""
     same = (path for path, header in headers(folder) if header.get("plan_id") == plan.plan_id)
     order = parts_of(plan.splitter)

@@ -132,7 +132,7 @@ def trust(tracker: Any, looked_at: Untrusted) -> None:
 def _evaluated(tracker: Any, run_id: str) -> dict[str, Any] | None:
     """Return the recipe of an evaluation with the digest of its predictions; None where there is no such run."""
     try:
-        recipe, signed = read_signed(tracker, run_id)
+        recipe, signed = read_signed(tracker, run_id, RECIPE)
     except Exception:  # gone, or none of ours
         return None
     if not isinstance(recipe, dict):
