@@ -23,7 +23,7 @@ from evenfold.manifests import SplitSpec
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks import parameters
 from evenfold.tasks.requests import signature_of
-from evenfold.tasks.runtime.files import data_reference, room
+from evenfold.tasks.runtime.files import data_reference, naming_once, room
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of
@@ -226,14 +226,16 @@ class Flow(prefect.Flow[P, R]):
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
         """Run the flow and return what it came to; see its function.
 
-        Bad input raises before anything is started or recorded.
+        Bad input raises before anything is started or recorded, and leaves nothing of a frame.
         """
-        request = self.request(args, kwargs)
+        with naming_once():
+            request = self.request(args, kwargs)
+            if FlowRunContext.get() is None and not return_state:
+                vars(self.fn)["check"](request)
         parameters = request.parameters
         if FlowRunContext.get() is not None or return_state:  # as any flow
             as_any: Any = super().__call__
             return as_any(return_state=return_state, wait_for=wait_for, **parameters)
-        vars(self.fn)["check"](request)
         call = _Call(request)
         token = _CALL.set(call)
         try:

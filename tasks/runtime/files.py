@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,15 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from evenfold.estimates import EvaluationError
+from evenfold.estimates import EvaluationError, ModelError
 from evenfold.manifests import read_table
 from evenfold.manifests.tables.addresses import from_everywhere, is_address
 from evenfold.splitters import SplitError
 
 from .home import Home
 
-_NAMED: ContextVar[list[tuple[Any, Path]] | None] = ContextVar("evenfold_named", default=None)  # frames' files
+# Frames, their files, and whether these were written for them.
+_NAMED: ContextVar[list[tuple[Any, Path, bool]] | None] = ContextVar("evenfold_named", default=None)
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
@@ -104,25 +105,36 @@ def data_reference(data: Any, home: Home) -> str:
     if isinstance(data, (str, Path)):
         return str(data)
     named = _NAMED.get()
-    for frame, path in named or ():
+    for frame, path, _ in named or ():
         if frame is data and path.parent == home.data and path.exists():
             return str(path)
     content = parquet_bytes(read_table(data).replace_schema_metadata(None))
     path = home.data / f"{hashlib.sha256(content).hexdigest()[:32]}.parquet"
-    if not os.path.exists(path):
+    is_new = not os.path.exists(path)
+    if is_new:
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content))
     if named is not None:
-        named.append((data, path))
+        named.append((data, path, is_new))
     return str(path)
 
 
 @contextmanager
 def naming_once() -> Iterator[None]:
-    """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file."""
-    named = _NAMED.get()
-    token = _NAMED.set([] if named is None else named)
+    """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file.
+
+    Where the outermost block ends in a refusal, files that were written for it go.
+    """
+    outer = _NAMED.get()
+    token = _NAMED.set(named := [] if outer is None else outer)
     try:
         yield
+    except (SplitError, ModelError):
+        for path in [path for _, path, is_new in named if is_new and outer is None]:
+            path.unlink(missing_ok=True)
+            for folder in (path.parent, path.parent.parent):
+                with suppress(OSError):  # there is more in it
+                    folder.rmdir()
+        raise
     finally:
         _NAMED.reset(token)

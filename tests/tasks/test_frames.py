@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+from evenfold.flows import evaluate
+from evenfold.splitters import SplitError
 from evenfold.tasks import Home, split
 from prefect import flow
 from prefect.filesystems import LocalFileSystem
@@ -35,3 +38,11 @@ def test_a_frame_stays_where_results_lie_in_a_storage_of_the_users(prefect_home:
         return elsewhere(small(60), target="y", **FOLDS)
 
     assert [Path(mine().data).exists() for _ in "ab"] == [True, True]
+
+
+@pytest.mark.parametrize("asked", [{"target": "nosuch"}, {"taget": "y"}, {"target": "y", "strategy": "Nope"}])
+def test_a_refused_request_leaves_nothing_of_a_frame(home: Home, asked: dict[str, Any]) -> None:
+    for refusing in (split.fn, evaluate):
+        with pytest.raises(SplitError):
+            refusing(small(60), **{"engine": "plain"} if refusing is evaluate else {}, **asked)
+        assert not list(home.path.rglob("*.parquet"))
