@@ -30,7 +30,7 @@ from evenfold.splitters import SplitError
 
 from .outcomes import Champion, Growth, SplitRef
 from .parameters import Data, Memory, Merged, OnRefused
-from .references import manifest_folder
+from .references import OfSplit, manifest_folder
 from .results.store import results_of
 from .runtime.files import data_reference, from_anywhere, write_aside
 from .runtime.home import Home
@@ -192,7 +192,7 @@ def _extension(
 
 @step(run_name=lambda manifest, **_: f"extend {manifest_folder(manifest).parent.name}", retries=0)
 def extend(
-    manifest: Any,
+    manifest: Manifest | SplitRef | OfSplit | str | Path,
     data: Data,
     *,
     batch: bool = False,

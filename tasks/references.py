@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evenfold.manifests import Header, read_header
 from evenfold.splitters import SplitError
@@ -16,9 +16,19 @@ from evenfold.tasks.runtime.home import Home
 if TYPE_CHECKING:
     from evenfold.manifests import Manifest
 
+    from .outcomes import SplitRef
+
 SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
 VERSION = re.compile(r"\d+\.\d+")
 Listed = dict[str, str | int]  # what a list shows of a thing, by the name of the column
+
+
+class OfSplit(Protocol):
+    """What flows return: its split stands in it."""
+
+    @property
+    def split(self) -> SplitRef:
+        """The split."""
 
 
 def manifest_folder(given: Any) -> Path:

@@ -20,7 +20,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
-from evenfold.tasks.references import SHORT_ID, VERSION, splits_of, version_in
+from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
 from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
@@ -232,7 +232,7 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
 
 
 @step(run_name=lambda reference, **_: f"load {reference}")
-def load_split(reference: Any, data: str | None = None) -> SplitRef:
+def load_split(reference: Manifest | SplitRef | OfSplit | str, data: str | None = None) -> SplitRef:
     """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
 
     ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
