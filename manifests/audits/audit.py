@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import ModuleType
@@ -13,7 +13,7 @@ from evenfold.manifests.joined import Joined
 from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 
 from . import balance, leaks, rows
-from .features import Features, feature_names, id_like_features, read_features, target_like_features
+from .features import Features, feature_names, id_like_features, read_features
 from .findings import GATES, Audit, NotAsked, Outcome, gates_with, reasons_of
 from .judging import judged
 from .learned import (
@@ -86,9 +86,7 @@ CHECKS = {
     for name in GATES
     if hasattr(module, name)
 }
-CHECKS |= {
-    check.__name__: Check(check, "features") for check in (leaks.duplicate_rows, id_like_features, target_like_features)
-}
+CHECKS |= {check.__name__: Check(check, "features") for check in (leaks.duplicate_rows, id_like_features)}
 
 
 def audit(
@@ -126,15 +124,8 @@ def audit(
     subject = Subject(joined, features, exclude)
     names = subject.columns
     checks = {name: partial(check.outcome, subject) for name, check in CHECKS.items()}
-
-    def giveaway_features(sample: Sample) -> Outcome:
-        copies: Collection[str] = ()
-        with suppress(Exception):  # which the check of copies tells of itself
-            if limits["target_like_features"] is not None and isinstance(subject.features, Features):
-                copies = subject.features.copies
-        return leaky_features.giveaway_features(sample, copies)
-
-    checks["giveaway_features"] = partial(Check(giveaway_features, "sample").outcome, subject)
+    giveaways = partial(leaky_features.giveaway_features, copies=limits["target_like_features"] is None)
+    checks["giveaway_features"] = partial(Check(giveaways, "sample").outcome, subject)
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     report = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,

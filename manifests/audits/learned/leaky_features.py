@@ -1,16 +1,21 @@
-"""A feature that nearly gives the target, in whatever shape: alone it tells more than all the others together."""
+"""Features that are the target in disguise, or that alone tell more of it than all the others together."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Set
+from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
+from evenfold.manifests.audits.features import correlation, ranks_of
 from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
+from .entities import CHANCE, level_effect
 from .models import is_usable, predict_from_all, predict_from_one
-from .sample import LEAST_ROWS, Sample, Target
+from .sample import FEWEST_ROWS, LEAST_ROWS, Array, Column, Sample, Target, auc
 
+TARGET_LIKE = 0.999
 # Scores from which a single feature is looked at, by whether the target is a number.
 GIVES_IT_AWAY = {False: 0.95, True: 0.96}
 ERRORS = 1.64  # standard errors of an AUC of so few rows that must not reach below .94
@@ -22,13 +27,65 @@ OTHERS_KNOW_LITTLE = {False: 0.85, True: 0.60}
 ROWS_A_LEVEL = 20  # categories of fewer rows a level name entities, which is another check's question
 
 
-def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
+def target_like_features(sample: Sample) -> Outcome:
+    """Look for features that order the rows as the target does: |rank correlation| or AUC of at least .999.
+
+    Of several classes the AUC is the mean over all pairs of the ten largest (Hand and Till, 2001, A simple
+    generalisation of the area under the ROC curve). Categories count by the correlation between two rows of a level,
+    of the class that they tell least. That a value is missing is a feature of its own. Times are not looked at.
+    """
+    if sample.target is None:
+        return NotAsked("no target column is named")
+    sample = sample.take(np.flatnonzero(sample.target.present))
+    if sample.rows.size < FEWEST_ROWS:
+        return NotAsked(f"{sample.rows.size} rows with a target are too few to tell a copy of it from chance")
+    alike = _copies(replace(sample, features=tuple(_copies(sample.learned))))
+    if not alike:
+        return None
+    measure = "|rank correlation|" if sample.target.numeric else "AUC"
+    listing = listed(f"{feature} ({measure} {value:.4f})" for feature, value in alike.items())
+    message = (
+        f"{amount(len(alike), 'feature')} all but {verb(len(alike), 'gives', 'give')} {sample.target.name!r} away: "
+        f"{listing}{sample.looked_at}; leave {verb(len(alike), 'it', 'them')} out unless "
+        f"{verb(len(alike), 'it is', 'they are')} known before the target is."
+    )
+    return Found(len(alike), message, {"features": alike}, DropFeatures(tuple(alike)))
+
+
+def _copies(sample: Sample) -> dict[str, float]:
+    """Return the features that order the rows, all with a target, as the target does, and how nearly."""
+    columns = map(sample.clock, sample.features)
+    likeness = {column.name: _likeness(column, sample.target) for column in columns if column.kind != "time"}
+    return {name: value for name, value in likeness.items() if value >= TARGET_LIKE}
+
+
+def _likeness(column: Column, target: Target) -> float:
+    present = ~np.isnan(column.values)
+    n = np.count_nonzero(present)
+    best = _in_its_order(present.astype(np.float64), target) if min(n, present.size - n) >= FEWEST_ROWS else 0.0
+    if n < FEWEST_ROWS:
+        return best
+    if column.kind != "category":
+        return max(best, _in_its_order(column.values[present], target.take(present)))
+    effects = [level_effect(outcome[:, None], column.codes) for outcome in target.outcomes.T]
+    return max(best, min(float(np.sqrt(e.share)) if e.chance < CHANCE else 0.0 for e in effects))
+
+
+def _in_its_order(values: Array, target: Target) -> float:
+    if target.numeric:
+        return abs(correlation(ranks_of(values), ranks_of(target.outcomes[:, 0])))
+    pairs = [(target.values == a, target.values == b) for a, b in combinations(np.unique(target.values), 2)]
+    areas = [auc(values[one | other], one[one | other]) for one, other in pairs]
+    return float(np.mean([max(area, 1.0 - area) for area in areas])) if areas else 0.0
+
+
+def giveaway_features(sample: Sample, copies: bool = False) -> Outcome:
     """Look for features that tell the target as nothing else does.
 
     Each feature's score is that of a small tree, or of its levels' means, on rows of folds that it was not learnt
     from: mean AUC over the classes, or R² of the target's ranks. A warning needs a score of .95 (.96 for numbers) that
     the other features do not come near, neither the best of them (.04; .15) nor all together. Strong features among
-    their like, as petal length beside petal width, are no finding; nor are ``copies``, of which more is said.
+    their like, as petal length beside petal width, are no finding; nor, without ``copies``, are copies of the target.
     O(features x n log n) for at most 20,000 rows.
     """
     sample = sample.learned
@@ -40,9 +97,10 @@ def giveaway_features(sample: Sample, copies: Collection[str] = ()) -> Outcome:
     alike = {name: score for name, score in scores.items() if score >= least}
     if not alike:
         return None
-    new = {name: score for name, score in alike.items() if name not in copies}
+    others = {} if copies else _copies(replace(sample, features=tuple(alike)))
+    new = {name: score for name, score in alike.items() if name not in others}
     if not new:
-        return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} said to be all but the target already.")
+        return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} all but the target, of which EF301 tells.")
     n_others, together = _together(sample, scores.keys() - alike.keys())
     gap, ranked = STANDS_ALONE[target.numeric], sorted(scores.values(), reverse=True)
     best_of_others = max([together, *ranked[1:2]]) if len(alike) == 1 else together

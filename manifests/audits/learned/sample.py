@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 MOST_ROWS = 1_000_000  # a row's twin is found only where both are read
 MOST_LEARNED = 8_000  # small models see no more with more rows
 BY_CHANCE = 0.03 / 14  # of a detector over all that it tries: 3 % for the fourteen of a table
-LEAST_ROWS = 100
+FEWEST_ROWS, LEAST_ROWS = 50, 100  # to find a copy of the target, and to learn anything else of it
 MOST_CLASSES = 10
 BLOCKS = 5
 EXACT = 2**53  # beyond it a float holds only some whole numbers
@@ -102,9 +102,8 @@ class Target:
 
 def auc(scores: Array, positive: NDArray[np.bool_]) -> float:
     """Return the share of pairs of a positive and another row that ``scores`` order rightly, ties counting half."""
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(positive, scores)) if 0 < np.count_nonzero(positive) < scores.size else 0.5
+    n = int(np.count_nonzero(positive))
+    return float(ranks_of(scores)[positive].mean() - n / 2.0) / (scores.size - n) if 0 < n < scores.size else 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +197,8 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
     """
     names = sampled_columns(joined, exclude)
     usable = np.flatnonzero(joined.codes[:, 0] >= NEVER_TESTED)
-    if usable.size < LEAST_ROWS:
-        return NotAsked(f"{amount(usable.size, 'row')} in use are too few to learn from; {LEAST_ROWS} would do")
+    if usable.size < FEWEST_ROWS:
+        return NotAsked(f"{amount(usable.size, 'row')} in use are too few to learn from; {FEWEST_ROWS} would do")
     usable = usable[np.argsort(joined.place[usable], kind="stable")]  # in key order, whatever the order of the file
     rows = usable[np.sort(Stream(0, AUDITING).permutation(usable.size)[:MOST_ROWS])]
     table = _taken(joined, names, rows) if names else pa.table({})

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from audited import FEATURES, asked, clean, finding, moved, split, the
 from evenfold.manifests import GATES, audit, decide
-from evenfold.manifests.audits.features import mean_auc
+from evenfold.manifests.audits.learned.sample import auc
 
 
 def test_a_group_in_two_folds_is_an_error_that_names_it() -> None:
@@ -254,10 +254,10 @@ def test_a_category_of_a_few_rows_each_is_not_taken_for_the_target() -> None:
     assert asked(split(data), data, "target_like_features", features=["street"]).passed
 
 
-def test_the_mean_auc_is_the_one_that_can_be_counted() -> None:
+def test_the_auc_is_the_one_that_can_be_counted() -> None:
     numbers, classes = np.array([1.0, 2, 2, 3, 4]), np.array([0, 0, 1, 0, 1])
     wins = [(a < b) + (a == b) / 2 for a in numbers[classes == 0] for b in numbers[classes == 1]]
-    assert mean_auc(numbers, classes) == pytest.approx(np.mean(wins))
+    assert auc(numbers, classes > 0) == pytest.approx(np.mean(wins))
 
 
 @pytest.mark.parametrize(
