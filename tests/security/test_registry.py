@@ -16,7 +16,7 @@ from evenfold.estimates.models.fit import fitted
 from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
-from evenfold.tasks.record.models.signatures import require_signed_version
+from evenfold.tasks.record.models.signatures import RECIPE, read_signed, require_signed_version
 from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.models.tags import decision_in
 from evenfold.tasks.record.reading import read_evaluation
@@ -166,6 +166,20 @@ def test_an_edited_champion_is_refused_until_a_person_trusts_it(shop: MlflowClie
         assert digest in told.stdout
         require_signed_version(shop.get_model_version("shop", version))
         assert evenfold(tmp_path, "trust", f"shop@{version}", "--yes", EVENFOLD_CLOSED="1").returncode == 2
+
+
+def test_a_persons_trust_covers_the_evaluation_of_a_version(
+    shared_home: Home, shop: MlflowClient, tmp_path: Path
+) -> None:
+    run_id, tracker = (
+        shop.get_model_version("shop", "2").tags["evenfold.evaluation_run_id"],
+        Tracker(shared_home, "shop"),
+    )
+    recipe, _ = read_signed(tracker, run_id, RECIPE)
+    shop.log_dict(run_id, recipe | {"signatures": []}, RECIPE)  # as another home's, or of an earlier release
+    assert not read_signed(tracker, run_id, RECIPE)[1]
+    assert evenfold(tmp_path, "trust", "shop@2", "--yes").returncode == 0
+    assert read_signed(tracker, run_id, RECIPE)[1]
 
 
 def _forged(client: MlflowClient, run_id: str, kept: dict[str, str]) -> None:
