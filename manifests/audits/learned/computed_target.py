@@ -127,10 +127,13 @@ def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], flo
         terms = _terms(numbers, of, most)
         best = terms and _sum(terms, outcome[terms.rows], sample.blocks[terms.rows])
         if terms and best:
-            weights = _weights(best, terms, outcome[terms.rows], of)
-            names = [*best.names, *([words.args[0]] if isinstance(words, partial) else [])]
-            scale = ", of logarithms" if of is np.log else ""
-            return f"{words(weights)} ({best.told}{scale})", names, best.score
+            chosen, score, alone = best
+            names, design = [terms.columns[i].name for i in chosen], [np.ones(terms.rows.size)]
+            design += [of(terms.columns[i].values)[terms.rows] for i in chosen]
+            weights = np.linalg.lstsq(np.column_stack(design), outcome[terms.rows], rcond=None)[0][1:].tolist()
+            fit = f"R² {score:.4f} out of fold, the best of them alone {alone:.3f}{', of logarithms' * (of is np.log)}"
+            by = [words.args[0]] if isinstance(words, partial) else []
+            return f"{words([*zip(names, weights, strict=True)])} ({fit})", [*names, *by], score
     return None
 
 
@@ -159,20 +162,8 @@ def _multiplied(powers: Weights) -> str:
     return f"{product} is nearly it, up to a factor"
 
 
-@dataclass(frozen=True)
-class _Sum:
-    chosen: list[int]
-    names: list[str]
-    score: float
-    alone: float
-
-    @property
-    def told(self) -> str:
-        return f"R² {self.score:.4f} out of fold, the best of them alone {self.alone:.3f}"
-
-
-def _sum(terms: Terms, outcome: Array, blocks: Codes) -> _Sum | None:
-    """Return the few columns whose weighted sum is the outcome, out of fold, though none of them is alone."""
+def _sum(terms: Terms, outcome: Array, blocks: Codes) -> tuple[list[int], float, float] | None:
+    """Return the few columns whose weighted sum is the outcome, out of fold, how well, and the best one alone."""
     if np.var(outcome) <= 0 or np.unique(blocks).size < 2:
         return None
     score = _explained(outcome, _out_of_fold(terms.X, outcome, blocks))
@@ -185,7 +176,7 @@ def _sum(terms: Terms, outcome: Array, blocks: Codes) -> _Sum | None:
     score = _explained(outcome, _out_of_fold(terms.X[:, chosen], outcome, blocks))
     if score < (SHORT if len(chosen) <= FEW else EXACT):
         return None
-    return _Sum(chosen, [terms.columns[i].name for i in chosen], score, alone)
+    return chosen, score, alone
 
 
 def _few(X: Array, outcome: Array, enough: float) -> list[int]:
@@ -209,14 +200,6 @@ def _few(X: Array, outcome: Array, enough: float) -> list[int]:
 def _left(X: Array, centred: Array) -> Array:
     """Return what least squares on columns leaves of an outcome of mean 0."""
     return np.asarray(centred - X @ np.linalg.lstsq(X, centred, rcond=None)[0])
-
-
-def _weights(best: _Sum, terms: Terms, outcome: Array, of: Callable[[Array], Array]) -> Weights:
-    """Return each chosen column with its weight in its own units."""
-    values = [of(terms.columns[i].values)[terms.rows] for i in best.chosen]
-    design = np.column_stack([np.ones(outcome.size), *values])
-    weights = np.linalg.lstsq(design, outcome, rcond=None)[0][1:]
-    return list(zip(best.names, weights.tolist(), strict=True))
 
 
 def _out_of_fold(X: Array, outcome: Array, blocks: Codes) -> Array:

@@ -136,20 +136,16 @@ def _text_parts(name: str, values: list[Any], quoted: bool) -> Iterator[Candidat
     pieces = [tuple(re.findall(PIECES, value or "")) for value in values]
     most = min(max(map(len, pieces)), 8)
     found = f"table[{name!r}].str.findall(r'{PIECES}').str"
-    for place in range(most):
-        part = [piece[place] if place < len(piece) else None for piece in pieces]
-        example = f" (as in {part[0]!r} of {values[0]!r})" if quoted else ""
-        yield Candidate(
-            f"part {place + 1} of the key {name!r}{example}", f"{name}_part_{place + 1}", _numbered(part),
-            f"{found}[{place}]",
-        )  # fmt: skip
-    for end in range(2, most):
-        start = ["".join(piece[:end]) for piece in pieces]
-        example = f" (as in {start[0]!r} of {values[0]!r})" if quoted else ""
-        yield Candidate(
-            f"the first {end} parts of the key {name!r}{example}", f"{name}_first_{end}_parts", _numbered(start),
-            f"{found}[:{end}].str.join('')",
-        )  # fmt: skip
+    parts: list[tuple[str, str, list[str | None], str]] = []
+    for i in range(most):
+        part = [piece[i] if i < len(piece) else None for piece in pieces]
+        parts.append((f"part {i + 1}", f"part_{i + 1}", part, f"[{i}]"))
+    for i in range(2, most):
+        start = ["".join(piece[:i]) for piece in pieces]
+        parts.append((f"the first {i} parts", f"first_{i}_parts", [*start], f"[:{i}].str.join('')"))
+    for words, suffix, own, of in parts:
+        example = f" (as in {own[0]!r} of {values[0]!r})" if quoted else ""
+        yield Candidate(f"{words} of the key {name!r}{example}", f"{name}_{suffix}", _numbered(own), f"{found}{of}")
 
 
 def _is_no_quantity(codes: Codes, sample: Sample) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Remedy, SplitByTime
 
 from .models import design, in_one_thread, is_usable, predict_boosted, predict_from_all
-from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample, Target
+from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample
 
 
 def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Found]:
@@ -54,7 +54,8 @@ def at_stake(sample: Sample, remedy: Remedy, as_split: Array | None = None) -> t
     match remedy:
         case DropFeatures():
             rest = [column for column in columns if column.name not in remedy.features]
-            mended = predict_from_all(rest, target.outcomes, blocks) if is_usable(rest) else _mean(target, blocks)
+            nothing = np.broadcast_to(target.outcomes.mean(axis=0), target.outcomes.shape)
+            mended = predict_from_all(rest, target.outcomes, blocks) if is_usable(rest) else nothing
         case KeepTogether():
             whole = _whole_units(remedy.units[sample.rows], blocks)
             if np.unique(whole).size < 2:
@@ -66,13 +67,6 @@ def at_stake(sample: Sample, remedy: Remedy, as_split: Array | None = None) -> t
                 return None
     own = target.take(rows)
     return target.measure, own.score(as_split[rows]), own.score(mended[rows])
-
-
-def _mean(target: Target, blocks: Codes) -> Array:
-    means = np.empty_like(target.outcomes)
-    for block in np.unique(blocks):
-        means[blocks == block] = target.outcomes[blocks != block].mean(axis=0)
-    return means
 
 
 def _whole_units(units: Codes, blocks: Codes) -> Codes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import replace
 from itertools import combinations
 
@@ -101,7 +100,10 @@ def giveaway_features(sample: Sample, copies: bool = False) -> Outcome:
     new = {name: score for name, score in alike.items() if name not in others}
     if not new:
         return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} all but the target, of which EF301 tells.")
-    n_others, together = _together(sample, scores.keys() - alike.keys())
+    rest = [column for column in sample.feature_columns() if column.name in scores.keys() - alike.keys()]
+    together = 0.0 if target.numeric else 0.5
+    if is_usable(rest):
+        together = target.score(predict_from_all(rest, target.outcomes, sample.blocks))
     gap, ranked = STANDS_ALONE[target.numeric], sorted(scores.values(), reverse=True)
     best_of_others = max([together, *ranked[1:2]]) if len(alike) == 1 else together
     knows_little = len(alike) == 1 or together < OTHERS_KNOW_LITTLE[target.numeric]
@@ -109,7 +111,7 @@ def giveaway_features(sample: Sample, copies: bool = False) -> Outcome:
         listing = listed(f"{name} ({score:.3f})" for name, score in alike.items())
         return Found(0, f"{listing} tell much of {target.name!r} alone ({target.measure}), as other features do.")
     listing = listed(f"{name} ({target.measure} {score:.3f})" for name, score in new.items())
-    beside = f"all {n_others} others together reach {together:.3f}" if n_others else "there is no other feature"
+    beside = f"all {len(rest)} others together reach {together:.3f}" if rest else "there is no other feature"
     message = (
         f"{amount(len(new), 'feature')} alone nearly {verb(len(new), 'gives', 'give')} {target.name!r} away: "
         f"{listing}; {beside}{sample.looked_at}; leave {verb(len(new), 'it', 'them')} out unless "
@@ -140,11 +142,3 @@ def _sure_of(target: Target) -> float:
     """Return the score that is above .94 by 1.64 standard errors, with as many rows as the rarest class has."""
     rarest = np.minimum(target.outcomes.sum(axis=0), (1.0 - target.outcomes).sum(axis=0)).min()
     return 0.0 if target.numeric else SURELY + ERRORS * float(np.sqrt(SURELY * (1.0 - SURELY) / max(rarest, 1.0))) / 2.0
-
-
-def _together(sample: Sample, names: Set[str]) -> tuple[int, float]:
-    """Return how many features are named, and how well they tell the target together, out of fold."""
-    others = [column for column in sample.feature_columns() if column.name in names]
-    if not is_usable(others):
-        return len(others), 0.0 if sample.target.numeric else 0.5
-    return len(others), sample.target.score(predict_from_all(others, sample.target.outcomes, sample.blocks))

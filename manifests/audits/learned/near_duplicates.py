@@ -36,13 +36,14 @@ def near_duplicates(sample: Sample) -> Outcome:
     every sixteenth as their values lie, categories at a distance of one half; the ratio of the distances to the nearest
     and the sixth nearest row falls off exponentially (Facco et al. 2017, Estimating the intrinsic dimension of datasets
     by a minimal neighborhood information), and a pair counts where chance brings forth a twentieth of what is reported
-    at least. O(n log n): 2,000 rows are asked first, and all only where two of them have a twin; of more than six
-    columns in two projections of six. A share of .003 of the rows is so missed once in fifty tables.
+    at least. O(n log n): 2,000 rows are asked first, and all only where two of them have a twin; more than six
+    columns in a projection to six. A share of .003 of the rows is so missed once in fifty tables.
     """
     columns = [column for column in sample.feature_columns() if column.n_levels > 1]
     if sum(_is_fine(column) for column in columns) < LEAST_COLUMNS:
         return NotAsked(f"fewer than {LEAST_COLUMNS} numbers are fine enough to compare")
-    units = sample.units(_units(nearest_pairs(columns), sample.rows.size))
+    pairs, n = nearest_pairs(columns), sample.rows.size
+    units = sample.units(np.where(np.isin(np.arange(n), pairs), joined_by(*pairs, n), -1))  # whom a chain joins is one
     apart = crossings(sample.joined, units)
     if apart.count < max(LEAST_SHARE * sample.rows.size, 2 * LEAST_PAIRS):
         return None
@@ -61,11 +62,6 @@ def _is_fine(column: Column) -> bool:
     )
 
 
-def _units(pairs: Pairs, n: int) -> Codes:
-    """Return a number for each row, the same for rows that a chain of pairs joins, -1 for rows of no pair."""
-    return np.where(np.isin(np.arange(n), pairs), joined_by(*pairs, n), -1).astype(np.int64)
-
-
 def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
     """Return whether equal rows are what columns of so few values bring forth.
 
@@ -76,23 +72,20 @@ def happen_by_chance(columns: list[Column], hashes: NDArray[np.uint64]) -> bool:
     """
     if len(columns) == 1:
         return True
-    own_hashes = _column_hashes(columns)
+    # Pseudo-random numbers, the same for equal values.
+    own_hashes = np.stack([Stream(0, AUDITING, 6, i).raw(c.n_levels + 1)[c.codes] for i, c in enumerate(columns)])
     total = own_hashes.sum(axis=0, dtype=np.uint64)
     coarse = not any(_is_fine(column) for column in columns)
     if coarse and np.unique(total, return_counts=True)[1].max() >= 0.01 * total.size:
         return True
-    equal = _count_pairs(total)
+    equal = count_pairs(total)
     # Pairs that are equal without a column: those that differ in it alone, and the equal ones again.
-    differ = sum(_count_pairs(total - own) - equal for own in own_hashes)
-    return bool(differ * (hashes.size / total.size) ** 2 >= _count_pairs(hashes))
+    differ = sum(count_pairs(total - own) - equal for own in own_hashes)
+    return bool(differ * (hashes.size / total.size) ** 2 >= count_pairs(hashes))
 
 
-def _column_hashes(columns: list[Column]) -> NDArray[np.uint64]:
-    """Return a pseudo-random 64-bit number for each column and row, the same for equal values (columns by rows)."""
-    return np.stack([Stream(0, AUDITING, 6, i).raw(c.n_levels + 1)[c.codes] for i, c in enumerate(columns)])
-
-
-def _count_pairs(hashes: NDArray[np.uint64]) -> float:
+def count_pairs(hashes: NDArray[Any]) -> float:
+    """Return how many pairs of rows have one hash, or one code."""
     ranked = np.sort(hashes)
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
     sizes = np.diff(ends, prepend=-1).astype(np.float64)
@@ -104,19 +97,19 @@ def nearest_pairs(columns: list[Column]) -> Pairs:
     space = _space(columns)
     if space.shape[1] < LEAST_COLUMNS:
         return _NO_PAIRS
-    trees, every = _trees(space), np.arange(len(space))
+    tree, every = _tree(space), np.arange(len(space))
     some = np.sort(Stream(0, AUDITING, 5).permutation(len(space))[:MOST_ASKED])
-    _, near, limit = _twins(space, trees, some)
+    _, near, limit = _twins(space, tree, some)
     if some.size < len(space) and np.count_nonzero(near > limit) < LEAST_ASKED:
         return _NO_PAIRS
-    nearest, near, _ = _twins(space, trees, every)
+    nearest, near, _ = _twins(space, tree, every)
     rows = every[near > limit]
     return rows, nearest[rows]
 
 
-def _twins(space: Array, trees: list[Any], rows: Codes) -> tuple[Codes, Array, float]:
+def _twins(space: Array, tree: Any, rows: Codes) -> tuple[Codes, Array, float]:
     """Return the nearest row of each, how much nearer than usual it is, as a logarithm, and what chance allows."""
-    nearest, first, usual = _neighbours(space, trees, rows)
+    nearest, first, usual = _neighbours(space, tree, rows)
     fit = (usual > 0) & (first > 0)
     near = np.full(rows.size, -np.inf)
     near[fit] = np.log(usual[fit] / first[fit])
@@ -157,35 +150,23 @@ def _ranked(column: Column) -> list[Array]:
     return [ranks] + ([0.5 * missing.astype(np.float64)] if missing.any() else [])
 
 
-def _neighbours(space: Array, trees: list[Any], queries: Codes) -> tuple[Codes, Array, Array]:
+def _neighbours(space: Array, tree: Any, queries: Codes) -> tuple[Codes, Array, Array]:
     """Return each row's nearest row that is not equal to it, the distance to it, and that to the sixth nearest."""
-    distances, rows = [], []
-    for tree in trees:
-        # One for the row itself and two for rows that are equal to it: none of these counts as near.
-        _, nearest = tree.query(tree.data[queries], k=min(NEIGHBOURS + 2, len(space) - 1) + 1)
-        away = [np.sqrt(np.square(space[queries] - space[column]).sum(axis=1)) for column in nearest.T]
-        distances.append(np.stack(away, axis=1))
-        rows.append(nearest)
-    distance, row = np.hstack(distances), np.hstack(rows)
-    distance[row == queries[:, None]] = np.inf
-    distance[distance <= 1e-12] = np.inf  # equal rows are another check's
-    if len(rows) > 1:  # the same row may be near in both views
-        repeated = np.sort(row, axis=1)
-        order = np.argsort(row, axis=1, kind="stable")
-        again = np.zeros_like(row, dtype=np.bool_)
-        np.put_along_axis(again, order[:, 1:], repeated[:, 1:] == repeated[:, :-1], axis=1)
-        distance[again] = np.inf
+    # One for the row itself and two for rows that are equal to it: none of these counts as near.
+    _, row = tree.query(tree.data[queries], k=min(NEIGHBOURS + 2, len(space) - 1) + 1)
+    distance = np.stack([np.sqrt(np.square(space[queries] - space[near]).sum(axis=1)) for near in row.T], axis=1)
+    distance[(row == queries[:, None]) | (distance <= 1e-12)] = np.inf  # equal rows are another check's
     order = np.argsort(distance, axis=1, kind="stable")[:, :NEIGHBOURS]
     ordered = np.take_along_axis(distance, order, axis=1)
     finite = np.where(np.isfinite(ordered), ordered, 0.0)
     return np.take_along_axis(row, order[:, :1], axis=1)[:, 0], finite[:, 0], finite[:, -1]
 
 
-def _trees(space: Array) -> list[Any]:
+def _tree(space: Array) -> Any:
     from scipy.spatial import cKDTree
 
     rows, dimensions = space.shape
     if dimensions <= (MOST_DIMENSIONS if rows <= MOST_SEARCHED else PROJECTED):
-        return [cKDTree(space)]
-    signs = [1.0 - 2.0 * Stream(0, AUDITING, 8, i).below(2, dimensions * PROJECTED) for i in range(2)]
-    return [cKDTree(space @ sign.reshape(dimensions, PROJECTED)) for sign in signs]
+        return cKDTree(space)
+    signs = 1.0 - 2.0 * Stream(0, AUDITING, 8).below(2, dimensions * PROJECTED)
+    return cKDTree(space @ signs.reshape(dimensions, PROJECTED))

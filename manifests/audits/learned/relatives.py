@@ -15,7 +15,7 @@ from evenfold.splitters.kernels.components import by_appearance, joined_by
 from evenfold.splitters.kernels.random import AUDITING
 
 from .models import design, is_usable, predict_from_all
-from .near_duplicates import MOST_SEARCHED, PROJECTED
+from .near_duplicates import MOST_SEARCHED, PROJECTED, count_pairs
 from .sample import BLOCKS, BY_CHANCE, Array, Codes, Column, Sample
 
 MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
@@ -87,16 +87,16 @@ def _proposals(sample: Sample) -> Iterator[Proposal]:
 def _sets(sample: Sample) -> list[list[str]]:
     """Return sets of columns that agree together far more often than each alone would."""
     n = sample.rows.size
-    pairs = n * (n - 1.0)
-    alone = {column.name: _agreeing(column.codes + 1) / pairs for column in sample.feature_columns()}
-    alone = {name: share for name, share in alone.items() if 2 * LEAST_PAIRS / pairs <= share <= COMMON}
+    pairs = n * (n - 1.0) / 2.0
+    alone = {column.name: count_pairs(column.codes) / pairs for column in sample.feature_columns()}
+    alone = {name: share for name, share in alone.items() if LEAST_PAIRS / pairs <= share <= COMMON}
     names = sorted(alone, key=lambda name: alone[name])[:MOST_COLUMNS]
     bound: list[tuple[int, int]] = []
     for i, j in combinations(range(len(names)), 2):
         a, b = (sample.columns[names[k]] for k in (i, j))
-        both = _agreeing((a.codes + 1) * (b.n_levels + 1) + b.codes + 1)
+        both = count_pairs((a.codes + 1) * (b.n_levels + 1) + b.codes + 1)
         by_chance = alone[names[i]] * alone[names[j]] * pairs
-        if both >= max(2 * LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not are_one(a, b, SAME):
+        if both >= max(LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not are_one(a, b, SAME):
             bound.append((i, j))
     if not bound:
         return []
@@ -104,13 +104,6 @@ def _sets(sample: Sample) -> list[list[str]]:
     labels = joined_by(ends[:, 0], ends[:, 1], len(names))
     sets = [[names[i] for i in np.flatnonzero(labels == label)] for label in np.unique(labels)]
     return [each for each in sets if len(each) > 1]
-
-
-def _agreeing(codes: Codes) -> float:
-    ranked = np.sort(codes)
-    ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), ranked.size - 1)
-    sizes = np.diff(ends, prepend=-1).astype(np.float64)
-    return float((sizes * (sizes - 1.0)).sum())
 
 
 def are_one(a: Column, b: Column, most: float) -> bool:

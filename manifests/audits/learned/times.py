@@ -89,19 +89,14 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) 
         equal, outcomes = True, outcomes.copy()
         outcomes[present] = _beyond(outcomes[present], [normal_scores(clock.values[present])], [])
     order = np.flatnonzero(present)[np.argsort(clock.values[present], kind="stable")]
-    apart = _in_different_folds(sample, order) & (equal | (np.diff(clock.values[order]) > 0))
+    codes = sample.joined.codes[sample.rows[order], 0] if isinstance(sample.joined, JoinedLabels) else order
+    # Of draws some split parts any two rows.
+    apart = (codes[1:] != codes[:-1]) & (equal | (np.diff(clock.values[order]) > 0))
     ordered = outcomes[order]
     if np.count_nonzero(apart) < LEAST_ROWS:
         return 0.0, 1.0
     pairs = [(outcome[:-1][apart], outcome[1:][apart]) for outcome in ordered.T]
     return max(correlation(a, b) for a, b in pairs), 1.0 / float(np.sqrt(np.count_nonzero(apart)))
-
-
-def _in_different_folds(sample: Sample, order: Codes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    if not isinstance(sample.joined, JoinedLabels):
-        return np.ones(max(order.size - 1, 0), dtype=np.bool_)  # of draws some split parts any two rows
-    codes = sample.joined.codes[sample.rows[order], 0]
-    return np.asarray(codes[1:] != codes[:-1])
 
 
 def places_left_out(sample: Sample) -> Outcome:
