@@ -228,12 +228,13 @@ class Flow(prefect.Flow[P, R]):
 
         Bad input raises before anything is started or recorded, and leaves nothing of a frame.
         """
+        as_any_flow = FlowRunContext.get() is not None or return_state
         with naming_once():
             request = self.request(args, kwargs)
-            if FlowRunContext.get() is None and not return_state:
+            if not as_any_flow:
                 vars(self.fn)["check"](request)
         parameters = request.parameters
-        if FlowRunContext.get() is not None or return_state:  # as any flow
+        if as_any_flow:
             as_any: Any = super().__call__
             return as_any(return_state=return_state, wait_for=wait_for, **parameters)
         call = _Call(request)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from evenfold.manifests.audits.features import ranks_of
 from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 if TYPE_CHECKING:
     from .arrivals import _Arrived
@@ -55,8 +55,10 @@ def _column(arrived: _Arrived, name: str) -> pa.Array | None:
 def _codes(arrived: _Arrived, name: str) -> Rows:
     """Return a number for each row's value of a column, -1 where it has none."""
     column = _column(arrived, name)
-    if column is None:
-        return np.full(arrived.joined.n, -1)
+    return np.full(arrived.joined.n, -1) if column is None else _coded(column)
+
+
+def _coded(column: pa.Array) -> Rows:
     codes = column.dictionary_encode().indices
     return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
 
@@ -129,13 +131,15 @@ def restated_target(arrived: _Arrived) -> Outcome:
     (new, older), columns = _sides(arrived), arrived.manifest.spec.columns
     if not new.size or columns.target is None:
         return NotAsked("there are few new rows" if not new.size else "the split has no target")
-    parts = [new, *(_parts(arrived, older, new.size) or [older])]
-    y, rises = _numbers(arrived, columns.target), {}
-    for name in sorted({*arrived.types} - {*columns.key, columns.target}):
+    parts, rises = _parts(arrived, older, new.size) or [older], {}
+    y = _numbers(arrived, columns.target)
+    for name in sorted({*arrived.types} - {*columns.key, columns.target}) if y is not None else ():
         x = _numbers(arrived, name)
-        now, *before = (0.0,) if x is None or y is None else (_order(x[part], y[part]) for part in parts)
-        if now >= RESTATED and _tells("restated_target", now - max(before)):
-            rises[name] = (now - max(before), now, max(before))
+        if x is None or (now := _order(x[new], y[new])) < RESTATED:
+            continue
+        before = max(_order(x[part], y[part]) for part in parts)
+        if _tells("restated_target", now - before):
+            rises[name] = (now - before, now, before)
     listing = listed((f"{name} ({now:.2f}, at most {most:.2f} before)" for name, (_, now, most) in rises.items()), 5)
     message = f"{columns.target} of {amount(int(new.size), 'new row')} stands in the order of {listing}: one made from"
     return Found(max(rises.values())[0], f"{message} the other.", {"columns": [*rises]}) if rises else None
@@ -144,10 +148,12 @@ def restated_target(arrived: _Arrived) -> Outcome:
 def _numbers(arrived: _Arrived, name: str) -> NDArray[np.float64] | None:
     """Return a column of numbers, or the codes of two classes; None of any other."""
     column = _column(arrived, name)
-    if column is None or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        codes = _codes(arrived, name)
-        return codes.astype(np.float64) if codes.max(initial=-1) == 1 else None
-    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    if column is None:
+        return None
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    codes = _coded(column)
+    return codes.astype(np.float64) if codes.max(initial=-1) == 1 else None
 
 
 def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -155,7 +161,7 @@ def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     finite = np.isfinite(x) & np.isfinite(y)
     if finite.sum() < FEWEST or finite.mean() < 0.5:
         return 0.0
-    ranks = [values - values.mean() for values in (rankdata(x[finite]), rankdata(y[finite]))]
+    ranks = [values - values.mean() for values in (ranks_of(x[finite]), ranks_of(y[finite]))]
     largest = float(np.sort(ranks[0]) @ np.sort(ranks[1]))
     return abs(float(ranks[0] @ ranks[1])) / largest if largest > 0 else 0.0
 

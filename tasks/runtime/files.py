@@ -130,7 +130,7 @@ def naming_once() -> Iterator[None]:
     try:
         yield
     except (SplitError, ModelError):
-        for path in [path for _, path, is_new in named if is_new and outer is None]:
+        for path in [path for _, path, is_new in named if is_new] if outer is None else ():
             path.unlink(missing_ok=True)
             for folder in (path.parent, path.parent.parent):
                 with suppress(OSError):  # there is more in it

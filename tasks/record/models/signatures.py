@@ -72,8 +72,8 @@ def is_signed_decision(run: Any) -> bool:
 def keep_signed(tracker: Any, run_id: str, name: str, content: Mapping[str, object]) -> None:
     """Keep a JSON artifact of a run, signed for this very run beside the signatures that it has."""
     plain = json.loads(json.dumps(content, default=str))
-    before = plain.pop("signatures", [])
-    signature = sign(name.partition(".")[0], {"run": run_id, name.partition(".")[0]: plain})
+    before, kind = plain.pop("signatures", []), Path(name).stem
+    signature = sign(kind, {"run": run_id, kind: plain})
     tracker.keep(run_id, name, plain | {"signatures": [*before, signature]})
 
 
@@ -82,7 +82,7 @@ def read_signed(tracker: Any, run_id: str, name: str) -> tuple[Any, bool]:
     content = json.loads(tracker.text(run_id, name))
     if not isinstance(content, dict) or not isinstance(signatures := content.get("signatures"), list):
         return content, False
-    plain, kind = {field: value for field, value in content.items() if field != "signatures"}, name.partition(".")[0]
+    plain, kind = {field: value for field, value in content.items() if field != "signatures"}, Path(name).stem
     return content, is_signed(kind, {"run": run_id, kind: plain}, signatures)
 
 
