@@ -133,7 +133,9 @@ def restated_target(arrived: _Arrived) -> Outcome:
         return NotAsked("there are few new rows" if not new.size else "the split has no target")
     parts, rises = _parts(arrived, older, new.size) or [older], {}
     y = _numbers(arrived, columns.target)
-    for name in sorted({*arrived.types} - {*columns.key, columns.target}) if y is not None else ():
+    if y is None:  # several classes, or text
+        return None
+    for name in sorted({*arrived.types} - {*columns.key, columns.target}):
         x = _numbers(arrived, name)
         if x is None or (now := _order(x[new], y[new])) < RESTATED:
             continue
