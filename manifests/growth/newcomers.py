@@ -28,6 +28,7 @@ TELLING = {
     "jumps_in_time": 4.0,
     "swallowing_groups": 2.0,
 }
+MEASURED = 0.05  # the largest share of one value in a column of measures
 RESTATED = 0.95  # a rank correlation that no honest feature has with the target
 Rows = NDArray[np.int64]
 
@@ -84,15 +85,24 @@ def _parts(arrived: _Arrived, older: Rows, size: int) -> list[Rows]:
 
 
 def constant_columns(arrived: _Arrived) -> Outcome:
-    """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near."""
+    """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near.
+
+    With fewer than 3 earlier parts a column that names the month is no different: only measures, which hardly repeat
+    in the known rows, are asked then.
+    """
     new, older = _sides(arrived)
-    parts, columns = _parts(arrived, older, max(new.size, 1)), arrived.manifest.spec.columns
-    if not new.size or len(parts) < PARTS[0]:
-        return NotAsked(f"{amount(int(new.size), 'new row')} beside {amount(len(parts), 'earlier part')}")
+    if not new.size:
+        return NotAsked("there are few new rows")
+    parts, columns = _parts(arrived, older, new.size), arrived.manifest.spec.columns
+    only_measures = len(parts) < PARTS[0]
+    if only_measures:
+        parts = [older]
     roles = {*columns.key, *columns.grouped, columns.time, columns.target}
     rises = {}
     for name in sorted({*(arrived.columns or arrived.types)} & {*arrived.types} - roles):
         codes = _codes(arrived, name) + 1
+        if only_measures and (np.unique(codes[older]).size < older.size / 2 or _commonest(codes[older]) > MEASURED):
+            continue
         before, now = max(_commonest(codes[part]) for part in parts), _commonest(codes[new])
         if now - before > TELLING["constant_columns"]:
             rises[name] = (now - before, before, now)

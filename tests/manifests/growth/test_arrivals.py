@@ -305,7 +305,7 @@ def test_without_a_snapshot_what_can_be_asked_is_asked() -> None:
     found = check_arrival(manifest, months(6).tail(500), None)
     assert found.failed == ["vanished_rows"]
     of_snapshot = {"changed_targets", "lost_columns", "changed_types", "unseen_categories"}
-    assert set(found.not_asked) == {*of_snapshot, "jumps_in_time", "constant_columns"}
+    assert set(found.not_asked) == {*of_snapshot, "jumps_in_time"}
 
 
 def test_both_tables_of_gates_take_one_specification() -> None:

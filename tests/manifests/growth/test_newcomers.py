@@ -95,6 +95,14 @@ def test_times_that_nobody_named_are_asked_too() -> None:
     assert found.failed == ["jumps_in_time"]
 
 
+def test_a_measure_that_is_one_value_is_told_beside_a_single_earlier_part() -> None:
+    spec = SPEC | {"columns": {"key": "id", "target": "y", "group": "shop"}}
+    found = check_arrival(decide(spec, rows()[:NEW]), first_of(rows(), "x", 0.0, 1), None, gates={"new_rows": "off"})
+    assert (found.failed, found.findings[0].figures["columns"]) == (["constant_columns"], ["x"]), (
+        "neither month nor snow"
+    )
+
+
 def test_the_right_month_is_not_odd() -> None:
     for change in (lambda data: data, lambda data: data.assign(y=data["id"] % 2, x=data["id"] % 3, snow=0)):
         data = change(rows())
