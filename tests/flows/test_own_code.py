@@ -71,6 +71,7 @@ def test_retraining_weighs_changed_code_against_the_scores_of_the_code_before(sh
     broken = retrain("shop", small(), MODEL)
     assert (broken.reused, broken.decision.why, broken.registered) == (False, "the candidate is worse", None)
     assert broken.decision.words.startswith("shop.features changed since version 1.")
+    assert broken.judged.sentences == [], "nothing is new that could be judged"
     assert retrain("shop", small(), MODEL).reused
     more = small(130).assign(id=range(130))
     spec = {"gates": dict.fromkeys(["changed_targets", "vanished_rows"], "off")}

@@ -74,6 +74,8 @@ def _series(
 def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tuple[Judgement, dict[str, Any]]:
     """Return the judgement, and the score on the new rows with their number where they can be scored."""
     trained_on = champion.tags.get("evenfold.spec", "unknown")
+    if trained_on == f"{split.name}@{split.version}":  # nothing joined since
+        return Judgement(), {}
     line, _, generation = trained_on.rpartition(".")
     why = "it names no recipe" if champion.model is None else ""
     if line != f"{split.name}@{split.version.partition('.')[0]}":
