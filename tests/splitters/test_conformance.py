@@ -30,12 +30,9 @@ from evenfold.splitters.conformance import CHECKS, check_conformance, data_for
 
 
 def sizes(splitter: Splitter) -> list[int]:
-    """Return what a case is tried at: a complete search, of which seconds are made of every few rows, at the least.
-
-    Two parts have one best packing of 60 rows' groups, so that thousands of rows show what another seed does.
-    """
-    given = splitter.get_params(deep=False)
-    return [30] if given.get("effort") == "max" else [48 if given.get("size_weight") == 1.0 else 60, 30]
+    """Return what a case is tried at: the first of its class at two sizes, the others at the smaller one."""
+    first = next(each for each in CASES if type(each) is type(splitter))
+    return [60, 30] if splitter is first else [30]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from commands import evenfold
-from evenfold.splitters import SplitError, strategy_of
 from evenfold.tasks import Home
 
 ROOT = Path(__file__).parents[2]
@@ -33,17 +32,3 @@ def test_the_command_of_the_page_splits_with_the_file_of_the_page(place: Path, h
     assert told["split"]["strategy"] == "my_folds:AlternatingKFold"
     assert [fold["rows"] for fold in told["balance"]["folds"]] == [18] * 5
     assert told["balance"]["worst"]["class_share"] == 0
-
-
-@pytest.mark.parametrize(
-    ("named", "message"),
-    [
-        ("my_folds:Alternating", "'my_folds:Alternating' does not import: module 'my_folds' has no 'Alternating'"),
-        ("my_foldz:AlternatingKFold", "does not import: no module named 'my_foldz'"),
-        ("my_folds:Rows", "'my_folds:Rows' is not a strategy: Rows does not subclass Splitter; subclass LabelSplitter"),
-    ],
-)
-def test_what_does_not_import_is_said(named: str, message: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(place)
-    with pytest.raises(SplitError, match=re.escape(message)):
-        strategy_of({"strategy": named}, 0)

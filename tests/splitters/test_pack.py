@@ -98,8 +98,7 @@ def test_identical_entries_are_dealt_in_their_shares(values: list[int], name: st
         assert [int(np.sum(dealt == f)) for f in range(3)] == np.floor(dealt.size * shares + 1e-12).astype(int).tolist()
 
 
-@pytest.mark.parametrize("size_weight", ["relative", 1.0])
-@pytest.mark.parametrize("name", SHARES)
+@pytest.mark.parametrize(("name", "size_weight"), [("folds", "relative"), ("parts", 1.0)])
 def test_refining_lowers_the_cost_tenfold_and_more(name: str, size_weight: Any) -> None:
     """From a start by size, which is good already, exchanges bring 200 groups below a tenth of its cost."""
     aim = Aim.of(groups(3, 200, 3), np.array(SHARES[name]), size_weight=size_weight)
@@ -123,7 +122,7 @@ def test_wandering_stays_below_its_limit_and_gets_about() -> None:
     assert len(seen) > 10
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(counts(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
 def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any, seed: int) -> None:
     bins = pack(table, np.full(k, 1 / k), Stream(seed), effort=effort)
@@ -132,9 +131,9 @@ def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any
     assert bins.max() < k
 
 
-@pytest.mark.parametrize("size_weight", ["relative", 1.0])
-@pytest.mark.parametrize("name", SHARES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("seed", "name", "size_weight"), [(0, "folds", "relative"), (1, "parts", 1.0), (2, "parts", "relative")]
+)
 def test_most_effort_finds_the_optimum_of_all_packings(seed: int, name: str, size_weight: Any) -> None:
     """All 18,150 packings of 9 groups are tried: none is better, nor than the default; the report says it is proved."""
     aim = Aim.of(groups(seed, 9, 3), np.array(SHARES[name]), size_weight=size_weight)
@@ -148,8 +147,7 @@ def test_most_effort_finds_the_optimum_of_all_packings(seed: int, name: str, siz
     assert report.lower_bound == pytest.approx(least, rel=1e-8)
 
 
-@pytest.mark.parametrize("name", SHARES)
-@pytest.mark.parametrize("looseness", [1.01, 3.0, 100.0])
+@pytest.mark.parametrize(("name", "looseness"), [("folds", 1.01), ("parts", 3.0), ("folds", 100.0)])
 def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: float) -> None:
     aim = Aim.of(groups(11, 8, 2), np.array(SHARES[name]))
     least = least_cost(aim, every_packing(8, 3))
@@ -159,15 +157,14 @@ def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: flo
     assert proof.bound == pytest.approx(least, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", SHARES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("name", "seed"), [("folds", 0), ("parts", 1), ("parts", 2)])
 def test_the_linear_program_bounds_the_optimum_closely(name: str, seed: int) -> None:
     aim = Aim.of(groups(seed, 8, 2), np.array(SHARES[name]))
     least = least_cost(aim, every_packing(8, 3))
     assert covering_bound(aim, 2 * least) == pytest.approx(least, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_prices_of_a_cover_are_worth_what_the_best_mixture_of_bins_costs(seed: int) -> None:
     n, counts_of_bins = 7, np.array([2.0, 1.0])
     masks = np.tile(np.arange(1, 1 << n), 2)
@@ -217,7 +214,7 @@ def test_a_search_without_budget_proves_nothing_wrong() -> None:
     assert best_packing(many, 1.0) == Proof(None, 0.0), "nor does one of more entries than can be searched"
 
 
-@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("k", [2, 4])
 def test_few_groups_come_out_differently_under_each_seed_and_always_well(k: int) -> None:
     """Of 40 seeds nearly all give another partition, each at most a third of the cost of chance."""
     aim = Aim.of(groups(13, 20, 2, mean=60), np.full(k, 1 / k))
@@ -227,10 +224,9 @@ def test_few_groups_come_out_differently_under_each_seed_and_always_well(k: int)
     assert max(total(aim, bins) for bins in packings) <= cost_of_chance(aim) / 3 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("k", [4, 5])
-def test_few_groups_in_folds_cost_what_the_published_search_reaches(k: int) -> None:
+def test_few_groups_in_folds_cost_what_the_published_search_reaches() -> None:
     """20 groups of about 50 rows, 10 % of a class: no seed costs more than that search at its worst; most differ."""
-    rng = np.random.default_rng(0)
+    k, rng = 5, np.random.default_rng(0)
     sizes = rng.multinomial(1000, np.full(20, 0.05))
     rare = rng.binomial(sizes, rng.beta(1, 9, 20))
     table = np.column_stack([sizes - rare, rare])
@@ -288,16 +284,15 @@ def zipf(seed: int = 5, n: int = 120) -> Any:
     )
 
 
-@pytest.mark.parametrize(("size_weight", "n"), [("relative", 60), (1.0, 120)])
-def test_high_effort_moves_large_groups(size_weight: Any, n: int) -> None:
-    aim = Aim.of(zipf(n=n), np.full(5, 0.2), size_weight=size_weight)
+def test_high_effort_moves_large_groups() -> None:
+    aim = Aim.of(zipf(n=60), np.full(5, 0.2))
     low, high = pack_to(aim, Stream(0), HIGH_EFFORT - 1), pack_to(aim, Stream(0), HIGH_EFFORT)
     assert total(aim, high) < total(aim, low) * 0.999
     assert np.bincount(high, minlength=5).min() >= 1
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_high_effort_costs_no_more_where_groups_are_alike(seed: int) -> None:
+def test_high_effort_costs_no_more_where_groups_are_alike() -> None:
+    seed = 0
     aim = Aim.of(groups(seed, 60, 3), np.array([0.5, 0.3, 0.15, 0.05]))
     assert total(aim, pack_to(aim, Stream(seed), 64)) <= total(aim, pack_to(aim, Stream(seed), 63))
     single = np.eye(4, dtype=np.int64)[np.random.default_rng(seed).integers(0, 4, 103)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import BalancedGroupKFold, BalancedGroupSplit, BalancedKFold, Holdout, LabelSplitter
-from evenfold.splitters.packing.quantiles import begins, bins_of_numbers, edges_of
+from evenfold.splitters.packing.quantiles import bins_of_numbers, edges_of
 from hypothesis import given, strategies as st
 
 
@@ -66,20 +66,6 @@ def test_rounded_numbers_are_cut_where_it_is_most_even() -> None:
     """Of twelve numbers of 10 rows two bins have two each; a cut within a number goes to its nearer end."""
     assert sorted(sizes_of([10] * 12)) == [10] * 8 + [20] * 2
     assert max(sizes_of([7] * 43)) == 35
-
-
-@pytest.mark.parametrize(("zeros", "most"), [(1, 2), (9_000, 4)])
-def test_numbers_need_to_be_looked_up_few_times(zeros: int, most: int) -> None:
-    ascending, calls = np.maximum(np.arange(10_000) - zeros + 1, 0), []
-
-    def spans(ranks: Sequence[int]) -> list[tuple[int, int]]:
-        calls.append(len(ranks))
-        held = ascending[list(ranks)]
-        return [(np.searchsorted(ascending, at, "left"), np.searchsorted(ascending, at, "right")) for at in held]
-
-    assert len(begins(10_000, 10, spans)) == 9
-    assert len(calls) <= most
-    assert max(calls) <= 20
 
 
 def test_zeros_of_either_sign_are_one_number() -> None:

@@ -62,9 +62,11 @@ def test_a_gap_beyond_what_64_bits_hold_is_refused() -> None:
 NEVER = np.where(np.isin(np.arange(20), [9, 10]), np.iinfo(np.int64).max, np.arange(20))
 
 
-@pytest.mark.parametrize("unit", ["int64", "datetime64[us]"])
-@pytest.mark.parametrize("gap", [0, 1, 5])
-@pytest.mark.parametrize("strategy", [ForwardChaining(2), PurgedKFold(3)], ids=repr)
+@pytest.mark.parametrize(
+    ("strategy", "gap", "unit"),
+    [(ForwardChaining(2), 0, "int64"), (ForwardChaining(2), 5, "datetime64[us]"), (PurgedKFold(3), 1, "int64")],
+    ids=repr,
+)
 def test_a_label_that_is_known_at_the_last_time_there_is_is_never_known_in_time(
     strategy: Any, gap: int, unit: str
 ) -> None:

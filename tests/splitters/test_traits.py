@@ -24,7 +24,6 @@ from evenfold.splitters import (
     LabelSplitter,
     LeaveOneGroupOut,
     LeaveOneOut,
-    Needs,
     PoissonBootstrap,
     Predefined,
     PredefinedPairs,
@@ -49,20 +48,6 @@ BY_DEFAULT = [
     for strategy in all_strategies().values()
     if all(p.default is not p.empty for p in inspect.signature(strategy).parameters.values())
 ]
-
-
-@pytest.mark.parametrize("strategy", all_strategies().values(), ids=list(all_strategies()))
-def test_a_class_can_be_asked_for_every_trait(strategy: type[Splitter]) -> None:
-    """No trait of a class is a property object, which would be true whatever it stands for."""
-    assert isinstance(strategy.needs, Needs)
-    assert isinstance(strategy.promises, frozenset)
-    assert isinstance(strategy.version, (int, str))
-    assert {
-        type(strategy.portable),
-        type(strategy.grows),
-        type(strategy.shares_out),
-        type(strategy.by_group_table),
-    } == {bool}
 
 
 @pytest.mark.parametrize("splitter", [*BY_DEFAULT, *CASES], ids=repr)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from audited import FEATURES, asked, clean, finding, split, the
 from evenfold.manifests import GATES, audit, extend
@@ -17,11 +16,9 @@ from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
 
 
-@pytest.mark.parametrize("target", ["y", "dose"])
-def test_data_that_share_no_row_with_the_manifest_fail_in_sentences(target: str) -> None:
-    """Whatever the target is, each check ends; that all rows are strange is what fails."""
+def test_data_that_share_no_row_with_the_manifest_fail_in_sentences() -> None:
     data = clean(200)
-    made = audit(split(data, columns={"target": target}), data.assign(id=data["id"] + "-other"))
+    made = audit(split(data, columns={"target": "dose"}), data.assign(id=data["id"] + "-other"))
     assert {"rows_without_fold", "absent_rows"} <= set(made.failed)
 
 
@@ -49,47 +46,45 @@ def test_an_audit_is_the_same_whatever_holds_the_data_and_in_any_order(tmp_path:
     data.loc[7, FEATURES] = data.loc[590, FEATURES]
     manifest = split(data)
     data.to_parquet(tmp_path / "data.parquet", row_group_size=50)
-    data.to_csv(tmp_path / "data.csv", index=False)
-    shuffled = data.sample(frac=1, random_state=0)
-    given = [tmp_path / "data.parquet", tmp_path / "data.csv", data, pl.from_pandas(data), pa.Table.from_pandas(data)]
+    given = [data, tmp_path / "data.parquet", pl.from_pandas(data), data.sample(frac=1, random_state=0)]
     checks = ("duplicate_rows", "group_in_two_folds", "class_deviation", "giveaway_features", "similar_keys")
-    audits = [asked(manifest, each, *checks, features=FEATURES) for each in [*given, shuffled]]
+    audits = [asked(manifest, each, *checks, features=FEATURES) for each in given]
     assert the("duplicate_rows", audits[0]).figure == 2
     assert all(made == audits[0] for made in audits)
 
 
-@pytest.mark.parametrize(
-    ("value", "said", "strategy"), [(1.5, "1.5", "BalancedGroupKFold"), (0, "0", "KFold"), ("a", "'a'", "KFold")]
-)
-def test_a_target_of_one_value_is_told(value: Any, said: str, strategy: str) -> None:
-    data = clean().assign(y=value)
-    manifest = split(data, strategy=strategy, columns={"group": "patient" * ("Group" in strategy)})
-    assert finding(manifest, data, "constant_target").message == (
-        f"'y' is {said} in all 600 rows, so nothing is shared out evenly and nothing can be predicted; name another "
-        "column as target."
-    )
+def test_a_target_or_a_group_that_says_nothing_is_told_of_the_rows_that_have_one() -> None:
+    data = clean(100).assign(y="a", z=np.where(np.arange(100) < 60, 1.0, np.nan))
+    for target, said in (("y", "'y' is 'a' in all 100 rows,"), ("z", "'z' is 1 in all 60 rows that have one,")):
+        assert finding(split(data), data, "constant_target", target=target).message.startswith(said)
+    for values, said in (
+        (["g"] * 60 + [None] * 40, "all 60 rows that have one are one group in 'ward'"),
+        ([f"g{i}" for i in range(60)] + [None] * 40, "every row that has one is its own group in 'ward'"),
+        (range(100), "every row is its own group in 'ward'"),
+        (["g"] * 100, "all 100 rows are one group in 'ward'"),
+    ):
+        rows = data.assign(ward=pd.Series(values))
+        assert finding(split(rows), rows, "constant_groups", group="ward").message.startswith(said)
 
 
 def test_a_key_of_fractions_is_told_and_one_of_whole_floats_is_not() -> None:
     data = clean()
     whole, tenths = data.assign(id=np.arange(600.0)), data.assign(id=np.arange(600) * 0.1)
-    assert asked(split(whole), whole, "fractional_keys", features=FEATURES).passed
-    assert finding(split(tenths), tenths, "fractional_keys", features=FEATURES).message == (
-        "540 rows have a fraction as key ('id', first in row 1), and a key is compared to its last bit: 0.1 + 0.2 is "
-        "not 0.3; name a column of whole numbers or text."
-    )
+    whole.loc[599, "id"] = np.inf
+    assert asked(split(whole), whole, "fractional_keys").passed
+    found = finding(split(tenths), tenths, "fractional_keys").message
+    assert found.startswith("540 rows have a fraction as key ('id', first in row 1)")
 
 
 def test_an_audit_names_the_text_that_it_looks_at_beside_the_features() -> None:
     data = clean().assign(ward="north")
-    made = audit(split(data), data)
+    made = asked(split(data), data, "size_deviation")
     assert (made.features, made.beside) == (["dose", "age", "day"], ["ward"])
-    assert audit(split(data), data, exclude=["ward"]).beside == []
-    assert audit(split(data), data, features=FEATURES).beside == []
+    assert asked(split(data), data, "size_deviation", exclude=["ward"]).beside == []
+    assert asked(split(data), data, "size_deviation", features=FEATURES).beside == []
 
 
 def test_rows_without_a_fold_are_told_to_extend() -> None:
-    """The issue's own sentence: so many rows have no fold: run extend; those that are back need it as well."""
     data = clean(600)
     made = asked(split(data.head(396)), data, "rows_without_fold")
     assert the("rows_without_fold", made).message == "204 rows have no fold (first: row 396): run `evenfold extend`."
@@ -102,7 +97,6 @@ def test_rows_without_a_fold_are_told_to_extend() -> None:
 
 
 def test_rows_that_are_gone_or_quarantined_are_counted() -> None:
-    """They are an error until extend has marked them, and a note from then on."""
     data, checks = clean(), ("absent_rows", "deleted_rows", "quarantined_rows")
     manifest = split(data)
     fewer = data.drop(index=[4, 5, 6])
@@ -125,11 +119,8 @@ def test_a_repeated_key_is_found_in_old_and_in_new_rows() -> None:
     data = clean()
     manifest = split(data.head(500))
     twice = pd.concat([data, data.iloc[[3, 550]]], ignore_index=True)
-    found = finding(manifest, twice, "repeated_keys", features=FEATURES)
-    assert found.message == (
-        "2 rows repeat the key of an earlier row (first: rows 3 and 600); drop the repeats, or name a key that is "
-        "unique."
-    )
+    found = finding(manifest, twice, "repeated_keys").message
+    assert found.startswith("2 rows repeat the key of an earlier row (first: rows 3 and 600);")
 
 
 def test_a_check_that_cannot_run_is_a_finding_and_no_pass() -> None:
@@ -147,11 +138,8 @@ def test_features_of_a_kind_that_cannot_be_compared_are_no_silent_pass() -> None
     data = clean()
     data["steps"] = [[1, 2]] * len(data)
     made = audit(split(data), data, features=["steps"])
-    assert {f.check for f in made.findings if not f.ran} == {
-        "duplicate_rows",
-        "id_like_features",
-        "target_like_features",
-    }
+    silent = {f.check for f in made.findings if not f.ran}
+    assert silent == {"duplicate_rows", "id_like_features", "target_like_features"}
     assert made.failed == ["target_like_features"]
 
 
@@ -173,11 +161,7 @@ def test_features_are_what_a_model_would_see() -> None:
     ("gates", "message"),
     [
         ({"duplicate_row": 0}, "no gate 'duplicate_row'; did you mean duplicate_rows"),
-        ({"xyz": 0}, "no gate 'xyz'; choose of rows_without_fold, "),
-        *(
-            ({"duplicate_rows": limit}, "choose a limit of at least 0, or 'off'")
-            for limit in (-1, "warn", "1", float("nan"), True, 10**400)
-        ),
+        *(({"duplicate_rows": limit}, "choose a limit of at least 0") for limit in (-1, "1", float("nan"), 10**400)),
     ],
 )
 def test_gates_that_are_none_are_refused(gates: dict[str, Any], message: str) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from audited import finding
-from evenfold.flows.cli import app
-from evenfold.manifests import audit, decide, write_manifest
-from typer.testing import CliRunner
+from evenfold.manifests import audit, decide
 
 N = 1500
 
@@ -87,13 +84,3 @@ def test_nothing_is_refitted_unless_asked_and_what_has_no_remedy_has_no_price() 
     priced = {finding.check for finding in asked.findings if "impact" in finding.figures}
     assert "target_like_features" in priced
     assert "size_deviation" not in priced
-
-
-def test_the_command_line_says_the_points_at_stake(tmp_path: Path) -> None:
-    frame, _ = rows_of()
-    frame["copy"] = frame["y"]
-    frame.to_parquet(tmp_path / "rows.parquet")
-    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
-    folder = write_manifest(manifest, tmp_path / "split")
-    ran = CliRunner().invoke(app, ["audit", str(folder), str(tmp_path / "rows.parquet"), "--impact"])
-    assert "At stake: AUC 1.000 as split" in " ".join(ran.output.split())

@@ -108,22 +108,6 @@ def _map(frame: pd.DataFrame, random: np.random.Generator) -> Any:
             "'leak' = 0.2",
         ),
     ],
-    ids=[
-        "ranks",
-        "tiers",
-        "noise",
-        "others",
-        "quotient",
-        "plates",
-        "map",
-        "words",
-        "bands",
-        "barcode",
-        "note",
-        "level",
-        "gap",
-        "filled",
-    ],
 )
 def test_a_leak_is_found_by_the_check_of_its_kind_and_its_column_shuffled_is_not(
     make: Made, check: str, said: str

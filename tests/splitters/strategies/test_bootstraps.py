@@ -26,20 +26,6 @@ def test_counts_and_pairs_are_the_same_resamples() -> None:
         assert np.array_equal(np.flatnonzero(counts == 0), test)
 
 
-def test_two_generators_of_resamples_do_not_disturb_each_other() -> None:
-    splitter = Bootstrap(4)
-    rows = splitter.rows(np.zeros(50))
-    alone = list(splitter.resamples(rows))
-    mixed = [pair for pair in zip(splitter.resamples(rows), splitter.resamples(rows), strict=True)]
-    assert all(np.array_equal(a, b) and np.array_equal(a, c) for a, (b, c) in zip(alone, mixed, strict=True))
-
-
-def test_one_resample_alone_is_the_one_in_the_row() -> None:
-    splitter = StratifiedBootstrap(6)
-    rows = splitter.rows(np.zeros(60), ["a", "b", "b"] * 20)
-    assert np.array_equal(splitter.pair(rows, 4)[0], list(splitter.pairs(rows))[4][0])
-
-
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 97, 2**16 + 1, 3 * 2**30, 2**32])
 def test_bounded_integers_are_uniform(bound: int) -> None:
     """The 64 equal stretches of the range hold their share, within 5 standard deviations."""

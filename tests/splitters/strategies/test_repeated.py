@@ -38,8 +38,9 @@ def test_pairs_follow_repeat_by_repeat() -> None:
         assert np.array_equal(test, np.flatnonzero(labels[:, number // 5] == number % 5))
 
 
-def test_groups_are_repeated_with_other_partitions() -> None:
-    check_conformance(Repeated(BalancedGroupKFold(3), 3), n=72)
+def test_repeats_keep_the_bounds_of_their_strategy_and_repeat_groups_with_other_partitions() -> None:
+    check_conformance(Repeated(BalancedGroupKFold(3, effort=1), 3), n=72)
+    check_conformance(Repeated(SortedStratifiedKFold(4, leftovers="end"), 3), n=63)
 
 
 def test_of_few_groups_the_first_repeat_is_the_best_and_the_others_are_other_partitions() -> None:
@@ -91,10 +92,6 @@ def test_too_few_partitions_are_an_error_and_not_a_repetition() -> None:
     assert Repeated(KFold(2), 3).assign(ROWS[:4]).shape == (4, 3)
     with pytest.raises(SplitError, match="too few different partitions; choose n_repeats of 1 to 3"):
         Repeated(KFold(2), 4).assign(ROWS[:4])
-
-
-def test_a_repeated_strategy_keeps_its_own_bounds() -> None:
-    check_conformance(Repeated(SortedStratifiedKFold(4, leftovers="end"), 3), n=63)
 
 
 def test_the_version_follows_the_strategys() -> None:

@@ -6,20 +6,14 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-from cases import CASES
 from evenfold.splitters import (
     FractionalStratifiedSplit,
     KFold,
-    LabelSplitter,
     SortedStratifiedKFold,
-    Splitter,
     StratifiedKFold,
     Stream,
 )
-from evenfold.splitters.conformance import data_for
 from evenfold.splitters.kernels.order import stable_order
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
@@ -42,7 +36,7 @@ def folds_of_rows(draw: st.DrawFn) -> tuple[int, int]:
     return n, draw(st.integers(2, n) | st.just(n))
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(shape=folds_of_rows(), seed=SEEDS)
 def test_plain_folds_differ_by_one_row(shape: tuple[int, int], seed: int) -> None:
     n, k = shape
@@ -51,7 +45,7 @@ def test_plain_folds_differ_by_one_row(shape: tuple[int, int], seed: int) -> Non
     assert sorted(set(sizes.tolist())) in ([n // k], [n // k, n // k + 1])
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(shape=folds_of_rows(), classes=st.integers(2, 12), seed=SEEDS, data=st.data())
 def test_classes_differ_by_one_row_in_any_two_folds(
     shape: tuple[int, int], classes: int, seed: int, data: st.DataObject
@@ -66,7 +60,7 @@ def test_classes_differ_by_one_row_in_any_two_folds(
     assert spread(counts.sum(axis=1)) <= 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(
     shape=folds_of_rows(),
     ties=st.integers(1, 200),
@@ -124,7 +118,7 @@ def test_constant_and_extreme_targets_are_split(y: Any) -> None:
 NUMBERS = st.sampled_from(["f8", "f4", "f2", "i8", "u8", "i4", "u2", "i1", "?", "M8[us]", "m8[s]"])
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(st.data())
 def test_the_order_is_that_of_a_stable_argsort(data: st.DataObject) -> None:
     dtype = np.dtype(data.draw(NUMBERS))
@@ -137,8 +131,7 @@ def test_the_order_is_that_of_a_stable_argsort(data: st.DataObject) -> None:
     assert np.array_equal(stable_order(values), np.argsort(values, kind="stable"))
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-@pytest.mark.parametrize("offset", [0.0, 1e9, -1e15])
+@pytest.mark.parametrize(("scale", "offset"), [(1e-12, 0.0), (1.0, 1e9), (1e12, -1e15)])
 def test_the_order_is_right_where_leading_bits_are_equal(scale: float, offset: float) -> None:
     """200,000 numbers leave 46 bits for a value; crowds of neighbours are told apart all the same."""
     rng = np.random.default_rng(0)
@@ -146,7 +139,7 @@ def test_the_order_is_right_where_leading_bits_are_equal(scale: float, offset: f
     assert np.array_equal(stable_order(values), np.argsort(values, kind="stable"))
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(codes=st.lists(st.integers(0, 9), min_size=1, max_size=100), seed=SEEDS)
 def test_rows_are_shuffled_within_their_codes(codes: list[int], seed: int) -> None:
     order = Stream(seed).shuffled_by(np.array(codes), 10)
@@ -161,55 +154,3 @@ def test_every_order_within_a_code_is_equally_likely() -> None:
     seen = Counter(tuple(order[2:5].tolist()) for order in orders)
     assert len(seen) == 6
     assert max(abs(count - 500) for count in seen.values()) < 5 * np.sqrt(3000 * 5 / 36)
-
-
-@pytest.mark.parametrize("splitter", [each for each in CASES if isinstance(each, LabelSplitter)], ids=repr)
-def test_labels_and_pairs_are_the_same_decision(splitter: LabelSplitter) -> None:
-    data = data_for(splitter, 60)
-    labels = data.labels(splitter)
-    columns = labels.reshape(60, -1)
-    tests = [test for _, test in data.split(splitter)]
-    codes = [code for code in splitter.part_codes().values() if code >= 0] or range(columns.max() + 1)
-    wanted = [np.flatnonzero(column == code) for column in columns.T for code in codes]
-    assert all(np.array_equal(test, rows) for test, rows in zip(tests, wanted, strict=True))
-    assert labels.dtype == np.int16
-
-
-NAMES = np.array(["a", "b", "a", "c", "a", "b"] * 10)
-CONTAINERS: dict[str, Any] = {
-    "list": NAMES.tolist(),
-    "tuple": tuple(NAMES),
-    "objects": NAMES.astype(object),
-    "series with another index": pd.Series(NAMES, index=np.arange(60)[::-1]),
-    "series with one index label": pd.Series(NAMES, index=["x"] * 60),
-    "categories, one of them unused": pd.Series(pd.Categorical(NAMES, categories=["c", "d", "b", "a"])),
-    "pandas text": pd.Series(NAMES, dtype="string"),
-    "polars": pl.Series(NAMES.tolist()),
-    "polars categories": pl.Series(NAMES.tolist(), dtype=pl.Categorical),
-    "one column": NAMES[:, None],
-    "numbers": np.array([{"a": 7, "b": -1, "c": 3}[name] for name in NAMES], dtype=np.int8),
-    "times": np.array([{"a": 7, "b": 1, "c": 3}[name] for name in NAMES]).astype("M8[D]"),
-    "read only": np.lib.stride_tricks.as_strided(NAMES, writeable=False),
-    "every other one of twice as many": np.repeat(NAMES, 2)[::2],
-}
-
-
-@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_classes_may_come_in_any_container(container: Any) -> None:
-    assert np.array_equal(StratifiedKFold(5).assign(None, container), StratifiedKFold(5).assign(None, NAMES))
-
-
-@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i2", "u1", ">f8", ">i4", object])
-def test_numbers_may_come_in_any_width(dtype: Any) -> None:
-    y = np.random.default_rng(0).integers(0, 100, 83)
-    for splitter in (SortedStratifiedKFold(5), FractionalStratifiedSplit()):
-        assert np.array_equal(splitter.assign(None, y.astype(dtype)), splitter.assign(None, y.astype(float)))
-
-
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT], ids=repr)
-@pytest.mark.parametrize("splitter", [StratifiedKFold(5), SortedStratifiedKFold(5)], ids=repr)
-def test_no_missing_value_is_taken_for_a_class_or_a_number(splitter: Splitter, missing: Any) -> None:
-    y = np.arange(40).astype(object)
-    y[7] = missing
-    with pytest.raises(ValueError, match=r"y is missing \(None or NaN\) in 1 of 40 rows \(first at row 7\)"):
-        splitter.split(None, y)
