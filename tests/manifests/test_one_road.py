@@ -19,24 +19,15 @@ QUICK = {"effort": 1}  # however long folds were searched for, they are the same
 REPEATED = {"strategy": {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3, **QUICK}}, "n_repeats": 2}
 LATE = {"key": "id", "target": "late", "time": "when"}
 SPECS: dict[str, dict[str, Any]] = {
-    "grouped numbers": {"columns": {"key": "id", "group": "group", "target": "y"}, "params": QUICK},
-    "text keys, groups, classes": {"columns": {"key": "text", "group": "named", "target": "c"}, "params": QUICK},
     "composite key": {"columns": {"key": ["a", "b"], "group": "group", "target": "c"}, "params": QUICK},
-    "times as key": {"columns": {"key": "moment", "target": "c"}},
-    "days in a key": {"columns": {"key": ["day", "id"], "target": "flag"}},
-    "k-fold": {"columns": {"key": "id"}},
-    "sorted": {"columns": {"key": "id", "target": "y"}},
     "several strata": {"columns": {"key": "id", "group": "group", "stratify": ["c", "site"]}, "params": QUICK},
     "holdout of groups": {"columns": {"key": "id", "group": "group", "target": "c"}, "holdout": 0.2, "params": QUICK},
-    "holdout of classes": {"columns": {"key": "id", "target": "c"}, "strategy": "StratifiedKFold", "holdout": 0.2},
     "holdout of numbers": {"columns": {"key": "text", "target": "y"}, "holdout": 0.15},
     "parts": {"columns": {"key": "id", "group": "group", "target": "c"}, "strategy": "BalancedGroupSplit"},
     "by hash": {"columns": {"key": "text", "target": "y"}, "strategy": "HashSplit"},
     "repeated": {"columns": {"key": "id", "group": "group", "target": "c"}, "strategy": "Repeated", "params": REPEATED},
     "in time": {"columns": {"key": "id", "time": "when"}},
-    "a group left out": {"columns": {"key": "id", "group": "site", "target": "c"}, "strategy": "LeaveOneGroupOut"},
     "poisson": {"columns": {"key": "id"}, "strategy": "PoissonBootstrap", "params": {"n_splits": 20}},
-    "draws of groups": {"columns": {"key": "id", "group": "group"}, "strategy": "GroupShuffleSplit"},
     "pseudonyms": {
         "columns": {"key": "text", "group": "named", "target": "c"},
         "key_encoding": {"encode": ["key", "group"]},
@@ -52,7 +43,7 @@ ENGINES: list[Any] = [
 ]
 
 
-def rows(n: int = 400) -> pd.DataFrame:
+def rows(n: int = 240) -> pd.DataFrame:
     """Return rows with every type of key, both forms of accents, and skewed groups."""
     rng, start = np.random.default_rng(5), pd.Timestamp("1969-12-01")
     table = pd.DataFrame(
@@ -64,20 +55,17 @@ def rows(n: int = 400) -> pd.DataFrame:
             "named": [f"gé{i}" for i in rng.integers(0, 90, n)],
             "y": rng.lognormal(size=n).round(2),
             "c": rng.choice(["u", "é", "w"], n, p=[0.6, 0.3, 0.1]),
-            "flag": rng.random(n) < 0.4,
             "when": start + pd.to_timedelta(rng.integers(0, 500, n), "D"),
-            "moment": start + pd.to_timedelta(rng.permutation(n), "s"),
             "site": rng.choice(["s1", "s2", "s3"], n),
             "x": rng.normal(size=n),
         }
     )
     table["device"] = rng.integers(0, 40, n)
-    table["day"] = (start + pd.to_timedelta(np.arange(n) % 300, "D")).date
     table["b"], table["late"] = table.groupby("a").cumcount(), table["y"].mask(table["when"] > "1971-03-01")
     return table
 
 
-LEARNT_OF = ("several strata", "by hash")  # the audits that learn, of which one is the measure of the others
+LEARNT_OF = ("several strata",)  # of its audit all is asked, also what learns
 NOT_LEARNT = ("group_in_two_folds", "duplicate_rows", "size_deviation", "target_deviation", "missing_classes")
 
 
@@ -85,7 +73,7 @@ NOT_LEARNT = ("group_in_two_folds", "duplicate_rows", "size_deviation", "target_
 def test_a_split_is_the_same_wherever_its_rows_lie(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENFOLD_KEY_SECRET", "a secret of the road")
     spec, whole = {"name": "road", **SPECS[name]}, rows()
-    old, data, every = whole.iloc[:350], tmp_path / "old.parquet", tmp_path / "every.parquet"
+    old, data, every = whole.iloc[:210], tmp_path / "old.parquet", tmp_path / "every.parquet"
     shuffled(old).to_parquet(data, row_group_size=75)
     shuffled(whole).to_parquet(every, row_group_size=75)
     here, gates = decide(spec, old), {gate: "off" for gate in GATES if gate not in NOT_LEARNT and name not in LEARNT_OF}

@@ -1,4 +1,4 @@
-"""Splits of rows that have a time, and whose targets are known later."""
+"""Splits of rows that have a time, whose targets are known later, and whose columns play one part each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import audit, decide, read_manifest, write_manifest
+from audited import asked, finding
+from evenfold.manifests import decide, read_manifest, write_manifest
 from evenfold.splitters import SplitError
 
 
@@ -56,7 +57,7 @@ def test_rows_whose_target_is_not_known_in_time_are_not_trained_on(strategy: str
         before = data["known"].iloc[train] < start
         after = data["day"].iloc[train] > stop
         assert (before | (after if strategy == "PurgedKFold" else False)).all()
-    assert "time_overlap" in audit(manifest, data).passed
+    assert "time_overlap" in asked(manifest, data, "time_overlap").passed
 
 
 def test_the_holdout_of_a_split_by_time_is_the_latest_stretch() -> None:
@@ -71,18 +72,17 @@ def test_the_holdout_of_a_split_by_time_is_the_latest_stretch() -> None:
     assert set(codes[data["known"] < start]) == {0}
     train, locked = (data.sort_values("id").iloc[side] for side in manifest.locked_pair())
     assert train["known"].max() < locked["day"].min()
-    made = audit(manifest, data)
-    assert "time_overlap" in made.passed
+    assert "time_overlap" in asked(manifest, data, "time_overlap").passed
 
 
 def test_the_audit_asks_about_time_wherever_one_is_named() -> None:
     data = visits()
-    made = audit(decide({"columns": COLUMNS, "strategy": "KFold"}, data), data)
+    made = asked(decide({"columns": COLUMNS, "strategy": "KFold"}, data), data, "time_overlap")
     assert "time_overlap" in made.failed
     silenced = decide(
         {"columns": COLUMNS, "strategy": "KFold", "ignore": {"EF401": "only gaps in the past are to be filled"}}, data
     )
-    assert "time_overlap" not in audit(silenced, data).failed
+    assert "time_overlap" not in asked(silenced, data, "time_overlap").failed
 
 
 def test_the_audit_finds_labels_that_became_known_later() -> None:
@@ -90,13 +90,12 @@ def test_the_audit_finds_labels_that_became_known_later() -> None:
     columns = COLUMNS | {"label_end": "known"}
     manifest = decide({"columns": columns, "strategy": "PurgedKFold"}, data)
     later = data.assign(known=data["known"] + pd.Timedelta(days=3))
-    finding = next(each for each in audit(manifest, later).findings if each.check == "time_overlap")
+    found = finding(manifest, later, "time_overlap")
     wanted = 0
     for train, test in manifest.as_cv(later).split():
         begin, end = later["day"].iloc[test].min(), later["known"].iloc[test].max()
         wanted += int(((later["known"].iloc[train] >= begin) & (later["day"].iloc[train] <= end)).sum())
-    assert finding.figure == wanted > 0
-    assert "overlap a tested one in 'day'" in finding.message
+    assert found.figure == wanted > 0
 
 
 def test_columns_that_do_not_fit_a_strategy_of_time_are_refused() -> None:
@@ -122,3 +121,27 @@ def test_draws_of_groups_beside_a_holdout_are_of_the_groups_that_are_left(strate
         assert not (sides[0] | sides[1]) & locked
         assert rest.index[a].tolist() == train.tolist()
         assert rest.index[b].tolist() == test.tolist()
+
+
+TABLE = pd.DataFrame({"row": range(60), "customer": [i // 4 for i in range(60)], "amount": [i % 7 for i in range(60)]})
+ROLES = {"key": "row", "target": "amount", "group": "customer"}
+STRATEGY: dict[str, Any] = {
+    "fold": {"strategy": "Predefined"},
+    "coordinates": {"strategy": "SpatialBlockKFold", "params": {"block_size": 3}},
+}
+
+
+@pytest.mark.parametrize("role", ["key", "time", "fold", "coordinates"])
+def test_a_target_plays_no_other_part(role: str) -> None:
+    """Whatever else a target may be named as, it is told in a sentence."""
+    columns: dict[str, Any] = {"target": "amount", role: ["amount", "row"] if role == "coordinates" else "amount"}
+    with pytest.raises(SplitError, match=f"'amount' is named as target and as {role}; name the column to predict"):
+        decide({"columns": columns, **STRATEGY.get(role, {})}, TABLE)
+
+
+def test_a_key_is_no_group() -> None:
+    with pytest.raises(SplitError, match=r"'row' is named as key and as group, so every row is its own group"):
+        decide({"columns": ROLES | {"group": "row"}}, TABLE)
+    with pytest.raises(SplitError, match="'row' is named as key and as group"):
+        decide({"columns": ROLES | {"group": ["customer", "row"]}}, TABLE)
+    assert decide({"columns": ROLES | {"key": ["customer", "row"]}}, TABLE).n == 60

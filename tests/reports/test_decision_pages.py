@@ -8,13 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, choose, compare, fit_and_score
-from evenfold.estimates.comparison import Comparison, Verdict as Compared
+from evenfold.estimates.comparison import Verdict as Compared
 from evenfold.estimates.promotion import Decision
-from evenfold.estimates.selection import Choice
 from evenfold.manifests import audit, decide
-from evenfold.manifests.audits.findings import GATES
-from evenfold.reports import audit_page, comparison_page, look_page, retraining_page, tuning_page
-from evenfold.reports.charts import Picture
+from evenfold.reports import comparison_page, look_page, retraining_page, tuning_page
 from evenfold.reports.page import Verdict
 from pages import Page
 
@@ -56,22 +53,6 @@ def test_a_comparison_names_the_better_model_first_and_reads_errors_as_people_do
     assert swapped.tiles[0].value == "Ridge 0"
 
 
-def test_rows_and_folds_that_disagree_are_told() -> None:
-    """An interval of rows that excludes nothing beside folds that cannot tell is a sentence on the page."""
-    _, _, far = folds(alpha=30.0)
-    _, _, near = folds()
-    found = compare(far, near, "r2")
-    assert found.test is not None
-    assert found.interval is not None
-    sure = replace(found, verdict="better", test=replace(found.test, p=0.3))
-    remarks = [remark.message for remark in comparison_page([sure]).findings]
-    assert "R2: the rows tell the models apart; fold by fold it is less sure (p = 0.3)." in remarks
-    both = replace(sure, test=replace(found.test, p=0.01))
-    assert not any("fold by fold" in remark.message for remark in comparison_page([both]).findings)
-    wide = replace(sure, interval=replace(found.interval, level=0.6))
-    assert not any("fold by fold" in remark.message for remark in comparison_page([wide]).findings)
-
-
 @pytest.mark.parametrize(
     ("verdict", "tile", "lead", "title"),
     [
@@ -91,11 +72,6 @@ def test_a_comparisons_page_has_its_verdict(verdict: Compared, tile: str, lead: 
     assert (page.tiles[0].value, page.lead, page.sections[0].title) == (tile, lead, title)
 
 
-def test_a_comparison_without_an_interval_cannot_be_told() -> None:
-    made = comparison_page([Comparison("accuracy", 0.8, 0.9, 0.1, None, None, 10, "")])
-    assert made.lead == "Which is better on accuracy cannot be told."
-
-
 def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() -> None:
     """The lead names the choice, the tile what to expect of it, and the table every configuration, best first."""
     tried = [{"alpha": alpha} for alpha in (0.0, 10.0, 1000.0)]
@@ -112,44 +88,6 @@ def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() 
     assert made.sections[1].title.startswith(f"The best came with try {found} of 3; ")
     two = tuning_page("r2", tried[:2], means[:2], spreads[:2], replace(choice, best=0, chosen=0))
     assert len(two.sections) == 1
-
-
-CHOICE = Choice(0, 0, 0.5, 0.5, 0.4, 0.6, (), 0.95)
-
-
-def test_configurations_of_several_parameters_are_told_apart_in_a_narrow_window() -> None:
-    """Their values stand beside the dots, and the names once above them; the title says of what and where."""
-    tried = [{"learning_rate": rate, "max_leaf_nodes": n} for rate in (0.02, 0.1) for n in (4, 31)]
-    choice = CHOICE
-    made = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, choice, what="Forest on flights 1.0")
-    assert made.title == "Tuning Forest on flights 1.0"
-    unlucky = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, replace(choice, value=0.51))
-    assert [page.tiles[1].note for page in (made, unlucky)] == ["no luck was found in it"] * 2
-    lucky = tuning_page("r2", tried, [0.5, 0.4, 0.3, 0.2], [0.1] * 4, replace(choice, value=0.45))
-    assert lucky.tiles[1].note == "too good by 0.05"
-    picture = made.sections[0].blocks[0]
-    assert isinstance(picture, Picture)
-    narrow = picture.svg(360)
-    assert all(f">{words}</text>" in narrow for words in ("0.02, 4", "0.1, 31", "learning_rate, max_leaf_nodes"))
-
-
-@pytest.mark.parametrize(
-    ("scores", "spreads", "title", "first"),
-    [
-        ([0.6], [0.1], "One configuration was tried, so nothing was chosen", "one configuration: nothing was chosen"),
-        ([0.6, 0.1], [None, None], "One configuration is ahead of all others; how far splits scatter is not known", ""),
-        ([0.6, 0.6], [None, None], "A close race: 2 configurations of 2 that score as well as the best", ""),
-        ([0.6, 0.1], [0.1, 0.1], "One configuration is ahead of all others by more than its sd", ""),
-    ],
-)
-def test_a_race_of_one_or_without_sds_is_not_told_as_one(
-    scores: list[float], spreads: list[float | None], title: str, first: str
-) -> None:
-    corrected = replace(CHOICE, value=0.45)
-    made = tuning_page("r2", [{"a": i} for i in range(len(scores))], scores, spreads, corrected)
-    assert made.sections[0].title == title
-    assert made.tiles[0].note == (first or "corrected for having been chosen")
-    assert len(made.tiles) == (1 if first else 3)
 
 
 @pytest.mark.parametrize("promote", [True, False])
@@ -190,17 +128,3 @@ def test_a_second_look_at_locked_rows_is_warned_of() -> None:
     second = look_page(scores[0], look=2, **told)
     assert "looked at once before" in second.findings[0].message
     assert "! Look at this" in Page(second.html()).words
-
-
-def test_an_audit_has_a_page_with_every_check_in_a_sentence() -> None:
-    data = rows().assign(copy=lambda table: table["y"])
-    found = audit(decide({"name": "orders", "columns": {"key": "row", "target": "y"}}, data), data)
-    page = Page(audit_page(found).html())
-    assert "target_like_features" in found.failed
-    assert "✗ Do not use" in page.words
-    assert len(checks_of(page)) == len(found.findings) + len(found.passed) + len(found.not_asked) + len(found.off)
-
-
-def checks_of(page: Page) -> list[str]:
-    """Return the checks of the page by their words."""
-    return [words for words in page.words if words in {gate.figure for gate in GATES.values()}]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sqlite3
-from dataclasses import replace
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
-from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.confusion import thresholds
 from evenfold.flows import evaluate
 from evenfold.manifests import Audit
-from evenfold.reports import evaluation_page, fold_count_html
-from evenfold.reports.evaluations.calibration import Reliability, _counts
-from evenfold.reports.evaluations.pictures import score_pictures
+from evenfold.reports import evaluation_page
+from evenfold.reports.evaluations.calibration import Reliability
 from evenfold.tasks import Home
 from evenfold.tasks.studies import keep_study, kept_study
-from pages import Page, require_silent
+from pages import Page
 from scipy.stats import binomtest
 from sklearn.datasets import load_breast_cancer
 
@@ -90,38 +85,6 @@ def test_the_confusion_matrix_counts_every_row_once(recorded: Any) -> None:
         assert (a + b, c + d, first + second) == (first, second, 569)
 
 
-def test_the_page_needs_nothing_but_itself(recorded: Any) -> None:
-    """No script, and no address but that of its split's page, which lies beside it with its pictures."""
-    strategy, outcome, home = recorded
-    html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
-    assert Page(html).addresses == [f"../../{outcome.split_run_id}/artifacts/split/report.html"]
-    assert (artifacts(home, outcome.run_id) / Page(html).addresses[0]).resolve().exists()
-    assert not re.search(r"<script|url\(|https?://", html)
-    kept = {path.name for path in (artifacts(home, outcome.split_run_id) / "split").iterdir()}
-    assert {"report.html", "balance.json", "audit.json", "classes.svg"} <= kept
-    assert ("map.svg" in kept) == (strategy == "StratifiedKFold")  # 101 draws have no map
-
-
-def test_a_browser_shows_it_without_a_complaint(recorded: Any, tmp_path: Path) -> None:
-    _, outcome, home = recorded
-    html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
-    require_silent(html, tmp_path, "dark")
-
-
-def test_a_note_names_its_metric_where_it_is_not_about_all(recorded: Any) -> None:
-    _, outcome, home = recorded
-    html = (artifacts(home, outcome.run_id) / "report.html").read_text(encoding="utf-8")
-    notes = re.search(r'id="notes".*?</section>', html, re.S)
-    paragraphs = set(map(unescape, re.findall(r"<p[^>]*>(.*?)</p>", notes[0])))
-    about: dict[str, dict[str, None]] = {}
-    for estimate in outcome.estimates:
-        for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
-            about.setdefault(note, {})[metric_of(estimate.metric).title] = None
-    paragraphs = {words for words in paragraphs if " intervals: " not in words}  # how they are made, of all metrics
-    assert paragraphs == {note if len(names) == 2 else f"{', '.join(names)}: {note}" for note, names in about.items()}
-    assert any(len(names) == 1 for names in about.values())
-
-
 # ---------------------------------------------------------------- calibration, and the number of folds
 
 
@@ -148,13 +111,6 @@ def page_of(problem: Problem, scores: list[FoldScore], predictions: pd.DataFrame
     return Page(evaluation_page(problem, scores, estimates, predictions, **more).html())
 
 
-def test_a_strip_that_does_not_show_every_split_says_so() -> None:
-    problem, scores, predictions = judged()
-    estimates = aggregate(scores, predictions, problem, problem.model)
-    (few,), (many,) = (score_pictures(shown, estimates).values() for shown in (scores, scores * 67))
-    assert (few.caption, many.caption) == ("", "The first 200 of 201.")
-
-
 def test_a_page_of_some_of_the_splits_says_how_many_are_missing() -> None:
     problem, scores, predictions = judged()
     estimates = aggregate(scores, predictions, problem, problem.model)
@@ -165,31 +121,6 @@ def test_a_page_of_some_of_the_splits_says_how_many_are_missing() -> None:
     assert (partial.findings[0].message, partial.verdict.word) == (said, "Look at this")
     assert said in partial.html()
     assert (whole.findings[0].message != said, whole.verdict.word) == (True, "Good")
-
-
-def test_a_metric_that_the_first_fold_lacks_has_its_column() -> None:
-    problem, scores, predictions = judged()
-    estimates = aggregate(scores, predictions, problem, problem.model)
-    without = [replace(scores[0], test={}, apparent={}), *scores[1:]]
-    page = evaluation_page(problem, without, estimates, predictions).html()
-    assert "in training</th>" in page
-
-
-def test_a_confusion_matrix_counts_what_it_says() -> None:
-    """With repeats a row has a prediction in each; a class is found least often only where another is found more."""
-    problem, scores, predictions = judged()
-    (title,) = [said for said in page_of(problem, scores, predictions).headings if "classified" in said]
-    assert re.fullmatch(r"\d\d% of the rows are classified correctly; \w+ is found least often", title)
-    again = pd.concat([predictions, predictions.assign(repeat=1)], ignore_index=True)
-    perfect = again.assign(prediction=again["y"])
-    often = page_of(problem, scores, pd.concat([predictions, predictions], ignore_index=True))
-    assert any(re.match(r"\d\d% of 800 predictions are correct", said) for said in often.headings)  # as draws test
-    assert "predictions" in often.words
-    estimates = aggregate(scores, predictions, problem, problem.model)
-    made = Page(evaluation_page(problem, scores, estimates, perfect).html())
-    assert "100% of 800 predictions of 2 repeats are correct" in made.headings
-    assert "called no" in made.words
-    assert "predictions" in made.words
 
 
 def test_the_bars_of_calibration_are_wilsons_at_95_per_cent() -> None:
@@ -216,16 +147,12 @@ def test_calibration_counts_every_prediction_in_its_bin() -> None:
     assert told[:, 2].sum() == len(predictions)
 
 
-@pytest.mark.parametrize(
-    ("threshold", "marked"), [(None, "threshold 0.500"), (0.3, "threshold 0.300"), ("tuned", "threshold of the folds")]
-)
+@pytest.mark.parametrize(("threshold", "marked"), [(0.3, "threshold 0.300"), ("tuned", "threshold of the folds")])
 def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -> None:
     """As given, or from the least probability that each fold's model called a yes; every row right of it is one."""
     problem, scores, predictions = judged(threshold)
     page = page_of(problem, scores, predictions)
     assert sum(words.startswith(marked) for words in page.words) == 2
-    if threshold is None:
-        return
     low, high = thresholds(problem, predictions)
     said = predictions["proba_yes"]
     assert set(predictions[said > high]["prediction"]) == {"yes"}
@@ -236,31 +163,11 @@ def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -
         assert thresholds(problem, told) == pytest.approx((0.3, 0.7))
 
 
-def test_several_classes_have_a_line_each_and_no_threshold() -> None:
-    problem, scores, predictions = judged(n_classes=4)
-    page = page_of(problem, scores, predictions)
-    said = " ".join(page.words)
-    assert all(f"{label}, off by" in said for label in problem.classes)
-    assert "threshold" not in said
-
-
 def test_calibration_is_off_by_what_the_weights_of_rows_say() -> None:
     """Fifty light rows that are far off count less than fifty heavy ones that are nearly right."""
     probability, weight = np.repeat([0.05, 0.95], 50), np.repeat([1000.0, 1.0], 50)
     curve = Reliability.of("yes", probability, np.zeros(100), weight)
     assert curve.off == pytest.approx(np.average(probability, weights=weight))
-
-
-def test_the_rows_of_a_bin_are_drawn_in_that_bin() -> None:
-    """The mean of ten probabilities of .3 is a hair below .3; their bar still stands from .3 to .4."""
-    curve = Reliability.of("yes", np.full(10, 0.3), np.zeros(10), np.ones(10))
-    assert curve.predicted[0] < 0.3
-    assert ">0.3 to 0.4: 10 rows<" in _counts(curve, (0.5, 0.5)).svg()
-
-
-def test_a_model_without_probabilities_has_no_calibration() -> None:
-    problem, scores, predictions = judged(estimator="sklearn.svm:LinearSVC")
-    assert "calibration" not in page_of(problem, scores, predictions).sections
 
 
 def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None:
@@ -284,20 +191,6 @@ def test_a_model_no_better_than_none_deserves_a_look(estimator: str, word: str) 
     problem, scores, predictions = judged(estimator=estimator)
     estimates = aggregate(scores, predictions, problem, problem.model)
     assert evaluation_page(problem, scores, estimates, predictions, audit=SOUND).verdict.word == word
-
-
-def test_a_study_of_the_number_of_folds_is_a_curve_on_the_page() -> None:
-    problem, scores, predictions = judged()
-    study = fold_count_study(problem.model, problem, [2, 5, 10])
-    page = page_of(problem, scores, predictions, study=study)
-    assert "fold-count-0" in page.sections
-    assert page.sections[-1] == "fold-count"
-    told = np.array(page.numbers["fold-count"]).reshape(-1, 4)
-    assert told.tolist() == study[["n_splits", "mean", "sd", "pooled"]].to_numpy(dtype=float).tolist()
-    assert "folds" in page.labels
-    alone = Page(fold_count_html(problem, study))
-    assert alone.sections == ["metric-0", "fold-count"]
-    assert alone.open == []
 
 
 def test_a_study_is_found_again_by_the_same_problem_alone(tmp_path: Path) -> None:

@@ -75,28 +75,11 @@ def test_a_small_locked_part_widens_no_bound_of_the_folds() -> None:
     assert tiles(split_page(look))["largest gap of class"] == (points(gap.largest), note)
 
 
-def test_a_figure_of_the_first_draws_says_so() -> None:
-    """Of 300 draws 200 are measured."""
-    look = seen(rows(), strategy="Bootstrap", params={"n_splits": 300})
-    page = split_page(look)
-    assert page.sections[0].title.startswith("In the first 200 draws the shares of class are within ")
-    assert "largest gap of class in the first 200 draws" in tiles(page)
-    numbers = seen(rows(), "amount", strategy="Bootstrap", params={"n_splits": 300})
-    assert split_page(numbers).sections[0].title.startswith("The first 200 draws are within ")
-
-
 def test_no_share_is_further_off_than_all_rows() -> None:
     """Folds of one row: a band beyond 100 points would be nonsense."""
     assert random_distance(1, 1000, 200) == 1.0
     assert random_share(0.3, 1, 1000, 200) == 0.7
     assert random_share(0.3, 100, 1000) < 0.1
-
-
-def test_random_folds_are_no_closer_than_random_folds() -> None:
-    single = seen(rows(), "amount", strategy="KFold", params={"n_splits": 190})
-    assert "closer" not in split_pictures(single)["target"].title
-    chosen = seen(rows(), "amount", strategy="SortedStratifiedKFold")
-    assert "times closer than random folds" in split_pictures(chosen)["target"].title
 
 
 def test_locked_groups_are_no_fold() -> None:
@@ -108,21 +91,6 @@ def test_locked_groups_are_no_fold() -> None:
     (value, note) = tiles(split_page(look))["values of ward, each in one fold"]
     assert value == str(19 - locked)
     assert note.endswith(f"% of a fold; {locked} more locked")
-
-
-def test_the_largest_group_of_parts_is_no_share_of_a_fold() -> None:
-    look = seen(rows(), columns={"group": "ward"}, strategy="BalancedGroupSplit")
-    assert "fold" not in split_pictures(look)["groups"].title
-    assert "values of ward, each in one part" in tiles(split_page(look))
-    assert sorted(group_sizes(look) or {}) == sorted(look.manifest.membership.parts.values())
-
-
-def test_a_group_as_large_as_a_fold_is_written_as_people_write_it() -> None:
-    """1e+02 % is no way to say 100."""
-    data = rows().assign(ward=lambda frame: np.minimum(frame["ward"], 2))
-    look = seen(data, columns={"group": "ward"}, strategy="BalancedGroupKFold", params={"n_splits": 2})
-    assert "e+" not in split_pictures(look)["groups"].title
-    assert "e+" not in " ".join(map(str, split_page(look).tiles))
 
 
 def test_a_fold_without_rows_has_a_cell_in_each_column_and_no_row_of_a_class() -> None:
@@ -138,15 +106,6 @@ def test_a_fold_without_rows_has_a_cell_in_each_column_and_no_row_of_a_class() -
         assert [list(first)] * 2 == [list(row) for row in others]
         html = split_page(see(grown, measure(grown, left), left)).html()
         assert target == "amount" or "Rows of yes in each fold: 0, " in html
-
-
-def test_parts_that_grew_are_not_said_to_be_even() -> None:
-    """They were never to be of one size."""
-    manifest = decide(PARTS | {"columns": {"key": "id", "target": "class"}}, rows().head(100))
-    grown = extend(manifest, rows()).manifest
-    pictures = split_pictures(see(grown, measure(grown, rows()), rows()))
-    assert "generations" in pictures
-    assert "growth" not in pictures
 
 
 @pytest.mark.parametrize(
@@ -165,9 +124,3 @@ def test_the_map_by_time_is_called_what_its_pairs_are(spec: dict[str, Any], titl
     """A strategy that promises nothing may keep to time all the same, or test one stretch of it."""
     spec = spec | {"columns": {"time": "when"} | spec.get("columns", {})}
     assert split_pictures(seen(rows(), "amount", **spec))["map"].title.startswith(title)
-
-
-def test_the_share_of_a_holdout_is_not_rounded() -> None:
-    """An eighth is 12.5 %."""
-    html = split_page(seen(rows(), holdout={"fraction": 0.125})).html()
-    assert "12.5 % of the rows, seed" in html

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from evenfold.reports import Picture
-from evenfold.reports.charts import around, breadth, ends, named, shortened, ticks
-from evenfold.reports.templates import scoped_style, style
+from evenfold.reports.charts import around, ends, named, ticks
+from evenfold.reports.templates import style
 from pages import Page
 
 SERIES = [f"c{i}" for i in range(7)]
@@ -84,20 +84,6 @@ def test_a_picture_is_laid_out_for_wide_and_narrow_windows() -> None:
     assert re.search(r"max-width:640px\)\{[^@]*svg\.large\{display:none\}", style())
 
 
-def test_long_names_are_cut_in_the_middle_and_whole_under_the_pointer() -> None:
-    """What is cut says so, keeps both ends, fits its room, and full-width letters count twice."""
-    name = "the ward in which a patient was first admitted (2026)"
-    cut = shortened(name, 150)
-    assert breadth(cut) <= 150
-    assert cut.startswith("the w")
-    assert cut.endswith("6)")
-    assert shortened("short", 150) == "short"
-    assert breadth("病棟") > 1.5 * breadth("ab")
-    assert breadth("RMSE") > breadth("rise")  # capitals are wider, and would be cut at the window's edge
-    picture = Picture("x", "x", "y", (0, 1), (0, 1), y_ticks=[(0.5, name)])
-    assert f"<title>{name}</title>" in picture.svg(360)
-
-
 def test_what_is_infinite_is_not_drawn() -> None:
     """An infinite score has no place on an axis, and a path to it would not be drawn by any browser."""
     picture = Picture("x", "x", "y", (0, 1), (0, 1))
@@ -142,9 +128,3 @@ def test_a_picture_is_xml_whatever_a_class_is_called() -> None:
     file = picture.file()
     file.encode()
     assert "b\ufffd<&" in "".join(ElementTree.fromstring(file).itertext())
-
-
-def test_the_style_of_a_notebook_touches_nothing_else() -> None:
-    assert ":root" not in scoped_style()
-    assert "body." not in scoped_style()
-    assert ":scope h2" in scoped_style()

@@ -9,11 +9,9 @@ from html import unescape
 import pytest
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Baseline, Interval
-from evenfold.manifests import BalanceReport
-from evenfold.reports.evaluations.words import kept_promises, once, optimism, resolution, written
+from evenfold.reports.evaluations.words import kept_promises, optimism, written
 from evenfold.reports.markdown import estimate_rows, page_note, plain, table
 from evenfold.reports.page import Page, Remark, Tile, Verdict, number
-from evenfold.reports.sentences import split_sentences
 from evenfold.tasks.outcomes import Growth
 from evenfold.tasks.retrained import _growth
 from markdown_it import MarkdownIt
@@ -35,24 +33,6 @@ def test_optimism_is_said_where_the_apparent_score_lies_above_the_interval() -> 
     assert both.endswith(" and 0.400 on new ones; MAE is better on seen rows as well.")
 
 
-def test_what_is_said_of_several_metrics_is_one_sentence() -> None:
-    """The same words up to the colon are written once, with the figures of each metric behind them."""
-    said = ["It is no better: R2 0.1 against 0.2.", "It is no better: MAE 3 against 2.", "It never predicts b."]
-    assert once([*said, said[0]]) == ["It is no better: R2 0.1 against 0.2; MAE 3 against 2.", said[2]]
-
-
-def test_the_resolution_is_half_of_the_intervals_width_at_its_level() -> None:
-    said = resolution([estimate("r2", 0.4, 0.9, level=0.9), estimate("neg_mean_absolute_error", -10.0, -2.0, 1.5)])
-    assert "differences below about 0.050 R2 and 1.5 MAE cannot be seen on these splits (90 %)" in said
-    assert resolution([]) == ""
-
-
-def test_a_bootstraps_last_estimate_is_the_one_that_is_told() -> None:
-    first, last = estimate("r2", 0.2, 0.9), estimate("r2", 0.4, 0.9)
-    assert "0.400" in optimism([first, last])
-    assert "0.200" not in optimism([first, last])
-
-
 def test_scores_of_small_targets_keep_their_digits() -> None:
     """What six decimals would show as zero is written with an exponent, its interval as well; a zero stays one."""
     assert written(3.2e-9, 1e-9) == "3.2e-09"
@@ -62,12 +42,8 @@ def test_scores_of_small_targets_keep_their_digits() -> None:
     assert written(0.00012345) == "0.000123"
     assert written(1e-13, 0.05) == "0.000"
     assert number(3.2123e-9).text == "3.212e-09"
-    assert [number(value).text for value in (0.0, 0.00123, -0.25, 1234.5)] == [
-        "0.0000",
-        "0.0012",
-        "-0.2500",
-        "1,234.5000",
-    ]
+    texts = [number(value).text for value in (0.0, 0.00123, -0.25, 1234.5)]
+    assert texts == ["0.0000", "0.0012", "-0.2500", "1,234.5000"]
 
 
 NAMES = """[click](https://evil.example) ![x](//evil.example/t.png) [a]: //evil.example [a][b] <img/src=x> <b>x</b> <!--
@@ -111,14 +87,6 @@ def test_a_promise_that_nobody_made_is_not_said_to_be_kept() -> None:
     assert kept_promises([r2], []) == kept_promises([], []) == nothing
     assert kept_promises([r2], [mae]) == kept_promises([without], [r2]) == kept_promises([r2], [without]) == nothing
     assert kept_promises([r2, mae], [r2, without]) == ["R2 is what was promised, as far as the intervals can tell."]
-
-
-def test_a_split_is_counted_by_what_its_kind_is_called() -> None:
-    report = BalanceReport(split_id="0" * 64, target=None, n_rows=90, n_splits=1, n_measured=1, folds=[])
-    said = {"name": "rows", "version": "1.0", "strategy": "Holdout", "n_rows": 90, "split_id": "0" * 64}
-    for kind, n, words in (("pairs", 1, "1 split"), ("draws", 200, "200 draws"), ("labels", 5, "5 folds")):
-        (first, _) = split_sentences({**said, "kind": kind, "n_splits": n}, report, cached=False)
-        assert first == f"rows 1.0: Holdout, 90 rows, {words}, decided now"
 
 
 def test_a_row_of_estimates_says_what_is_known_of_each_and_errors_are_positive() -> None:

@@ -75,8 +75,6 @@ def test_categories_of_parts_are_counted_together(tmp_path: Path) -> None:
     "column",
     [
         pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int32())),
-        pa.array([(1, 2, 3), None], pa.month_day_nano_interval()),
-        pa.array([[1], None], pa.list_(pa.float16())),
         pa.array([{"a": dt.timedelta(1)}, None]),
         pa.DictionaryArray.from_arrays([0, 1], pa.array([1.5, 2.25], pa.float16())),
     ],

@@ -25,17 +25,10 @@ def test_positions_come_back_as_the_same_split(key: str | None, tmp_path: Path) 
     frame = visits()
     manifest = split(frame, columns={"key": key, "target": "y"} if key else {"target": "y"})
     made = export(manifest, "torch", tmp_path / "splits.json", frame)
-    assert "Lost: keys, strategy and seed" in made.note
     cv = manifest.as_cv(frame)
     assert adopt(frame, list(cv.split()), key, target="y").split_id == manifest.split_id
     back = adopt(frame, made.path, key, target="y")
     assert (back.spec.strategy, back.split_id) == ("Predefined", manifest.split_id)
-
-
-def test_positions_tell_how_many_rows_were_locked(tmp_path: Path) -> None:
-    manifest = split(visits(), holdout=0.2)
-    made = export(manifest, "torch", tmp_path / "splits.json", visits())
-    assert "seed, and the lock of 60 rows, which are on no side; the positions" in made.note
 
 
 @pytest.mark.parametrize("strategy", ["Repeated", "ForwardChaining", "ShuffleSplit"])
@@ -94,11 +87,10 @@ def test_three_words_come_back_as_the_same_split(tool: Any, words: set[str], nam
     frame = visits()
     manifest = split(frame, "HashSplit", params=PARTS)
     for data in (None, frame):
-        made = export(manifest, tool, tmp_path / name, data)
+        export(manifest, tool, tmp_path / name, data)
         read = pd.read_csv(tmp_path / name) if name.endswith("csv") else pd.read_parquet(tmp_path / name)
         assert set(read["split"]) == words
         assert list(read) == [*(["id"] if data is None else list(frame)), "split"]
-        assert "Lost: strategy, seed" in made.note
         assert adopt(tmp_path / name, "split", "id").split_id == manifest.split_id
 
 
@@ -108,13 +100,9 @@ def test_two_parts_and_a_holdout_have_their_words(tmp_path: Path) -> None:
     export(two, "vertex", tmp_path / "two.csv")
     assert adopt(tmp_path / "two.csv", "split", "id").split_id == two.split_id
     given = adopt(frame.assign(given=[0, -1, -2, -3] * 30), "given", "id")
-    made = export(given, "databricks", tmp_path / "given.csv")
-    assert "30 rows in no part left out" in made.note
-    assert pd.read_csv(tmp_path / "given.csv")["split"].value_counts().to_dict() == {
-        "train": 30,
-        "validate": 30,
-        "test": 30,
-    }
+    export(given, "databricks", tmp_path / "given.csv")
+    counts = pd.read_csv(tmp_path / "given.csv")["split"].value_counts().to_dict()
+    assert counts == {"train": 30, "validate": 30, "test": 30}
 
 
 @pytest.mark.parametrize("word", ["valid", "VAL", "dev"])
@@ -143,41 +131,25 @@ def test_folds_have_no_three_words(tmp_path: Path) -> None:
 def test_autogluon_takes_the_folds_as_groups(tmp_path: Path) -> None:
     frame = visits()
     manifest = split(frame)
-    made = export(manifest, "autogluon", tmp_path / "rows.parquet", frame)
-    assert "groups='fold'" in made.note
+    export(manifest, "autogluon", tmp_path / "rows.parquet", frame)
     assert adopt(tmp_path / "rows.parquet", "fold", "id").split_id == manifest.split_id
 
 
 @pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
-def test_the_records_of_croissant_are_the_same_split(fields: dict[str, Any], tmp_path: Path) -> None:
-    manifest = split(visits(), **fields)
-    made = export(manifest, "croissant", tmp_path / "croissant.json")
-    assert ("no word for folds" in made.note) == (fields["strategy"] == "KFold")
-    read = pd.DataFrame(json.loads((tmp_path / "croissant.json").read_text())["recordSet"][-1]["data"])
-    back = adopt(read, "rows/split", "rows/id") if "rows/split" in read else adopt(read, "rows/fold", "rows/id")
-    assert back.codes.tolist() == manifest.codes.tolist()
-
-
-def test_keys_that_are_whole_numbers_are_numbers_in_croissant(tmp_path: Path) -> None:
-    export(split(visits(30).assign(id=range(30))), "croissant", tmp_path / "croissant.json")
-    records = json.loads((tmp_path / "croissant.json").read_text())["recordSet"][-1]["data"]
-    assert sorted(record["rows/id"] for record in records) == [*range(30)]
-
-
-@pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])
-def test_mlcroissant_reads_the_records(fields: dict[str, Any], tmp_path: Path) -> None:
-    mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
-    frame = visits()
+def test_the_records_of_croissant_are_the_same_split_to_their_own_reader_too(
+    fields: dict[str, Any], tmp_path: Path
+) -> None:
+    frame = visits().assign(id=range(300))
     manifest = split(frame, **fields)
     export(manifest, "croissant", tmp_path / "croissant.json")
-    dataset = mlcroissant.Dataset(jsonld=tmp_path / "croissant.json")
     kind = "fold" if fields["strategy"] == "KFold" else "split"
+    read = pd.DataFrame(json.loads((tmp_path / "croissant.json").read_text())["recordSet"][-1]["data"])
+    assert adopt(read, f"rows/{kind}", "rows/id").codes.tolist() == manifest.codes.tolist()
+    mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
+    dataset = mlcroissant.Dataset(jsonld=tmp_path / "croissant.json")
     read = pd.DataFrame(dataset.records("rows")).rename(columns=lambda name: name.removeprefix("rows/"))
     read = read.map(lambda value: value.decode() if isinstance(value, bytes) else value)
-    back = adopt(read, kind, "id")
-    assert back.split_id == manifest.split_id
-    if kind == "split":
-        assert len(list(dataset.records("splits"))) == 3
+    assert adopt(read, kind, "id").split_id == manifest.split_id
 
 
 def test_skrub_takes_as_cv() -> None:
@@ -188,17 +160,6 @@ def test_skrub_takes_as_cv() -> None:
     plan = features.skb.apply(LogisticRegression(), y=skrub.var("answer", y).skb.mark_as_y())
     scores = plan.skb.cross_validate()["test_score"]
     assert np.allclose(scores, cross_val_score(LogisticRegression(), X, y, cv=cv))
-
-
-def test_skore_takes_as_cv() -> None:
-    skore = pytest.importorskip("skore", reason="skore is not installed")
-    frame = visits()
-    cv, X, y = split(frame).as_cv(frame), frame[["number", "day"]], frame["y"]
-    report = skore.evaluate(LogisticRegression(), X, y, splitter=cv)
-    ours = list(cv.split())
-    assert len(report.split_indices) == len(ours) == 5
-    for (train, test), (their_train, their_test) in zip(ours, report.split_indices, strict=True):
-        assert (train.tolist(), test.tolist()) == (list(their_train), list(their_test))
 
 
 def test_a_row_given_twice_hides_none_that_is_missing() -> None:
@@ -228,10 +189,9 @@ def test_what_is_named_twice_is_refused(tmp_path: Path) -> None:
 def test_croissant_needs_its_own_name_and_a_repeat_that_there_is(tmp_path: Path) -> None:
     """A key called as the split was overwritten by it; repeat 7 of 3 was another library's error."""
     frame = visits().rename(columns={"id": "split"})
+    manifest = split(frame, strategy="HashSplit", params=PARTS, columns={"key": "split"})
     with pytest.raises(SplitError, match="the key has a column 'split' already; rename it"):
-        export(
-            split(frame, strategy="HashSplit", params=PARTS, columns={"key": "split"}), "croissant", tmp_path / "c.json"
-        )
+        export(manifest, "croissant", tmp_path / "c.json")
     with pytest.raises(SplitError, match=r"there is no repeat 7 in .*; choose 0 to 2"):
         export(split(visits(), strategy="Repeated", params=REPEATED), "croissant", tmp_path / "c.json", repeat=7)
     assert list(tmp_path.iterdir()) == []

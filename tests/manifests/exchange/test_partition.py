@@ -31,7 +31,7 @@ from evenfold.manifests import (
     write_join,
 )
 from evenfold.splitters import SplitError
-from tables import TYPES, shuffled, spec_of, table
+from tables import PARTS, REPEATED, TYPES, shuffled, spec_of, split, table, visits
 
 GROUPED: dict[str, Any] = {
     "columns": {"key": "id", "group": "group", "target": "number"},
@@ -59,12 +59,12 @@ def test_a_table_is_parted_by_its_folds_without_being_in_memory(spec: dict[str, 
     manifest = decide(spec, rows)
     parted = partition(kept(spec, tmp_path / "splits", rows), rows, tmp_path / "parted", memory="64MB")
     assert parted.n_splits == manifest.n_splits
-    for split in range(parted.n_splits):
+    for number in range(parted.n_splits):
         for role in ("train", "test"):
-            wanted = join_rows(manifest, rows, split, role)  # type: ignore[arg-type]
-            assert parted.read(split, role).equals(wanted)  # type: ignore[arg-type]
-            assert parted.rows(split, role) == wanted.num_rows  # type: ignore[arg-type]
-            assert parted.read(split, role, ["unread"]).equals(wanted.select(["unread"]))  # type: ignore[arg-type]
+            wanted = join_rows(manifest, rows, number, role)  # type: ignore[arg-type]
+            assert parted.read(number, role).equals(wanted)  # type: ignore[arg-type]
+            assert parted.rows(number, role) == wanted.num_rows  # type: ignore[arg-type]
+            assert parted.read(number, role, ["unread"]).equals(wanted.select(["unread"]))  # type: ignore[arg-type]
     batches = pa.concat_tables(parted.batches(0, "test", ["id"]))
     assert sorted(batches.column("id").to_pylist()) == sorted(join_rows(manifest, rows, 0, "test")["id"].to_pylist())
     whole = pd.read_parquet(tmp_path / "parted")  # by a reader that is not ours
@@ -191,18 +191,6 @@ def test_rows_that_were_deleted_and_are_still_in_the_data_leave_no_export(tmp_pa
     assert (tmp_path / "ours.parquet").read_bytes() == (tmp_path / "theirs.parquet").read_bytes()
 
 
-def test_the_folders_of_one_repeat_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = pd.DataFrame({"id": range(40)})
-    inner = {"strategy": "KFold", "params": {"n_splits": 4}}
-    spec = {"columns": {"key": "id"}, "strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 3}}
-    stored = kept(spec, tmp_path / "splits", rows)
-    monkeypatch.setattr("evenfold.manifests.exchange.partition.MOST_PARTS", 4)
-    assert partition(stored, rows, tmp_path / "parted", repeat=2).n_splits == 4
-    monkeypatch.setattr("evenfold.manifests.exchange.partition.MOST_PARTS", 3)
-    with pytest.raises(SplitError, match="4 folds make as many folders"):
-        partition(stored, rows, tmp_path / "more")
-
-
 def test_what_takes_more_than_memory_is_refused_with_its_size_before_a_row_is_read(tmp_path: Path) -> None:
     draws = spec_of(next(splitter for splitter in CASES if type(splitter).__name__ == "PoissonBootstrap"))
     for spec in (GROUPED, {**(draws or {}), "name": "draws"}):
@@ -266,3 +254,42 @@ def test_a_killed_run_leaves_no_version_and_the_next_one_clears_what_it_wrote(tm
     assert partition(whole, rows, to).rows(0, "test") == 24
     assert not list(tmp_path.rglob(".writing-*"))
     assert not list(tmp_path.rglob(".spilling-*"))
+
+
+@pytest.mark.parametrize(
+    ("role", "strategy", "params"),
+    [("test", "StratifiedKFold", {}), ("train", "Repeated", REPEATED), ("train", "Bootstrap", {})],
+)
+def test_joined_rows_are_those_of_the_cv(role: Any, strategy: str, params: dict[str, Any]) -> None:
+    frame = visits()
+    manifest = split(frame, strategy=strategy, params=params)
+    repeats = 3 if strategy == "Repeated" else 1
+    pairs = list(manifest.as_cv(frame).split())
+    for i in (0, manifest.n_splits - 1):
+        repeat, fold = divmod(i, manifest.n_splits // repeats)
+        made = join_rows(manifest, pl.from_pandas(frame), fold, role, repeat)
+        assert made.to_pandas().equals(frame.iloc[pairs[i][role == "test"]].reset_index(drop=True))
+
+
+def test_locked_rows_are_never_joined() -> None:
+    frame = visits().assign(y=visits()["day"] / 7)
+    manifest = split(frame, strategy="FractionalStratifiedSplit", params=PARTS)
+    handed = [join_rows(manifest, frame, 0, role)["id"].to_pylist() for role in ("train", "test")]  # type: ignore[arg-type]
+    locked = set(np.array(manifest.keys["id"].to_pylist())[manifest.codes == -2])
+    assert len(locked) == 60
+    assert not locked & {*handed[0], *handed[1]}
+
+
+def test_a_fold_or_role_that_there_is_not_is_refused() -> None:
+    frame = visits()
+    manifest = split(frame)
+    for fold, role, repeat, message in (
+        (5, "test", 0, "there is no fold 5 in split 1.0; choose 0 to 4"),
+        (-1, "test", 0, "there is no fold -1"),
+        (0, "test", 1, "there is no repeat 1 in split 1.0; choose 0."),
+        (0, "holdout", 0, "there is no role 'holdout'; choose 'train' or 'test'"),
+    ):
+        with pytest.raises(SplitError, match=message):
+            join_rows(manifest, frame, fold, role, repeat)  # type: ignore[arg-type]
+    with pytest.raises(SplitError, match="use the data that were split, or extend the manifest"):
+        join_rows(manifest, visits(310), 0, "test")

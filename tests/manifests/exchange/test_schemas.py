@@ -16,11 +16,12 @@ from evenfold.manifests import audit, decide, extend, json_schemas, read_header,
 from evenfold.manifests.store.header import SCHEMA
 from evenfold.splitters import SplitError, Splitter
 from jsonschema import Draft202012Validator, ValidationError
-from tables import quick_spec_of, spec_of, table
+from tables import quick_spec_of, table
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = {name.split("-")[1]: schema for name, schema in json_schemas().items()}
-NAMED = {type(splitter): splitter for splitter in CASES if spec_of(splitter) is not None}.values()
+SHAPES = ("BalancedGroupKFold", "CombinatorialPurgedKFold", "ForwardChaining", "FromSklearn", "HashSplit")
+NAMED = {type(splitter): splitter for splitter in CASES if type(splitter).__name__ in SHAPES}.values()
 
 
 def validate(name: str, value: Any) -> None:
@@ -41,7 +42,7 @@ def test_the_schemas_carry_the_number_of_the_format() -> None:
 
 
 @pytest.mark.parametrize("splitter", NAMED, ids=repr)
-def test_headers_and_audits_of_every_strategy_fit(splitter: Splitter, tmp_path: Path) -> None:
+def test_headers_and_audits_of_every_shape_fit(splitter: Splitter, tmp_path: Path) -> None:
     frame, spec = table(60), quick_spec_of(splitter)
     manifest = decide(spec, frame)
     validate("spec", spec)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from audited import asked, the
 from evenfold.estimates import ModelSpec
 from evenfold.flows import evaluate, extend as extend_flow, split
-from evenfold.manifests import audit, decide, extend, read_manifest, verify, write_manifest
+from evenfold.manifests import decide, extend, read_manifest, verify, write_manifest
 from evenfold.splitters import SplitError
 
 COLUMNS = {"key": "row", "target": "paid", "group": "customer"}
@@ -44,9 +45,8 @@ def test_rows_without_a_target_wait_and_the_others_are_split_as_if_alone(strateg
     assert set(manifest.fold_of(data)[:7]) == {-3}
     for train, test in manifest.as_cv(data).split():
         assert data["paid"].iloc[[*train, *test]].notna().all()
-    made = audit(manifest, data)
-    assert next(each for each in made.findings if each.check == "waiting_rows").figure == 7
-    assert made.failed == []
+    made = asked(manifest, data, "waiting_rows", "absent_rows", "rows_without_fold")
+    assert (the("waiting_rows", made).figure, made.failed) == (7, [])
 
 
 def test_a_row_joins_when_its_target_is_known_and_no_other_moves(tmp_path: Path) -> None:

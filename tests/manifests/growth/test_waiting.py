@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import audit, decide, extend, measure, read_manifest, verify, write_manifest
+from audited import asked, the
+from evenfold.manifests import decide, extend, measure, read_manifest, verify, write_manifest
 from evenfold.splitters import SplitError
 
 START = pd.Timestamp("2024-01-01")
@@ -104,12 +105,11 @@ def test_every_loan_waits_until_its_target_is_known_and_then_stays_where_it_join
 def test_the_audit_counts_who_waits_and_takes_none_for_unknown() -> None:
     data = loans(6)
     manifest = decide(SPEC, data)
-    made = audit(manifest, data)
-    waiting = next(each for each in made.findings if each.check == "waiting_rows")
-    assert waiting.figure == immature(data).sum() > 0
-    assert waiting.severity == "note"
-    assert made.failed == []
-    assert "rows_without_fold" in audit(manifest, loans(7)).failed
+    checks = ("waiting_rows", "absent_rows", "rows_without_fold")
+    made = asked(manifest, data, *checks)
+    assert the("waiting_rows", made).figure == immature(data).sum() > 0
+    assert (the("waiting_rows", made).severity, made.failed) == ("note", [])
+    assert "rows_without_fold" in asked(manifest, loans(7), *checks).failed
 
 
 def test_the_order_of_rows_and_who_waits_are_part_of_the_plan_as_they_should_be() -> None:
@@ -130,7 +130,7 @@ def test_strategies_of_time_split_what_is_known_and_purge_the_rest() -> None:
     for train, test in manifest.as_cv(data).split():
         assert data["paid"].iloc[[*train, *test]].notna().all()
         assert data["day"].iloc[train].max() + pd.Timedelta(days=45) < data["day"].iloc[test].min()
-    assert "time_overlap" in audit(manifest, data).passed
+    assert "time_overlap" in asked(manifest, data, "time_overlap").passed
 
 
 def test_an_end_in_a_column_waits_alike_and_may_be_used_at_once() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from evenfold.manifests import Snapshot, decide, extend
 from evenfold.manifests.growth.arrivals import check_arrival
+from evenfold.manifests.growth.snapshots import types_of
 
 SPEC = {"name": "rows", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}
 
@@ -166,3 +168,20 @@ def test_real_months_pass() -> None:
         snapshot, known = Snapshot.of(manifest, known), flights[flights["month"] <= month]
         assert check_arrival(manifest, known, snapshot).failed == [], month
         manifest = extend(manifest, known).manifest
+
+
+def weeks(n: int) -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    rows = pd.DataFrame({"id": range(100 * n), "y": random.normal(size=100 * n), "x": random.normal(size=100 * n)})
+    return rows.assign(city=np.where(rows["id"] < 100, "Rome", "Oslo"))
+
+
+@pytest.mark.parametrize("empty", [None, np.nan, pd.NaT, pa.nulls(200, pa.int64())])
+def test_a_column_without_a_value_has_no_type_whatever_holds_it(empty: Any, tmp_path: Path) -> None:
+    """Neither in a frame nor in a file whose schema says what it would hold; one value in the last row is one."""
+    if isinstance(empty, pa.Array):
+        empty = empty.to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+    frame = weeks(2).assign(gone=empty, late=np.where(weeks(2)["id"] == 199, 1.0, np.nan))
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    for source in (pa.Table.from_pandas(frame), str(tmp_path / "rows.parquet")):
+        assert types_of(source) == {"id": "int", "y": "float", "x": "float", "city": "text", "late": "float"}

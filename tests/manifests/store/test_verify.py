@@ -24,7 +24,7 @@ from evenfold.manifests import (
 from evenfold.manifests.store.tables import tables_of
 from evenfold.manifests.store.write import describe, write_described
 from evenfold.splitters import SplitError
-from tables import hourly
+from tables import REPEATED, hourly
 
 STRATEGIES: list[dict[str, Any]] = [
     {"strategy": "BalancedGroupKFold", "columns": {"key": "id", "target": "y", "group": "site"}},
@@ -32,11 +32,7 @@ STRATEGIES: list[dict[str, Any]] = [
     {"strategy": "Bootstrap", "columns": {"key": "id"}, "params": {"n_splits": 7}},
     {"strategy": "ForwardChaining", "columns": {"key": "id", "time": "when"}},
     {"strategy": "HashSplit", "columns": {"key": "id"}, "params": {"parts": {"train": 0.8, "test": 0.2}}},
-    {
-        "strategy": "Repeated",
-        "columns": {"key": "id", "target": "y"},
-        "params": {"strategy": {"strategy": "StratifiedKFold", "params": {"n_splits": 4}}, "n_repeats": 3},
-    },
+    {"strategy": "Repeated", "columns": {"key": "id", "target": "y"}, "params": REPEATED},
 ]
 
 
@@ -120,13 +116,6 @@ def test_a_key_may_be_called_as_what_is_told_of_rows(key: str, tmp_path: Path) -
         assert (found.intact, found.split_id) == (True, manifest.split_id)
 
 
-def test_what_is_wrong_with_a_header_is_told_in_few_words(grown: Path) -> None:
-    header = json.loads((grown / "manifest.json").read_text())
-    entry = {"path": "assignments-0000.parquet", "rows": "many " * 1_000}
-    overwrite(grown / "manifest.json", json.dumps(header | {"files": [entry]}).encode())
-    assert len(the(verify(grown)).message) < 250
-
-
 def test_draws_are_drawn_again(tmp_path: Path) -> None:
     folder = write_manifest(decide(STRATEGIES[2] | {"params": {"n_splits": 230}}, hourly(60)), tmp_path)
     assert "200 of 230 draws come out as recorded" in verify(folder).proved
@@ -143,7 +132,7 @@ def test_every_missing_file_is_named(grown: Path) -> None:
     assert verify(grown).intact
 
 
-@pytest.mark.parametrize("kept", [0, 3, 100, -1])
+@pytest.mark.parametrize("kept", [0, -1])
 def test_a_truncated_file_is_named_with_the_rows_that_are_lost(grown: Path, kept: int) -> None:
     file = grown / "assignments-0001.parquet"
     whole = file.read_bytes()
@@ -172,13 +161,6 @@ def damage_values(file: Path, block: int, length: int) -> None:
     for at in range(middle, middle + length):
         content[at] ^= 16
     overwrite(file, bytes(content))
-
-
-def test_the_last_block_ends_with_the_last_row(grown: Path) -> None:
-    damage_values(grown / "assignments-0000.parquet", 0, 5)
-    damage = the(verify(grown))
-    assert (damage.block, damage.first_row, damage.last_row) == (0, 0, 299)
-    assert damage.message.startswith("assignments-0000.parquet: block 0 (rows 0 to 299) ")
 
 
 def test_the_first_damaged_block_is_named_by_its_rows(tmp_path: Path) -> None:
@@ -221,34 +203,18 @@ def test_a_changed_header_is_found_field_by_field(grown: Path) -> None:
     header = json.loads(file.read_text())
     counted = json.loads(json.dumps(header["state"]))
     counted["counts"][0][2][1] += 1  # from which the next extension would start
-    changed: list[dict[str, Any]] = [
-        {field: "0" * 64} for field in ("split_id", "plan_id", "parent_split_id", "fingerprint")
-    ]
-    changed += [
-        {"name": "other"},
-        {"version": "2.1"},
-        {"kind": "draws"},
-        {"spec": header["spec"] | {"seed": 1}},
-        {"spec": header["spec"] | {"name": "other"}},
-        {"types": header["types"] | {"y": "int"}},
-        {"algorithm": header["algorithm"] | {"version": 99}},
-        {"algorithm": header["algorithm"] | {"portable": False}},
-        {"n_rows": 399},
-        {"n_splits": 4},
-        {"counts": header["counts"] | {"0": 1}},
-        {"generations": [{"n": 0, "rows": 400}]},
-        {"generations": [{"n": 0, "rows": 299}, {"n": 1, "rows": 101}]},
-        {"parts": [{"name": "train", "code": -1, "share": 0.5}]},
-        {"files": header["files"][:-1]},
-        {"files": [header["files"][0] | {"sha256": "0" * 64}, *header["files"][1:]]},
-        {"files": [header["files"][0] | {"blocks": ["0" * 16]}, *header["files"][1:]]},
-        {"files": [header["files"][0] | {"bytes": 1}, *header["files"][1:]]},
-        {"files": [header["files"][0] | {"rows": 1}, *header["files"][1:]]},
-        {"files": "none"},
-        {"state": []},
-        {"state": counted},
-        {"versions": {}},
-    ]
+    ids = ("split_id", "plan_id", "parent_split_id", "fingerprint")
+    values = {
+        "name": "other", "version": "2.1", "kind": "draws", "n_rows": 399, "n_splits": 4, "files": "none", "state": [],
+        "versions": {}, "generations": [{"n": 0, "rows": 299}, {"n": 1, "rows": 101}],
+        "parts": [{"name": "train", "code": -1, "share": 0.5}], **{field: "0" * 64 for field in ids},
+    }  # fmt: skip
+    parts = {"spec": {"seed": 1}, "types": {"y": "int"}, "algorithm": {"version": 99}, "counts": {"0": 1}}
+    entries = ({"sha256": "0" * 64}, {"blocks": ["0" * 16]}, {"bytes": 1}, {"rows": 1})
+    changed: list[dict[str, Any]] = [{field: value} for field, value in values.items()]
+    changed += [{field: header[field] | part} for field, part in parts.items()]
+    changed += [{"files": [header["files"][0] | entry, *header["files"][1:]]} for entry in entries]
+    changed += [{"files": header["files"][:-1]}, {"state": counted}, {"spec": header["spec"] | {"name": "other"}}]
     for fields in changed:
         overwrite(file, json.dumps(header | fields).encode())
         found = verify(grown)
@@ -257,25 +223,6 @@ def test_a_changed_header_is_found_field_by_field(grown: Path) -> None:
     for field in set(header) - {"schema"}:
         overwrite(file, json.dumps({name: value for name, value in header.items() if name != field}).encode())
         assert not verify(grown).intact, field
-
-
-def test_a_header_that_is_no_json_is_damage(grown: Path) -> None:
-    file = grown / "manifest.json"
-    whole = file.read_bytes()
-    for content in (whole[:-10], b"", b"\xff" + whole, whole.replace(b"{", b"[", 1)):
-        overwrite(file, content)
-        damage = the(verify(grown))
-        assert damage.file == "manifest.json"
-        assert "is damaged" in damage.message
-
-
-def test_what_is_no_manifest_or_a_newer_one_is_refused(grown: Path, tmp_path: Path) -> None:
-    with pytest.raises(SplitError, match=r"holds no manifest\.json; pass the folder of a manifest"):
-        verify(tmp_path / "nowhere")
-    header = json.loads((grown / "manifest.json").read_text()) | {"schema": "evenfold-manifest/2"}
-    overwrite(grown / "manifest.json", json.dumps(header).encode())
-    with pytest.raises(SplitError, match="has schema 'evenfold-manifest/2'; this version of evenfold reads"):
-        verify(grown)
 
 
 def _is_intact(folder: Path) -> bool:

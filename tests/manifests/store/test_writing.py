@@ -72,7 +72,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("size", [0, 500, 3000])
+@pytest.mark.parametrize("size", [0, 3000])
 def test_a_disk_that_refuses_leaves_nothing_behind(size: int, tmp_path: Path) -> None:
     manifest = decide(SORTED, table(2000))
     with (
@@ -110,11 +110,7 @@ def test_the_header_is_on_the_disk_before_the_folder_has_its_name(
 
 def test_what_another_machine_is_writing_is_left_alone(tmp_path: Path) -> None:
     here = os.uname().nodename
-    names = [
-        f".writing-{here}-2-4194303-deadbeef",
-        f".writing-{here}-4194303-deadbeef",
-        f".writing-{here}-{os.getpid()}-ab",
-    ]
+    names = [f".writing-{here}-{tail}" for tail in ("2-4194303-deadbeef", "4194303-deadbeef", f"{os.getpid()}-ab")]
     for name in names:
         (tmp_path / name).mkdir()
     clear_abandoned(tmp_path, ".writing")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import duckdb
@@ -101,31 +100,6 @@ def test_objects_that_are_no_one_table_are_refused_as_files_are(
     for place in beside_each_other(tmp_path, a_parquet=first, b_parquet=pa.table(second)):
         with pytest.raises(SplitError, match=message):
             read_table(place)
-
-
-class Distant(MemoryFileSystem):
-    """A store that opens an object once another one is asked for, too, and gives up after ten seconds."""
-
-    protocol = "distant"
-    two = Barrier(2, timeout=10)
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return str(super()._strip_protocol(path.removeprefix("distant:/")))
-
-    def open(self, *args: Any, **options: Any) -> Any:
-        if "part-0" not in args[0]:
-            self.two.wait()
-        return super().open(*args, **options)
-
-
-def test_many_objects_are_asked_for_their_columns_at_once() -> None:
-    fsspec.register_implementation("distant", Distant)
-    for number in range(5):
-        with fsspec.open(f"memory://many/part-{number}.parquet", "wb") as file:
-            pq.write_table(ROWS.slice(100 * number, 100), file)
-    assert schema_of("distant://many") == ROWS.schema
-    fsspec.filesystem("memory").rm("/many", recursive=True)
 
 
 def test_a_glob_that_names_a_folder_and_what_is_in_it_reads_each_row_once(bucket: str) -> None:
