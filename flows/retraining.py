@@ -296,7 +296,8 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
     difference = compared(course.split, course.candidate, measured, course.metric, apparent=apparent)
     looks = run(read_looks, course.split, course.name)
     pair = _pair(course, measured)
-    return decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
+    made = decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
+    return replace(made, runs=(served.run_id, candidate.run_id))
 
 
 def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str) -> Decision:

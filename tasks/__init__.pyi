@@ -16,6 +16,7 @@ from .outcomes import (
 )
 from .record.evaluations import record_evaluation as record_evaluation
 from .record.looks import record_look as record_look, record_look_scores as record_look_scores
+from .record.models.history import champion_as_of as champion_as_of, replay as replay
 from .record.models.registry import (
     read_champion as read_champion,
     register_model as register_model,

@@ -145,6 +145,8 @@ SHORT = {
     "doctor": "Look at servers, stores, versions and clocks; what to fix.",
     "withdraw": "Take back a month that was let in, with what was promoted.",
     "rollback": "Make an earlier version the champion again, and say why.",
+    "champion": "Say which version is the champion, or was on a day.",
+    "replay": "Make the decision of a past promotion again.",
     "trust": "Sign a version of a model that another home made.",
     "up": "Keep Prefect's server up, so that commands start none.",
     "clean": "Remove old cached results; never manifests or records.",

@@ -1,4 +1,4 @@
-"""The commands of operations: up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust."""
+"""The commands of operations: servers and stores, and what happens to models in the registry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust):
+    for command in (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay):
         app.command(cls=Grouped)(command)
 
 
@@ -209,3 +209,43 @@ def withdraw(
         now = f"version {model.champion} is the champion again" if model.champion else "no version is champion"
         words.append(f"{model.name}: {now}, version {model.withdrawn} was withdrawn.")
     answer(done, as_json, "\n".join(words))
+
+
+def champion(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")],
+    as_of: Annotated[
+        str | None, typer.Option(metavar="DATE", help="At the end of this day (UTC); now if left out.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say which version of a model is the champion, or was on a day, since when and why.
+
+    Example: evenfold champion flights --as-of 2026-05-31
+    """
+    from datetime import UTC, datetime
+
+    with busy(f"looking at the record of {name}"):
+        from evenfold.tasks import champion_as_of
+
+        served = champion_as_of(name, as_of or datetime.now(UTC))
+    when = f"was the champion on {as_of}" if as_of else "is the champion"
+    since = f", since {served.since}: {served.why}" if served.version else ""
+    words = f"{name}: {f'version {served.version}' if served.version else 'no version'} {when}{since}."
+    answer(served, as_json, f"{words} {served.note}".strip())
+
+
+def replay(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")],
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="The version that was promoted.")],
+    as_json: Json = False,
+) -> None:
+    """Make the decision of a past promotion again from the record; exit code 1 where it is not the same.
+
+    Example: evenfold replay flights 3
+    """
+    with busy(f"deciding version {version} of {name} again"):
+        from evenfold.tasks import replay as decided_again
+
+        replayed = decided_again(name, version)
+    answer(replayed, as_json, replayed.words)
+    raise typer.Exit(0 if replayed.verdict == "same" else 1)

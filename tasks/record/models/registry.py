@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -189,17 +189,30 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
 
     Raises SplitError where one cannot be read: left out, it would count as having spent nothing.
     """
+    return looks_of(tracker_of(split), name or split.name)
+
+
+def looks_of(tracker: Tracker, name: str, before: Run | None = None) -> list[EarlierLook]:
+    """Return the comparisons of a name, as ``read_looks`` does; of those that began ``before`` one alone."""
     runs = sorted(
-        tracker_of(split).runs(f"tags.`mlflow.runName` = 'retrain/{name or split.name}'"),
+        tracker.runs(f"tags.`mlflow.runName` = 'retrain/{quoted(name)}'"),
         key=lambda run: (run.info.start_time, run.info.run_id),
     )
+    if before is not None:
+        runs = runs[: [run.info.run_id for run in runs].index(before.info.run_id)]
     decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]
     return [
-        EarlierLook.of(decision, day) if is_signed_decision(run) else EarlierLook(day, decision.spent)
+        EarlierLook.of(decision, start_of(run))
+        if is_signed_decision(run)
+        else EarlierLook(start_of(run), decision.spent)
         for run, decision in decided
-        for day in [datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()]
         if decision is not None
     ]
+
+
+def start_of(run: Run) -> date:
+    """Return the day on which a run began."""
+    return datetime.fromtimestamp(run.info.start_time / 1000, UTC).date()
 
 
 @step(run_name=lambda split, name="", **_: f"register {name or split.name}")

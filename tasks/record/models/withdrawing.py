@@ -68,7 +68,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
 
 def _about(reason: str) -> dict[str, str]:
     """Return why something is taken back, by whom and when."""
-    at = datetime.now(UTC).isoformat(timespec="seconds")
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {"reason": reason.strip()[:1_000], "by": Settings.here().user or getpass.getuser(), "at": at}
 
 

@@ -1,0 +1,183 @@
+"""What was champion at a time, and a past decision made again: from what stands in MLflow, without table or store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, date, datetime, time
+from math import isclose
+from typing import Any, Literal
+
+from evenfold.estimates.promotion import Decision, compare_predictions, decide, same_recipe, to_spend, without_champion
+from evenfold.splitters import EvenfoldError, SplitError
+from evenfold.splitters.deployed import shown
+from evenfold.tasks.outcomes import Outcome, RolledBack
+from evenfold.tasks.record.reading import mean_of_folds, read_evaluation, read_recipe
+from evenfold.tasks.record.runs import run_named
+from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.runtime.home import Home
+
+from .registry import CHAMPION, aliases_of, looks_of, start_of, versions_of
+from .signatures import REPLACES, WITHDRAWN, is_signed_decision, require_signed_version
+from .tags import decision_in
+from .withdrawing import ROLLBACKS
+
+
+class Served(Outcome):
+    """Which version was the champion at a time (None: none was), since when and why, in words."""
+
+    name: str
+    version: str | None
+    since: str = ""
+    why: str = ""
+    note: str = ""
+
+
+class Replayed(Outcome):
+    """A past decision and the same made again; ``gone`` where something that it needs is no more, which words say."""
+
+    name: str
+    version: str
+    verdict: Literal["same", "other", "gone"]
+    words: str
+    decision: Decision | None = None
+    again: Decision | None = None
+
+
+def champion_as_of(name: str, at: date | datetime | str) -> Served:
+    """Return which version of a model was the champion at a time, or at the end of a day (UTC, as 2026-05-31).
+
+    Of what was written before, the last says it: versions whose signed decision promotes them, from when they were
+    made, and rollbacks and withdrawals, of which the registry keeps the last 20, and the last of each version. An
+    alias that was moved in MLflow by hand leaves no trace; a ``note`` says where that happened since. Raises SplitError
+    where there is no such model, or no such date.
+    """
+    tracker, end = _tracker(name), _end_of(at)
+    changes = sorted(_changes(tracker, name), key=lambda change: change[0])
+    before = [change for change in changes if change[0] <= end]
+    now, last = aliases_of(tracker.client, name).get(CHAMPION), changes[-1][1] if changes else None
+    note = f"The alias is on version {now or 'none'} by now, and nobody recorded that: it was moved in MLflow."
+    since, version, why = before[-1] if before else (None, None, "")
+    return Served(
+        name=name, version=version, since=since.isoformat(timespec="seconds") if since else "", why=why,
+        note=note if now != last else "",
+    )  # fmt: skip
+
+
+def _tracker(name: str) -> Tracker:
+    home = Home.here()
+    home.require_record()
+    tracker = Tracker(home, "")
+    if not versions_of(tracker.client, name):
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
+    return tracker
+
+
+def _end_of(at: date | datetime | str) -> datetime:
+    if isinstance(at, datetime):
+        return at
+    try:
+        return datetime.combine(date.fromisoformat(at) if isinstance(at, str) else at, time.max, UTC)
+    except ValueError:
+        raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
+
+
+def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None, str]]:
+    """Yield when the champion changed, to which version, and why."""
+    rollbacks = set()
+    for version in tracker.every(lambda **page: tracker.client.search_model_versions(f"name = '{name}'", **page)):
+        decision, tags = None, version.tags
+        with suppress(EvenfoldError):
+            decision = _decision_of(tracker, version)
+        if decision.promote if decision else REPLACES in tags:
+            when = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
+            yield when, str(version.version), decision.why if decision else "its decision is not in the record"
+        rollbacks |= {tags[WITHDRAWN]} if WITHDRAWN in tags else set()
+    with suppress(ValueError, TypeError, RecursionError):  # somebody wrote there
+        log = json.loads(tracker.client.get_registered_model(name).tags.get(ROLLBACKS, "[]"))
+        rollbacks |= {json.dumps(each) for each in log}
+    for text in rollbacks:
+        with suppress(ValueError, RecursionError):
+            done = RolledBack.model_validate_json(text)
+            yield datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}"
+
+
+def _decision_of(tracker: Tracker, version: Any) -> Decision:
+    """Return the signed decision by which a version was registered; SplitError where it is gone or not signed."""
+    run = run_named(tracker, str(version.run_id))
+    decision = decision_in(run.data.tags, f"run {run.info.run_id}")
+    if decision is None:
+        raise SplitError(f"run {run.info.run_id[:8]}, which registered it, holds no decision.")
+    if not is_signed_decision(run):
+        raise SplitError(
+            f"the decision in run {run.info.run_id[:8]} was not signed by this home, or was changed since."
+        )
+    return decision
+
+
+def replay(name: str, version: str) -> Replayed:
+    """Make the decision by which a version was registered again: from the signed predictions that were compared.
+
+    The two evaluations, the earlier comparisons of the name and the rule of now say it; nothing is fitted, and neither
+    table nor split is read. Where something is gone, or is not signed any more, the sentence says what. Raises
+    SplitError where there is no such version.
+    """
+    tracker = _tracker(name)
+    if version not in (there := versions_of(tracker.client, name)):
+        raise SplitError(f"{name} has no version {shown(repr(version))}; it has {', '.join(there)}.")
+    decision, what = None, f"version {version} of {name}"
+    try:
+        registered = tracker.client.get_model_version(name, version)
+        require_signed_version(registered)
+        decision = _decision_of(tracker, registered)
+        again = _decided_again(tracker, registered, decision)
+    except EvenfoldError as error:
+        words = f"{what} cannot be decided again: {error}"
+        return Replayed(name=name, version=version, verdict="gone", words=words, decision=decision)
+    apart = [f"{field} {was} then and {now} now" for field, was, now in _differences(decision, again)]
+    words = f"{what} is decided again as it was: {again.why}."
+    words = f"{what} is decided in another way now: {', '.join(apart)}." if apart else words
+    verdict: Any = "other" if apart else "same"
+    return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
+
+
+def _differences(decision: Decision, again: Decision) -> Iterator[tuple[str, object, object]]:
+    before, after = asdict(decision), asdict(again)
+    for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
+        was, now = before[field], after[field]
+        numbers = isinstance(was, float) and isinstance(now, float)
+        if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
+            yield field, was, now
+
+
+def _decided_again(tracker: Tracker, registered: Any, decision: Decision) -> Decision:
+    if decision.champion is None:
+        return without_champion(decision.metric, decision.why)
+    tags = versions_of(tracker.client, registered.name).get(decision.champion)
+    if tags is None:
+        raise SplitError(f"version {decision.champion}, the champion of then, is no more.")
+    newer, values = (registered.tags.get(tag) != tags.get(tag) for tag in ("evenfold.split_id", "evenfold.values"))
+    if decision.difference is None:
+        return same_recipe(decision.metric, newer or values)
+    if decision.runs is None:
+        raise SplitError("which evaluations were compared was not recorded, as where the champion's code was no more.")
+    both = [read_evaluation(run_id) for run_id in decision.runs]
+    if others := [each.run_id[:8] for each in both if not each.is_ours()]:
+        raise SplitError(f"the predictions of run {others[0]} were not signed by this home, or were changed since.")
+    apparent = [
+        next((each.apparent for each in read_recipe(run_id).estimates if each.metric == decision.metric), None)
+        for run_id in decision.runs
+    ]
+    stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
+    difference = compare_predictions(
+        both[0].predictions, both[1].predictions, decision.metric, both[0].key, stratified,
+        mean_of_folds(both[1].folds, "n_train"), ordered=ordered,
+        apparent=None if apparent[0] is None or apparent[1] is None else (apparent[0], apparent[1]),
+    )  # fmt: skip
+    run = run_named(tracker, str(registered.run_id))
+    looks = looks_of(tracker, registered.name, run)
+    error = to_spend(looks, start_of(run))
+    again = decide(decision.metric, difference, newer, error=error, pair=decision.pair, earlier=looks)
+    return replace(again, champion=decision.champion, runs=decision.runs)
