@@ -34,7 +34,6 @@ def told(problem: Problem, pairs: list[Any], **more: Any) -> dict[str, Estimate]
 
 
 def test_the_baseline_is_the_mean_of_the_training_rows_and_its_difference_is_paired() -> None:
-    """Equal to scikit-learn's dummy on the same folds, and to a paired t with the correction, by hand."""
     pairs = list(KFold(5).split(DIABETES.X))
     frames = baseline_predictions(DIABETES, splits_of(DIABETES, pairs))
     made = aggregate(DIABETES_SCORES, DIABETES_FRAMES, DIABETES, DIABETES.model, baselines=frames, level=0.9)
@@ -63,7 +62,6 @@ def test_two_groups_are_the_fewest_that_a_difference_has_an_interval_of(clinics:
 
 
 def test_what_ranks_nothing_has_an_area_of_a_half() -> None:
-    """Pooled, the shares of different folds would rank their rows against one another, and below a half."""
     frames = baseline_predictions(CANCER, splits_of(CANCER, list(StratifiedKFold(5).split(CANCER.X, CANCER.y))))
     made = aggregate(CANCER_SCORES, CANCER_FRAMES, CANCER, CANCER.model, baselines=frames)
     values = {each.metric: each.baseline.value for each in made if each.baseline}
@@ -96,7 +94,6 @@ def test_a_model_of_noise_is_not_shown_to_be_better() -> None:
 
 
 def test_rows_in_time_have_the_last_value_beside_the_mean_and_the_better_one_stands() -> None:
-    """A random walk is predicted best by its last value; of independent numbers the mean is the better one."""
     rng = np.random.default_rng(0)
     walk, noise = np.cumsum(rng.normal(size=120)), rng.normal(size=120)
     cuts = [(np.arange(cut), np.arange(cut, cut + 20)) for cut in (20, 40, 60, 80, 100)]
@@ -134,7 +131,6 @@ def test_where_rows_to_train_on_weigh_nothing_there_is_no_baseline(y: Any) -> No
 
 def test_an_estimate_comes_back_from_json_with_its_baseline() -> None:
     made = told(DIABETES, list(KFold(5).split(DIABETES.X)))["r2"]
-    assert made.baseline.interval is not None
     assert TypeAdapter(Estimate).validate_json(json.dumps(made.to_json())) == made
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import evaluations
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import ModelError, compare
+from evaluations import frame_of, normals
+from evenfold.estimates import ModelError, compare, corrected_resampled_t
 from evenfold.estimates.metrics.record import codes_of
-from evenfold.estimates.pairing import classes_of
+from evenfold.estimates.pairing import classes_of, paired
 
 
-def frame_of(y: Any, prediction: Any, **columns: Any) -> pd.DataFrame:
-    return evaluations.frame_of(y, prediction, np.arange(len(y)) % 5, **columns)
+def of_folds(y: Any, prediction: Any, **columns: Any) -> pd.DataFrame:
+    return frame_of(y, prediction, np.arange(len(y)) % 5, **columns)
 
 
 @pytest.mark.parametrize(
@@ -24,19 +24,18 @@ def frame_of(y: Any, prediction: Any, **columns: Any) -> pd.DataFrame:
 def test_a_class_that_no_row_is_of_is_a_wrong_prediction(truth: list[Any], wrong: Any, said: Any) -> None:
     y = np.array(truth * 50)
     wrong_half = pd.Series(y).astype(object).where(y != wrong, said).infer_objects()
-    made = compare(frame_of(y, wrong_half), frame_of(y, y), "accuracy")
+    made = compare(of_folds(y, wrong_half), of_folds(y, y), "accuracy")
     assert (made.a, made.b) == (0.5, 1.0)
     assert "A alone is right on 0 rows and B alone on 50" in made.notes[0]
     assert made.se[0] > 0.04
 
 
 def test_the_probabilities_of_a_class_that_no_row_is_of_count() -> None:
-    """Of three columns of probabilities one is of a class that the target lacks, and B does not know it at all."""
     rng, y = np.random.default_rng(0), np.array(["a", "c"] * 50)
     chances = rng.dirichlet([2, 2, 2], 100)
     three = {f"proba_{label}": chances[:, j] for j, label in enumerate("abc")}
     two = {"proba_a": chances[:, 0] + chances[:, 1], "proba_c": chances[:, 2]}
-    frames = frame_of(y, y, **three), frame_of(y, y, **two)
+    frames = of_folds(y, y, **three), of_folds(y, y, **two)
     for metric in ("neg_log_loss", "neg_brier_score"):
         found, given = (compare(*frames, metric, classes=each) for each in (None, ("a", "b", "c")))
         assert (found.a, found.b, found.se) == (given.a, given.b, given.se)
@@ -50,10 +49,10 @@ def test_the_probabilities_of_a_class_that_no_row_is_of_count() -> None:
     ("own", "labels"), [("proba_max", ("no", "perhaps", "yes")), ("decision_threshold", ("no", "yes"))]
 )
 def test_a_column_of_ones_own_is_no_class(own: str, labels: tuple[str, ...]) -> None:
-    rng, y = np.random.default_rng(0), np.array(labels)[np.arange(120) % len(labels)]
-    chances = rng.dirichlet([2] * len(labels), 120)
-    frame = frame_of(y, y, **{f"proba_{label}": chances[:, j] for j, label in enumerate(labels)})
-    for plain in (frame, frame_of(y, y)):
+    rng, y = np.random.default_rng(0), np.array(labels)[np.arange(45) % len(labels)]
+    chances = rng.dirichlet([2] * len(labels), 45)
+    frame = of_folds(y, y, **{f"proba_{label}": chances[:, j] for j, label in enumerate(labels)})
+    for plain in (frame, of_folds(y, y)):
         given = plain.assign(**{own: 0.3})
         assert compare(given, plain, "matthews_corrcoef") == compare(plain, plain, "matthews_corrcoef")
         assert classes_of("accuracy", given, plain, ("A", "B")) == labels
@@ -61,7 +60,7 @@ def test_a_column_of_ones_own_is_no_class(own: str, labels: tuple[str, ...]) -> 
 
 def test_labels_in_shorter_floats_are_the_same_labels() -> None:
     y = np.array([0.1, 0.2] * 50)
-    shorter, longer = frame_of(y, y.astype(np.float32)), frame_of(y, y)
+    shorter, longer = of_folds(y, y.astype(np.float32)), of_folds(y, y)
     made = compare(shorter, longer, "accuracy")
     assert (made.a, made.b) == (1.0, 1.0)
     assert classes_of("accuracy", shorter, longer, ("A", "B")) == (0.1, 0.2)
@@ -100,7 +99,7 @@ def test_a_label_is_the_class_that_it_equals(labels: Any, classes: Any) -> None:
 def test_labels_of_two_kinds_are_refused() -> None:
     y = np.array([0, 1] * 10)
     with pytest.raises(ModelError, match="A and B name classes by numbers and by text"):
-        compare(frame_of(y, y.astype(str)), frame_of(y, y), "accuracy")
+        compare(of_folds(y, y.astype(str)), of_folds(y, y), "accuracy")
 
 
 @pytest.mark.parametrize(
@@ -109,9 +108,73 @@ def test_labels_of_two_kinds_are_refused() -> None:
 )
 def test_a_column_that_one_frame_lacks_is_named_with_what_both_have(lacks: str, how: dict[str, Any]) -> None:
     """It ended in a KeyError."""
-    frames = [frame_of([0, 1] * 9, [0, 1] * 9, clinic=0) for _ in "AB"]
+    frames = [of_folds([0, 1] * 9, [0, 1] * 9, clinic=0) for _ in "AB"]
     a, b = (frame.drop(columns="clinic" if name in lacks else []) for name, frame in zip("AB", frames, strict=True))
     with pytest.raises(ModelError) as raised:
         compare(a, b, "accuracy", **how)
     both = "row, repeat, fold, y, prediction"
     assert str(raised.value) == f"{lacks} {'have' if 'and' in lacks else 'has'} no column 'clinic'; both have {both}."
+
+
+def test_an_interval_that_is_nothing_but_0_names_no_winner_and_is_equivalent_within_any_margin() -> None:
+    """One recipe compared with itself: its difference is 0, and quite sure."""
+    a = frame_of(np.arange(40) % 2, np.arange(40) % 3 % 2, np.arange(40) % 5)
+    made, within = compare(a, a, "accuracy"), compare(a, a, "accuracy", margin=1e-9)
+    assert (made.interval.low, made.interval.high) == (0.0, 0.0)
+    assert (made.verdict, within.verdict) == ("unknown", "equivalent")
+
+
+def test_either_end_beyond_the_margin_leaves_it_open_whether_recipes_are_equivalent() -> None:
+    y = normals(200)
+    a, b = (frame_of(y, y + error, np.arange(200) % 5) for error in (normals(200, 1), 1.03 * normals(200, 2)))
+    for first, second in ((a, b), (b, a)):
+        made = compare(first, second, "mse")
+        nearer, farther = sorted((-made.interval.low, made.interval.high))
+        assert 0 < nearer < farther
+        assert compare(first, second, "mse", margin=(nearer + farther) / 2).verdict == "unknown"
+        assert compare(first, second, "mse", margin=farther * 1.01).verdict == "equivalent"
+
+
+def test_the_test_by_folds_takes_the_rows_of_other_folds_for_training_rows() -> None:
+    """Of 200 rows in 5 folds each model learnt from 160; one group of rows is no sample of groups."""
+    y = normals(200)
+    a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
+    made = compare(a, b, "mae")
+    apart = (np.abs(a["prediction"] - y) - np.abs(b["prediction"] - y)).groupby(a["fold"]).mean()
+    assert made.test.se == pytest.approx(corrected_resampled_t(apart, 160.0, 40.0).se)
+    narrow = compare(a, b, "mae", level=0.8).test
+    wanted = corrected_resampled_t(apart, 160.0, 40.0, level=0.8).interval
+    assert (narrow.interval.low, narrow.interval.high) == pytest.approx((wanted.low, wanted.high))
+    alone = compare(a.assign(group=0, fold=0), b.assign(group=0, fold=0), "mae")
+    assert (alone.interval, alone.p, alone.notes) == (None, None, ())
+
+
+def test_repeats_are_offered_where_each_row_is_tested_once_a_round() -> None:
+    y = normals(200)
+    a, b = (frame_of(y, y + normals(200, seed), np.arange(200) % 5) for seed in (1, 2))
+    often = [pd.concat([frame, frame.assign(fold=frame["fold"] + 5)]) for frame in (a, b)]
+    for frames, offered in (((a, b), True), (often, False)):
+        made = compare(*frames, "mae")
+        assert made.verdict == "unknown"
+        notes = [note for note in made.notes if "repeats of the folds" in note]
+        assert len(notes) == offered
+        size = f"differences of about this size: {made.resolution * np.sqrt((0.1 + 1.25) / 2.25):.2g} MAE."
+        assert all(size in note for note in notes)
+
+
+def test_rows_of_either_run_alone_are_left_out_wherever_they_stand() -> None:
+    y = normals(60)
+    a, b = (frame_of(y, y + normals(60, seed), np.arange(60) % 5) for seed in (1, 2))
+    made = compare(a.tail(50), b.head(55), "mae")
+    assert made.difference == compare(a.iloc[10:55], b.iloc[10:55], "mae").difference
+    assert made.notes[0] == "Compared on the 45 shared rows of 50 in A and 55 in B."
+    assert compare(b.head(55), a.tail(50), "mae").difference == -made.difference
+
+
+def test_the_first_tests_of_a_row_stand_beside_one_another_and_each_repeat_weighs_something() -> None:
+    a, b = (pd.concat([frame_of([1.0, 2.0], [1.5, 2.5], fold) for fold in range(n)]) for n in (2, 3))
+    left, right, _ = paired(a, b, ["row"], ("A", "B"))
+    assert left["fold"].tolist() == right["fold"].tolist() == [0, 1, 0, 1]
+    nothing = [frame_of([1.0, 2.0], [1.5, 2.5], weight=float(1 - i)).assign(repeat=i) for i in range(2)]
+    with pytest.raises(ModelError, match="the weights of A are 0 on all shared rows of a repeat"):
+        paired(pd.concat(nothing), pd.concat(nothing), ["row"], ("A", "B"))

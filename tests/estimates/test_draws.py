@@ -48,7 +48,6 @@ def test_blocks_of_draws_add_up() -> None:
 
 
 def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
-    """Accuracy from sums per row equals the pure function on the same losses, and AUC the function of scores."""
     draws = draws_of(CANCER, 8)
     score, predictions = apparent_of(CANCER)
     made = bootstrap_aggregate(score_draws(CANCER.model, CANCER, draws, seed=0), score, predictions, CANCER)
@@ -94,7 +93,6 @@ def test_a_draw_without_a_class_is_counted_not_fatal() -> None:
 
 
 def test_a_draw_whose_losses_are_undefined_is_counted_not_fatal() -> None:
-    """A line predicts negative counts in some draws; these have no deviance, and the squared errors keep every draw."""
     x = np.linspace(-5, 3, 40)
     table = pd.DataFrame({"x": x, "y": np.maximum(np.round(3.4 + 0.7 * x), 0.0)})
     table.loc[0, "y"] = 3.0  # without this row the line falls below 0
@@ -148,7 +146,6 @@ def test_regression_has_all_three_estimates_and_no_row_loss_for_r2() -> None:
 
 
 def test_random_splits_have_the_corrected_t_unless_all_score_alike() -> None:
-    """Of the draws that have a score; one alone says nothing of a spread, and no other interval is theirs."""
     apparent = FoldScore("all", 0, 0, {}, {"r2": 0.9}, 100, 0, 0.0, 0.0)
 
     def told(scores: list[float], interval: str = "auto") -> Estimate:
@@ -212,7 +209,6 @@ def test_fold_scores_alone_give_the_first_two() -> None:
     ],
 )
 def test_draws_score_as_folds_do(estimator: Any, rows: Any, metrics: tuple[str, ...]) -> None:
-    """The quick way through thousands of draws gives scikit-learn's scores, on test and training rows."""
     params = {} if estimator else {"max_iter": 5}
     problem = Problem.of(rows, ModelSpec(estimator=estimator, metrics=metrics, params=params), "target")
     draws = draws_of(problem, 2)
@@ -245,7 +241,6 @@ def of_draws(n: int = 60, n_draws: int = 150, groups: int = 0) -> tuple[Any, ...
 
 @pytest.mark.parametrize("groups", [0, 15])
 def test_a_bootstraps_interval_is_the_delta_method_by_hand(groups: int) -> None:
-    """Efron and Tibshirani's D_i, row by row (or group by group), less the noise of few draws; on the log scale."""
     problem, draws, scored, apparent, on_all, drawn = of_draws(groups=groups)
     estimates = bootstrap_aggregate(scored, apparent, on_all, problem, drawn=drawn, level=0.9)
     best = next(each for each in estimates if (each.metric, each.method) == ("neg_mean_squared_error", ".632+"))

@@ -125,7 +125,6 @@ def test_the_corrected_t_by_hand() -> None:
 
 
 def test_the_corrected_t_of_splits_is_made_of_random_ones_alone() -> None:
-    """Of their own scores and sizes; stratified splits are declined, for they are alike by design."""
     evidence = Evidence(METRICS["r2"], DIABETES, scores=DIABETES_SCORES)
     made = interval_for(evidence, "corrected_t", 0.9)
     sizes = [score.n_train for score in DIABETES_SCORES], [score.n_test for score in DIABETES_SCORES]
@@ -136,7 +135,6 @@ def test_the_corrected_t_of_splits_is_made_of_random_ones_alone() -> None:
 
 @pytest.mark.parametrize(("size", "declined"), [(6, True), (1, False)])
 def test_nested_cross_validation_is_declined_where_groups_err_together(size: int, declined: bool) -> None:
-    """Its variances are those of independent rows, so it would be far too narrow. Groups of one row are none."""
     table = DIABETES_ROWS.assign(clinic=np.arange(442) // size)
     problem = Problem.of(table, ModelSpec(estimator=RIDGE), "target", groups="clinic")
     scores, frames = evaluated(problem, list(KFold(5).split(problem.X)))
@@ -146,7 +144,6 @@ def test_nested_cross_validation_is_declined_where_groups_err_together(size: int
 
 
 def test_the_nested_interval_by_hand() -> None:
-    """a = mean(inner) - mean(outer), b = var(outer)/size, within its bounds, round the shifted centre."""
     folds = [([0.0, 2.0], [1.0, 4.0]), ([1.0, 2.0], [0.0, 5.0]), ([3.0, 3.0], [1.0, 2.0])]
     plain = np.concatenate([outer for _, outer in folds])
     made = nested_interval(folds, 3, 6, plain)
@@ -206,10 +203,6 @@ def test_no_interval_passes_what_the_metric_can_be() -> None:
 
 @pytest.mark.parametrize("metric", ["f1_macro", "accuracy", "average_precision"])
 def test_resampling_agrees_with_influence(metric: str) -> None:
-    """Whether the influence is a formula, the confusion matrix's derivative or the jackknife's.
-
-    Away from the metric's end: near it the interval has a shape of its own, which a percentile has not.
-    """
     together = pd.concat(CANCER_FRAMES).reset_index(drop=True)
     blur = np.random.default_rng(0).uniform(size=len(together))
     together["proba_1"] = 0.4 * together["proba_1"] + 0.6 * blur
@@ -221,7 +214,6 @@ def test_resampling_agrees_with_influence(metric: str) -> None:
 
 
 def test_each_scale_has_its_own_interval() -> None:
-    """Without ends the score itself; below an end the logarithm of the distance from it; half a t on each side."""
     t = stats.t.ppf(0.95, 9)
     free = replace(METRICS["r2"], low=-np.inf, high=np.inf)
     assert within_range(free, 2.0, 0.5, 9, 0.9) == pytest.approx((2 - t / 2, 2 + t / 2))
@@ -292,7 +284,6 @@ def test_the_interval_of_folds_is_that_of_their_pooled_rows() -> None:
 
 
 def test_repeats_are_averaged_per_row_before_the_interval() -> None:
-    """Doing it again is no new row: the interval does not shrink with sqrt(repeats), and there is no se."""
     again = [evaluated(DIABETES, list(KFold(5, random_state=s).split(DIABETES.X)), s) for s in range(1, 4)]
     scores = [*DIABETES_SCORES, *(score for one, _ in again for score in one)]
     frames = [*DIABETES_FRAMES, *(frame for _, some in again for frame in some)]
@@ -303,17 +294,40 @@ def test_repeats_are_averaged_per_row_before_the_interval() -> None:
     assert often.interval.high - often.interval.low == pytest.approx(once.interval.high - once.interval.low, rel=0.05)
 
 
-def test_groups_make_the_aggregates_interval_cluster_robust() -> None:
-    table = DIABETES_ROWS.assign(clinic=np.arange(442) // 6)
-    problem = Problem.of(table, ModelSpec(estimator=RIDGE), "target", groups="clinic")
-    scores, frames = evaluated(problem, list(KFold(5).split(problem.X)))
-    for estimate in aggregate(scores, frames, problem, problem.model):
-        assert estimate.interval.method == "pooled rows, corrected for training, cluster-robust"
+def test_a_class_that_is_never_found_is_uncertain_by_its_few_rows() -> None:
+    """600 rows, 30 positives, none found, 2 false alarms: a recall of 0 of 30 rows may well be .1."""
+    y = np.repeat([1, 0], [30, 570])
+    problem = Problem.of(pd.DataFrame({"x": np.arange(600.0), "y": y}), ModelSpec(metrics=("balanced_accuracy",)), "y")
+    said = np.where(np.isin(np.arange(600), [100, 200]), 1, 0)
+    frame = pd.DataFrame({"row": np.arange(600), "repeat": 0, "fold": np.arange(600) % 5, "y": y, "prediction": said})
+    made = interval_for(Evidence(METRICS["balanced_accuracy"], problem, CANCER_SCORES, frame), "wald", 0.95)
+    assert made.high > (1 + 0.11) / 2
+    assert made.low > 0.48
 
 
-def test_small_folds_are_told_for_metrics_that_need_more() -> None:
-    """A mean of R2 over folds of 5 rows misleads; a mean of errors does not."""
-    problem = Problem.of(DIABETES_ROWS.head(40), DIABETES.model, "target")
-    r2, mae, _ = aggregate(*evaluated(problem, list(KFold(8).split(problem.X))), problem, problem.model)
-    assert any("R2: folds have as few as 5 rows" in note for note in r2.notes)
-    assert not any("as few as" in note for note in mae.notes)
+def test_uneven_groups_have_few_degrees_of_freedom() -> None:
+    """Equal groups are their number less 1; of groups like 1/rank the largest decide, and 3 are the least."""
+    influence = np.random.default_rng(0).normal(size=600)
+    even, uneven = np.arange(600) % 40, np.repeat(np.arange(40), np.maximum(140 // np.arange(1, 41), 1))[:600]
+    uneven = np.append(uneven, np.full(600 - uneven.size, 39))
+    assert standard_error(influence, even)[1] == 39
+    assert 3 <= standard_error(influence, uneven)[1] < 12
+    h = np.bincount(uneven) / 600
+    D = np.diag(h) - np.outer(h, h)
+    M = D @ (D / (1 - h)[:, None])
+    assert standard_error(influence, uneven)[1] == pytest.approx(
+        max(np.trace(M) ** 2 / np.square(M).sum(), 3), rel=1e-6
+    )
+
+
+def test_a_heavy_tail_reaches_further_up_than_t_says() -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.concat(DIABETES_FRAMES)
+    frame = frame.assign(prediction=frame["y"] + rng.lognormal(sigma=1.5, size=len(frame)))
+    evidence = Evidence(METRICS["neg_mean_squared_error"], DIABETES, DIABETES_SCORES, frame)
+    made, again = interval_for(evidence, "wald"), interval_for(evidence, "wald")
+    assert made == again
+    value, influence, _ = evidence.influence or (0.0, np.zeros(1), None)
+    low, high = within_range(evidence.metric, value, *standard_error(influence, None, tails=True), 0.95)
+    assert made.low < low, "as errors: further up"
+    assert value < made.high < high

@@ -115,7 +115,6 @@ def test_good_months_are_let_in_and_a_weak_champion_judges_none(champion: str) -
 
 
 def test_at_most_one_year_in_twenty_has_a_good_month_refused() -> None:
-    """The table of operations.md is made of docs/months.json, and every kind of year keeps to it."""
     docs = Path(__file__).parents[2] / "docs"
     told = json.loads((docs / "months.json").read_text(encoding="utf-8"))
     assert f"<!-- months -->\n{table(told)}\n<!-- /months -->" in (docs / "operations.md").read_text(encoding="utf-8")

@@ -69,7 +69,6 @@ def test_twelve_months_never_spend_more_than_the_year_may() -> None:
 
 
 def test_a_candidate_that_is_shown_to_be_worse_is_called_so() -> None:
-    """Worse means that even the upper end lies below nothing; else it is just not shown to be better."""
     certain, unsure = Difference(-0.1, 0.01, 100), Difference(-0.01, 0.01, 100)
     assert decide("r2", certain, newer=False).why == "the candidate is worse"
     assert decide("r2", unsure, newer=False).why == "the candidate is not shown to be better"
@@ -110,8 +109,6 @@ def test_a_look_that_may_spend_more_than_is_left_has_the_lowest_bound() -> None:
 
 
 def test_looks_of_which_nothing_is_known_are_taken_for_unlike() -> None:
-    """Unlike looks ask for no less than alike ones; a look without information or bound is left out of the chain;
-    so is one whose information is not a finite number, which only a changed tag can say."""
     bound = float(stats.norm.isf(0.05))
     alike, unlike = (bound_of(0.01, 100.0, [EarlierLook(TODAY, 0.05, "a", known, bound)]) for known in (99.0, 1e-9))
     assert alike < unlike
@@ -159,7 +156,6 @@ def test_looks_at_growing_rows_spend_what_they_say(name: str) -> None:
 
 
 def test_a_year_of_weekly_looks_has_a_bound_at_each() -> None:
-    """As many rows join every week, so what is left is soon too little for the end of a short grid."""
     looks: list[EarlierLook] = []
     for week in range(52):
         day = TODAY + timedelta(weeks=week)
@@ -198,7 +194,6 @@ def test_a_chain_of_looks_is_of_one_pair_and_ends_with_a_promotion() -> None:
     told = decide("r2", Difference(0.0, 0.1, 50), newer=True, error=0.01, pair="b", earlier=looks)
     assert told.information == pytest.approx(100)
     assert EarlierLook.of(told, TODAY) == EarlierLook(TODAY, 0.01, "b", told.information, told.bound)
-    assert told.level is not None
     assert (1 - told.level) / 2 > 0.01, "a second look at the same rows is made at more than it spends"
     assert EarlierLook.of(Decision("candidate", True, "", "r2"), TODAY).promoted
 
@@ -214,7 +209,6 @@ def test_draws_have_trained_on_different_rows_only() -> None:
 
 
 def test_without_a_comparison_nothing_is_spent() -> None:
-    """No champion: the candidate is taken. One recipe: the champion stays, refitted where there are newer rows."""
     first = without_champion("r2", "there is no champion")
     assert (first.winner, first.promote, first.why) == ("candidate", True, "there is no champion")
     assert (first.spent, first.margin, first.difference, first.level) == (0.0, 0.0, None, None)
@@ -225,7 +219,6 @@ def test_without_a_comparison_nothing_is_spent() -> None:
 
 
 def test_draws_that_both_have_scores_of_are_compared() -> None:
-    """Draw by draw, candidate minus champion; a draw without a score is none, and one alone has no scatter."""
     table = pd.DataFrame({"draw": range(4), "n_train": [60, 64, 60, 64], "n_test": [40, 36, 40, 36]})
     champion, candidate = table.assign(r2=[0.1, 0.2, 0.3, 0.4]), table.assign(r2=[0.3, 0.3, 0.3, np.nan])
     found = compare_draws(champion, candidate, "r2")
@@ -247,7 +240,6 @@ def test_draws_that_all_show_the_same_difference_promote_nobody() -> None:
 
 
 def test_predictions_are_compared_over_the_same_rows() -> None:
-    """As ``compare`` compares them: candidate minus champion, with its standard error and degrees of freedom."""
     draw = np.random.default_rng(0)
     y = draw.normal(size=60)
     rows = pd.DataFrame({"id": range(60), "row": range(60), "repeat": 0, "fold": np.arange(60) % 3, "y": y})
@@ -283,7 +275,6 @@ def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyP
 
 
 def test_the_curve_in_the_docs_is_that_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its table is made of docs/promotion.json, and the rule keeps to what it promises of equal recipes."""
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import promotion
 

@@ -55,7 +55,6 @@ def test_rows_that_are_tested_twice_have_a_bootstrap_interval() -> None:
 
 
 def test_the_tests_of_a_row_err_together() -> None:
-    """Of random splits, which test some rows more often than others, by the cluster-robust formula with rows in it."""
     rng, splits = np.random.default_rng(0), ShuffleSplit(8, train_size=0.5).split(DIABETES.X)
     frame = pd.concat(
         [DIABETES_ONCE.sort_values("row").iloc[test].assign(fold=i) for i, (_, test) in enumerate(splits)]
@@ -95,7 +94,6 @@ def test_a_comparison_is_of_rows_however_often_each_is_tested(
 
 
 def test_each_repeat_counts_in_a_comparison_with_the_rows_that_it_tested() -> None:
-    """The scores are means over repeats, and no further repeats are asked for where there are two."""
     again = DIABETES_ONCE[DIABETES_ONCE["row"] < 60].assign(repeat=1)
     a = pd.concat([DIABETES_ONCE, again.assign(prediction=again["prediction"] * 0.9)])
     b = a.assign(prediction=a["prediction"] + np.random.default_rng(1).normal(0, 6, len(a)))
@@ -116,7 +114,6 @@ def test_the_same_split_of_a_row_is_there_once() -> None:
 
 
 def test_a_key_that_names_two_rows_is_refused_whatever_their_folds() -> None:
-    """Rows of one fold that have the keys of another's are no second tests of these: their targets differ."""
     first = DIABETES_ONCE.sort_values("row")
     frame = first.assign(row=first["row"] // 2, fold=first["row"] % 2)
     others = int((first["y"].to_numpy()[::2] != first["y"].to_numpy()[1::2]).sum())
@@ -129,20 +126,9 @@ def test_a_key_that_names_two_rows_is_refused_whatever_their_folds() -> None:
     [({}, "row number"), ({"weight": [1.0, 2.0, 1.0, 2.0]}, "weight"), ({"group": [0, 1] * 2}, "group")],
 )
 def test_a_key_that_names_two_rows_of_one_target_is_refused(more: dict[str, Any], what: str) -> None:
-    """What the frame says of its rows tells them apart: their numbers in the table, and else weights and groups."""
     frame = pd.DataFrame({"key": [7, 7, 8, 8], "row": range(4), "repeat": 0, "fold": [0, 1] * 2}).assign(
         y=[1.0, 1.0, 2.0, 2.0], prediction=[1.0, 1.5, 2.0, 2.5], **more
     )
     told = frame.drop(columns="row") if more else frame
     with pytest.raises(ModelError, match=rf"2 rows of A have the same key, repeat and another {what}; a key names one"):
         compare(told, told, MAE, on=["key"])
-
-
-def test_the_notes_count_rows_as_rows_and_tests_as_tests() -> None:
-    few = DIABETES_ONCE.query("row < 200")
-    all_rows = "Compared on the 200 shared rows of 442 in A and 200 in B."
-    tests = "Compared on the first tests of each row, as many as both have: 200 of 400 in A and 200 in B."
-    assert compare(twice(DIABETES_ONCE), twice(few), MAE).notes[0] == all_rows
-    assert compare(twice(DIABETES_ONCE), few, MAE).notes[:2] == (all_rows, tests)
-    assert compare(twice(few), few, MAE).notes[0] == tests
-    assert not [note for note in compare(twice(few), twice(few), MAE).notes if "Compared on" in note]

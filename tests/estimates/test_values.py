@@ -101,7 +101,6 @@ def test_a_perfect_classifier_is_perfect_where_folds_lack_a_class(metric: str) -
 
 @pytest.mark.parametrize(("metric", "end"), [("r2", "high"), ("roc_auc", "low")])
 def test_an_interval_of_the_folds_scores_is_widened_to_the_estimate(metric: str, end: str) -> None:
-    """Folds that lie apart: what is right within each is wrong of all, or the other way round."""
     fold = np.repeat(np.arange(5), 40)
     apart = 9.0 * fold + normals(200, 1)
     problem, frame = problem_of(apart), frame_of(problem_of(apart), 9.0 * fold + normals(200, 2), fold)
@@ -110,7 +109,6 @@ def test_an_interval_of_the_folds_scores_is_widened_to_the_estimate(metric: str,
         problem, proba = problem_of(y, (0, 1)), stats.norm.cdf((2 * y + normals(200, 4) + 4 * fold - 9) / 9)
         frame = frame_of(problem, y, fold, np.column_stack([1 - proba, proba]))
     made = estimated(problem, frame, metric, interval="corrected_t")
-    assert made.fold_mean is not None
     assert getattr(made.interval, end) == made.value
     assert made.interval.low < made.fold_mean < made.interval.high
 
@@ -157,7 +155,6 @@ def test_no_errors_of_rows_that_hardly_weigh_prove_as_little(metric: str, how: s
     ],
 )
 def test_groups_that_all_score_alike_are_no_proof_of_certainty(metric: str, how: str) -> None:
-    """Matched pairs and a model that says one thing: each pair has a row right and one wrong, and errors cancel."""
     rows, classes = np.arange(90), (0, 1) if metric == "accuracy" else ()
     y = rows % 2 if classes else rows % 2 * 0.1 + 1 / 3
     problem = problem_of(y, classes, None if how == "stretches" else rows // 2)
@@ -175,7 +172,6 @@ def test_groups_that_all_score_alike_are_no_proof_of_certainty(metric: str, how:
 
 @pytest.mark.parametrize("held", [False, True])
 def test_the_interval_of_a_mean_of_classes_is_of_the_classes_of_its_score(held: bool) -> None:
-    """Of all that are predicted, as of a look or a level, or of those that have rows, as of later ones."""
     random = np.random.default_rng(0)
     y, said = random.integers(0, 2, 100), random.integers(0, 3, 100)
     named = np.array(CLASSES)
@@ -250,7 +246,6 @@ def answers_to(metric: str, how: str) -> tuple[Problem, pd.DataFrame]:
 
 @pytest.mark.parametrize(("metric", "how"), beside(METRICS, "plain", "weights"))
 def test_rows_that_are_drawn_have_the_score_that_scikit_learn_gives_them(metric: str, how: str) -> None:
-    """Of every metric, of rows that come twice or not at all, tested twice and in another order the second time."""
     problem, frame = answers_to(metric, how)
     # The second time a row has its neighbour's answer.
     answers = frame.columns.difference(["row", "y", "weight", "repeat", "fold"])
@@ -276,7 +271,6 @@ def test_rows_that_lack_what_a_metric_reads_have_no_score_and_no_interval(metric
     ("metric", "how"), zip(OF_NUMBERS + OF_CLASSES, itertools.cycle(["plain", "groups", "weights"]))
 )
 def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(metric: str, how: str) -> None:
-    """Of every metric, with folds of very different sizes, with groups and with weights; its width is never zero."""
     problem, frame = answers_to(metric, how)
     made = estimated(problem, frame, metric)
     assert made.interval is not None, made.notes
@@ -309,7 +303,6 @@ def test_an_error_that_hangs_on_single_rows_has_no_interval_from_leaving_rows_ou
 
 
 def test_a_score_at_the_end_of_its_range_has_an_interval_that_ends_there() -> None:
-    """On no scale is there room beyond it: on that side it ends, on the other it goes as far as the score's own."""
     half = stats.t.ppf(0.95, 9) * 0.5
     assert within_range(METRICS["neg_median_absolute_error"], 0.0, 0.5, 9, 0.9) == pytest.approx((-half, 0.0))
     assert within_range(METRICS["f1"], 1.0, 0.05, 9, 0.9) == pytest.approx((1 - half / 10, 1.0))
@@ -318,7 +311,6 @@ def test_a_score_at_the_end_of_its_range_has_an_interval_that_ends_there() -> No
 
 @pytest.mark.parametrize("metric", ["neg_root_mean_squared_error", "r2", "neg_mean_absolute_error"])
 def test_an_infinite_prediction_has_no_score_in_a_draw(metric: str) -> None:
-    """It is undefined there, which is counted; an infinite score made a mean of it and an interval of NaN."""
     problem = problem_of([1.0, 2.0, 3.0])
     assert np.isnan(score_answers([metric], problem, frame_of(problem, [1.0, np.inf, 3.0], 0))[metric])
 
@@ -352,7 +344,6 @@ def test_influences_are_of_the_score_whatever_the_two_classes_are_called(metric:
 
 @pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "é")])
 def test_classes_of_text_score_to_the_bit_as_scikit_learn_scores_them(classes: tuple[str, ...]) -> None:
-    """Weighted or not, whichever of its names a metric is called by, and where the model has not met a class."""
     rng = np.random.default_rng(3)
     probabilities, weights = rng.dirichlet(np.ones(len(classes)), 90), rng.random(90)
     y, said = (np.array(classes, dtype=object)[rng.integers(0, len(classes), 90)] for _ in range(2))

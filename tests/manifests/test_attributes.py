@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,19 +81,6 @@ def test_numbers_are_cut_at_their_quartiles_and_rare_levels_are_others() -> None
     codes, names = levels_of(pa.chunked_array([pa.array([1.5, None, 2.5, 2.5] * 30)]))
     assert names[-1] == MISSING
     assert (codes[1::4] == len(names) - 1).all()
-
-
-def test_classes_called_missing_or_others_keep_a_name_of_their_own() -> None:
-    codes, names = levels_of(pa.chunked_array([pa.array(["missing", "a", None, "missing"], pa.large_string())]))
-    assert (codes.tolist(), names) == ([1, 0, 2, 1], ["a", "missing", "(missing)"])
-    words = [f"w{i:02d}" for i in range(30)] + ["others"] * 2 + ["(others)"] * 2
-    codes, names = levels_of(pa.chunked_array([pa.array(words, pa.large_string())]))
-    assert names[:2] == ["(others)", "others"]
-    assert names[-1] == "((others))"
-    assert np.bincount(codes)[-1] == 30 - 17
-    _, names = levels_of(pa.chunked_array([pa.array(np.arange(40.0) + 1e7)]))
-    edges = [f"1.00000{digit}e+07" for digit in (1, 2, 3)]
-    assert names == [f"below {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)), f"{edges[2]} up"]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,6 @@ def test_an_X_of_another_length_is_refused(shape: Any) -> None:
 
 
 def test_an_X_in_another_order_is_refused_where_its_index_tells() -> None:
-    """Positions in the shuffled frame would put rows of X into other rows' folds."""
     shuffled = FRAME.sample(frac=1, random_state=1)
     cv = decide(SPEC, FRAME).as_cv(shuffled)
     with pytest.raises(SplitError, match=r"rows of X stand elsewhere than in the frame .* in the order of X"):
@@ -107,7 +106,6 @@ def test_an_X_in_another_order_is_refused_where_its_index_tells() -> None:
 
 
 def test_without_a_key_only_the_same_number_of_rows_is_taken() -> None:
-    """The position is the key then, and the sentence says so."""
     manifest = decide({"columns": {"target": "number"}}, FRAME)
     assert manifest.keys is None
     X, pairs = FRAME[["number"]].to_numpy(), list(manifest.as_cv(FRAME).split())
@@ -143,7 +141,6 @@ def test_a_draw_that_comes_out_differently_is_refused() -> None:
 
 
 def test_a_manifest_is_itself_a_cv_where_the_features_hold_the_key() -> None:
-    """The same scores as with as_cv, to the last bit and in any order of rows, which are learnt in key order."""
     manifest, shuffled = decide(SPEC, FRAME), FRAME.sample(frac=1, random_state=3)
     scores = [
         cross_val_score(Ridge(), frame[["id", "unread"]], frame["number"], cv=cv).tolist()
@@ -151,13 +148,6 @@ def test_a_manifest_is_itself_a_cv_where_the_features_hold_the_key() -> None:
     ]
     assert scores[0] == scores[1] == scores[2]
     assert manifest.get_n_splits() == len(scores[0])
-
-
-def test_a_manifest_as_cv_says_in_one_sentence_what_to_pass_instead() -> None:
-    manifest = decide(SPEC, FRAME)
-    for features in (FRAME[["number"]], FRAME[["number"]].to_numpy(), None):
-        with pytest.raises(SplitError, match=r"^X has no column id, by which .* pass cv=manifest\.as_cv\(frame\), "):
-            next(manifest.split(features))
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])

@@ -18,7 +18,6 @@ import pyarrow.csv
 import pytest
 from cases import CASES
 from evenfold.manifests import Manifest, Plan, canonical_table, decide, fingerprint, read_table
-from evenfold.manifests.tables.canonical import coded, to_numpy
 from evenfold.splitters import (
     BalancedGroupKFold,
     ForwardChaining,
@@ -28,7 +27,6 @@ from evenfold.splitters import (
     Splitter,
     StratifiedBootstrap,
 )
-from evenfold.splitters.encoding import encode
 from tables import TYPES, quick_spec_of, spec_of, table
 
 MOMENT = dt.datetime(2024, 1, 1)
@@ -108,7 +106,6 @@ def test_the_container_and_the_order_of_rows_do_not_matter(splitter: Splitter, c
 @pytest.mark.parametrize("splitter", NAMED, ids=repr)
 def test_one_changed_value_is_another_plan_exactly_where_it_is_read(splitter: Splitter) -> None:
     spec = spec_of(splitter)
-    assert spec is not None
     frame, target = table(), spec["columns"]["target"]
     plan = Plan(spec, frame).plan_id
 
@@ -186,7 +183,6 @@ def test_missing_values_and_text_have_fingerprints_of_their_own() -> None:
 
 
 def test_the_format_of_a_fingerprint_is_pinned() -> None:
-    """Three rows by hand: the row count, and each column's type and digest of its bytes in key order."""
     frame = pd.DataFrame(
         {
             "id": [3, 1, 2],
@@ -246,7 +242,6 @@ def test_keys_sort_by_value_and_text_by_its_bytes() -> None:
 
     def keys(*names: str) -> list[tuple[Any, ...]]:
         manifest = decide({**spec, "columns": {"key": list(names)}}, frame)
-        assert manifest.keys is not None
         return [tuple(row.values()) for row in manifest.keys.to_pylist()]
 
     assert keys("n") == [(9,), (10,), (100,)]
@@ -255,7 +250,6 @@ def test_keys_sort_by_value_and_text_by_its_bytes() -> None:
 
 
 def test_an_index_that_pandas_stored_is_no_column(tmp_path: Path) -> None:
-    """A row number that a filtered or shuffled frame drags along would be a feature, and a leak."""
     shuffled = table().sample(frac=1, random_state=3)
     shuffled.to_parquet(tmp_path / "shuffled.parquet")
     for data in (shuffled, tmp_path / "shuffled.parquet", pa.Table.from_pandas(shuffled)):
@@ -307,7 +301,6 @@ def test_types_that_are_given_apply_to_every_container(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_its_type_is_an_error(values: pa.Array, declared: str | None, said: str) -> None:
-    """Nothing is cast where the result would depend on a unit or a format."""
     with pytest.raises(SplitError) as error:
         canonical_table(pa.table({"x": values}), ["x"], {} if declared is None else {"x": declared})
     assert said in str(error.value)
@@ -334,18 +327,3 @@ def test_a_text_is_composed_on_its_own_whatever_stands_beside_it() -> None:
     for texts, composed in ((apart, apart), (together, ["é", "éx", "e"])):
         table = canonical_table(pa.table({"key": texts}), ["key"], {})
         assert table.column("key").to_pylist() == composed
-
-
-def test_codes_of_a_column_are_those_of_its_python_values() -> None:
-    moment = dt.datetime(2024, 5, 1, 12)
-    for values in (
-        ["b", "é", "b"],
-        [3, -1, 3],
-        [0.5, 0.0, 0.5],
-        [True, False, True],
-        [moment.date()] * 3,
-        [moment] * 3,
-    ):
-        column = canonical_table(pa.table({"value": values}), ["value"], {}).column("value")
-        codes, levels = encode(to_numpy(column), "value")
-        assert (coded(column).codes.tolist(), coded(column).levels) == (codes.tolist(), levels)

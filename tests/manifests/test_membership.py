@@ -52,18 +52,8 @@ def test_every_shape_answers_the_same_questions(
 
 
 def test_a_holdout_is_refused_where_pairs_are_positions_among_all_rows() -> None:
-    """Positions among the rows that are left would be other rows."""
     with pytest.raises(SplitError, match="PredefinedPairs names rows by their position among all 60, and a holdout"):
         decided({"strategy": "PredefinedPairs", "params": {"given_pairs": [([0, 1], [2, 3])]}}, holdout=0.1)
-
-
-def test_codes_have_names() -> None:
-    folds = decided({"strategy": "KFold"}).membership
-    assert [folds.code_name(code) for code in (0, -1, -2, -3)] == ["fold 0", "never tested", "locked", "excluded"]
-    parts = Labels.of(np.array([0, -1, -2]), decided({"strategy": "FractionalStratifiedSplit"}).splitter)
-    assert [parts.code_name(code) for code in (-1, 0)] == ["train", "test"]
-    assert decided({"strategy": "Bootstrap"}).membership.code_name(0) == "rows that may be drawn"
-    assert decided({"strategy": "ForwardChaining"}).membership.code_name(0) == "the rows in use"
 
 
 @pytest.mark.parametrize("spec", [{"strategy": "KFold"}, REPEATED, {"strategy": "PoissonBootstrap"}])
@@ -81,19 +71,11 @@ def test_excluded_rows_are_in_no_split_and_folds_stay(spec: dict[str, Any]) -> N
 def test_draws_of_other_rows_are_made_when_they_are_asked_for() -> None:
     manifest = decided({"strategy": "PoissonBootstrap", "params": {"n_splits": 3}})
     draws, keys = manifest.membership, manifest.keys
-    assert isinstance(draws, Draws)
-    assert keys is not None
     fewer = draws.with_rows(draws.codes[:40], keys.slice(0, 40))
     assert fewer.recorded is None
     assert fewer.n_splits == 3
     again = decide(manifest.spec, FRAME.iloc[:40])
     assert fewer.digests() == again.membership.digests()
-
-
-def test_stored_pairs_hold_of_their_rows_alone() -> None:
-    pairs = decided({"strategy": "ForwardChaining"}).membership
-    with pytest.raises(SplitError, match="pairs that are stored hold of the rows that were split"):
-        pairs.with_rows(pairs.codes[:40], None)
 
 
 def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
@@ -107,7 +89,6 @@ def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
 def test_labels_know_their_folds_from_the_codes() -> None:
     assert list(Labels.of(np.array([2, 0, 1, -1]), KFold(3)).tested) == [0, 1, 2]
     parts = decided({"strategy": "FractionalStratifiedSplit", "params": {"parts": {"train": 0.8, "validation": 0.2}}})
-    assert isinstance(parts.membership, Labels)
     assert list(parts.membership.tested) == [0]
 
 

@@ -51,7 +51,6 @@ def test_a_locked_part_is_whole_blocks_beyond_the_buffer() -> None:
 
 
 def test_places_are_features_where_a_model_lists_them_and_blocks_are_one_in_its_interval(tmp_path: Path) -> None:
-    """Rows of a square share a level, so an interval that took them one by one would be far too narrow."""
     plots(250).to_parquet(tmp_path / "plots.parquet")
     asked: dict[str, Any] = {"spec": SPEC, "model": "sklearn.linear_model:Ridge", "metrics": ["r2"], "engine": "plain"}
     told = evaluate(str(tmp_path / "plots.parquet"), **asked, features=["soil", "east"])

@@ -99,7 +99,6 @@ def test_the_audit_finds_labels_that_became_known_later() -> None:
 
 
 def test_columns_that_do_not_fit_a_strategy_of_time_are_refused() -> None:
-    """In words that say what would work."""
     with pytest.raises(SplitError, match="needs a time column"):
         decide({"columns": {"key": "id", "label_end": "known"}, "strategy": "PurgedKFold"}, visits())
     with pytest.raises(SplitError, match="label_end is before time in"):
@@ -133,7 +132,6 @@ STRATEGY: dict[str, Any] = {
 
 @pytest.mark.parametrize("role", ["key", "time", "fold", "coordinates"])
 def test_a_target_plays_no_other_part(role: str) -> None:
-    """Whatever else a target may be named as, it is told in a sentence."""
     columns: dict[str, Any] = {"target": "amount", role: ["amount", "row"] if role == "coordinates" else "amount"}
     with pytest.raises(SplitError, match=f"'amount' is named as target and as {role}; name the column to predict"):
         decide({"columns": columns, **STRATEGY.get(role, {})}, TABLE)

@@ -63,7 +63,6 @@ def test_a_comparison_names_the_better_model_first_and_reads_errors_as_people_do
     ],
 )
 def test_a_comparisons_page_has_its_verdict(verdict: Compared, tile: str, lead: str, title: str) -> None:
-    """McNemar's exact test and the correction for many candidates overrule an interval, on the page as elsewhere."""
     _, _, far = folds(alpha=400.0)
     _, _, near = folds()
     found = compare(far, near, "r2")
@@ -73,7 +72,6 @@ def test_a_comparisons_page_has_its_verdict(verdict: Compared, tile: str, lead: 
 
 
 def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() -> None:
-    """The lead names the choice, the tile what to expect of it, and the table every configuration, best first."""
     tried = [{"alpha": alpha} for alpha in (0.0, 10.0, 1000.0)]
     fits = [folds(**params) for params in tried]
     scores = [[score.test["r2"] for score in fit[1]] for fit in fits]
@@ -92,7 +90,6 @@ def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() 
 
 @pytest.mark.parametrize("promote", [True, False])
 def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
-    """Who is the champion, why, by how much; the candidate's scores and the rule are on the page."""
     problem, scores, predictions = folds()
     estimates = aggregate(scores, predictions, problem, problem.model)
     why = "it is as good and has seen newer rows"

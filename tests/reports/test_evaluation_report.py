@@ -51,7 +51,6 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
-    """Values, spreads and intervals are those of estimates.json; every note is there; each metric has its picture."""
     strategy, outcome, home = recorded
     folder = artifacts(home, outcome.run_id)
     page = Page((folder / "report.html").read_text(encoding="utf-8"))
@@ -136,7 +135,6 @@ def test_the_bars_of_calibration_are_wilsons_at_95_per_cent() -> None:
 
 
 def test_calibration_counts_every_prediction_in_its_bin() -> None:
-    """Mean prediction and observed frequency are means over the rows of each tenth, worked out here another way."""
     problem, scores, predictions = judged()
     told = np.array(page_of(problem, scores, predictions).numbers["calibration"]).reshape(-1, 3)
     tenth = predictions["proba_yes"].floordiv(0.1).clip(upper=9)
@@ -149,7 +147,6 @@ def test_calibration_counts_every_prediction_in_its_bin() -> None:
 
 @pytest.mark.parametrize(("threshold", "marked"), [(0.3, "threshold 0.300"), ("tuned", "threshold of the folds")])
 def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -> None:
-    """As given, or from the least probability that each fold's model called a yes; every row right of it is one."""
     problem, scores, predictions = judged(threshold)
     page = page_of(problem, scores, predictions)
     assert sum(words.startswith(marked) for words in page.words) == 2
@@ -164,7 +161,6 @@ def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -
 
 
 def test_calibration_is_off_by_what_the_weights_of_rows_say() -> None:
-    """Fifty light rows that are far off count less than fifty heavy ones that are nearly right."""
     probability, weight = np.repeat([0.05, 0.95], 50), np.repeat([1000.0, 1.0], 50)
     curve = Reliability.of("yes", probability, np.zeros(100), weight)
     assert curve.off == pytest.approx(np.average(probability, weights=weight))
@@ -187,32 +183,12 @@ def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None
     ("sklearn.linear_model:LogisticRegression", "Good"), ("sklearn.dummy:DummyClassifier", "Look at this"),
 ])  # fmt: skip
 def test_a_model_no_better_than_none_deserves_a_look(estimator: str, word: str) -> None:
-    """However good the split is: the verdict at the top and the warning below it say the same."""
     problem, scores, predictions = judged(estimator=estimator)
     estimates = aggregate(scores, predictions, problem, problem.model)
     assert evaluation_page(problem, scores, estimates, predictions, audit=SOUND).verdict.word == word
 
 
-def test_a_study_is_found_again_by_the_same_problem_alone(tmp_path: Path) -> None:
-    """Other metrics and another order of rows are the same problem; another value of a feature is not."""
-    problem, _, _ = judged()
-    study = fold_count_study(problem.model, problem, [2, 3])
-    keep_study(Home(tmp_path), problem, study)
-
-    def again(table: pd.DataFrame, **model: Any) -> Any:
-        of = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", **model)
-        return kept_study(Home(tmp_path), Problem.of(table, of, "kind"))
-
-    table = problem.X.assign(kind=problem.y)
-    found = again(table.sample(frac=1, random_state=1), metrics=("roc_auc",))
-    pd.testing.assert_frame_equal(found, study)
-    assert again(table.assign(x=table["x"].where(table.index != 7, 9.0))) is None
-    assert again(table, params={"C": 2.0}) is None
-    assert again(table.head(399)) is None
-
-
 def test_a_study_of_other_groups_is_another(tmp_path: Path) -> None:
-    """Whatever they are called and in whichever order the rows come; the same number of them may hold other rows."""
     problem, _, _ = judged()
     table = problem.X.assign(kind=problem.y, group=np.arange(400) % 40)
 

@@ -74,7 +74,6 @@ def executed(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Wat
 
 
 def test_a_notebook_shows_the_band_of_the_page(executed: Watched) -> None:
-    """HTML that is closed, escaped, without script or address, with its style kept to itself; and one line of text."""
     for name, cell in zip(CELLS, executed.nb.cells[1:-1], strict=True):
         html, line = (cell.outputs[0].data[kind] for kind in ("text/html", "text/plain"))
         page = Page(html)

@@ -44,10 +44,7 @@ CASES = {
     "numbers": (spec("SortedStratifiedKFold", "amount"), ["target", "map"]),
     "groups": (spec("BalancedGroupKFold", "class", "ward"), ["classes", "map", "groups"]),
     "nothing": (spec("KFold"), ["map"]),
-    "group draws": (
-        spec("GroupStratifiedShuffleSplit", "class", "ward", n_splits=10),
-        ["classes", "map", "picks"],
-    ),
+    "group draws": (spec("GroupStratifiedShuffleSplit", "class", "ward", n_splits=10), ["classes", "map", "picks"]),
     "bootstrap": (spec("Bootstrap", "amount", n_splits=12), ["target", "map", "inclusion"]),
     "parts": (
         spec("FractionalStratifiedSplit", "amount", parts={"train": 0.7, "validation": 0.15, "test": 0.15}),
@@ -119,7 +116,6 @@ def test_a_grown_split_shows_its_generations_first() -> None:
 
 @pytest.mark.parametrize("target", ["class", "amount"])
 def test_rows_that_left_a_grown_split_are_in_none_of_its_figures(target: str) -> None:
-    """Groups, distributions, the map and the last balance are of the rows that are there; older sizes are kept."""
     data = frame(660, 40)
     data["ward"] = data["row"] // 10
     first, now = data.head(600), data[data["row"] >= 300].iloc[::-1]
@@ -164,7 +160,6 @@ def audited(severity: str, message: str = "") -> Audit:
     [("error", Verdict.STOP), ("warning", Verdict.LOOK), ("note", Verdict.GOOD), ("", Verdict.GOOD)],
 )
 def test_the_page_opens_with_a_verdict_in_words(severity: str, verdict: Verdict) -> None:
-    """A failed gate stops, a warning deserves a look, a note changes nothing; the finding stands below the tiles."""
     data = frame()
     manifest = decide(CASES["classes"][0], data)
     balance = measure(manifest, data)
@@ -212,7 +207,6 @@ def test_a_browser_shows_it_without_a_complaint(name: str, scheme: str, tmp_path
 
 @pytest.mark.parametrize("target", ["class", None])
 def test_a_grouped_split_stands_beside_what_whole_groups_can_reach(target: str | None) -> None:
-    """The same figures as the strategy's own report on the same rows, and the page says them."""
     data = frame(600, 12)
     manifest = decide(spec("BalancedGroupKFold", target, "ward", n_splits=4), data)
     balance = measure(manifest, data.sample(frac=1, random_state=0))
@@ -225,7 +219,6 @@ def test_a_grouped_split_stands_beside_what_whole_groups_can_reach(target: str |
 
 
 def test_parts_and_locked_rows_are_judged_by_their_own_shares() -> None:
-    """The bound is that of the parts as asked, and of the rows that are left where some are locked."""
     data = frame(600, 12)
     parts = decide(spec("BalancedGroupSplit", "class", "ward", parts={"train": 0.7, "validation": 0.3}), data)
     reach = measure(parts, data).reach

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import decide, extend, measure
+from evenfold.manifests import decide, measure
 from evenfold.manifests.figures import points
-from evenfold.reports.markdown import balance_rows
 from evenfold.reports.page import Page
 from evenfold.reports.splits.data import SplitData, group_sizes, see
 from evenfold.reports.splits.gaps import random_distance, random_share, target_gap
@@ -56,7 +55,6 @@ def test_the_gap_of_parts_is_that_of_the_part_that_is_furthest_off(target: str) 
 
 
 def test_a_small_locked_part_widens_no_bound_of_the_folds() -> None:
-    """What random sets give is of the set beside which it stands; the title on every fold is of folds alone."""
     look = seen(rows(4_000), strategy="StratifiedKFold", holdout={"fraction": 0.01})
     shares, (first, *others), (locked,) = look.balance.shares, look.balance.folds, look.balance.parts
     first, locked = (
@@ -83,7 +81,6 @@ def test_no_share_is_further_off_than_all_rows() -> None:
 
 
 def test_locked_groups_are_no_fold() -> None:
-    """The size of a fold is that of those that are tested, and the locked groups are counted apart."""
     look = seen(rows(), columns={"group": "ward"}, holdout={"fraction": 0.3})
     sizes = group_sizes(look)
     assert sorted(sizes) == [0, 1, 2, 3, 4]
@@ -91,21 +88,6 @@ def test_locked_groups_are_no_fold() -> None:
     (value, note) = tiles(split_page(look))["values of ward, each in one fold"]
     assert value == str(19 - locked)
     assert note.endswith(f"% of a fold; {locked} more locked")
-
-
-def test_a_fold_without_rows_has_a_cell_in_each_column_and_no_row_of_a_class() -> None:
-    """Its row of a table is as long as the others, and beside the picture it is counted among them."""
-    data = rows().assign(rare=["yes" if i % 20 == 0 else "no" for i in range(200)])
-    for target, none in (("rare", ["-", "-"]), ("amount", ["-"])):
-        spec = {"columns": {"key": "id", "target": target}, "strategy": "KFold", "params": {"n_splits": 3}}
-        manifest = decide(spec, data)
-        left = data[manifest.in_use.column() != 0]
-        grown = extend(manifest, left, max_missing=1.0).manifest
-        first, *others = balance_rows(measure(grown, left))
-        assert list(first.values())[3:] == none
-        assert [list(first)] * 2 == [list(row) for row in others]
-        html = split_page(see(grown, measure(grown, left), left)).html()
-        assert target == "amount" or "Rows of yes in each fold: 0, " in html
 
 
 @pytest.mark.parametrize(
@@ -121,6 +103,5 @@ def test_a_fold_without_rows_has_a_cell_in_each_column_and_no_row_of_a_class() -
     ],
 )  # fmt: skip
 def test_the_map_by_time_is_called_what_its_pairs_are(spec: dict[str, Any], title: str) -> None:
-    """A strategy that promises nothing may keep to time all the same, or test one stretch of it."""
     spec = spec | {"columns": {"time": "when"} | spec.get("columns", {})}
     assert split_pictures(seen(rows(), "amount", **spec))["map"].title.startswith(title)

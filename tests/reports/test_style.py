@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from evenfold.reports import Picture
-from evenfold.reports.charts import around, ends, named, ticks
+from evenfold.reports.charts import around, ends
 from evenfold.reports.templates import style
 from pages import Page
 
@@ -60,7 +60,6 @@ def test_marks_stand_out_from_the_paper_and_words_can_be_read(scheme: str) -> No
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_two_series_have_one_colour_for_anybody(scheme: str) -> None:
-    """Any two of the first five differ in hue or lightness with full, without red and without green vision."""
     of = colours(scheme)
     deficient = {  # Machado, Oliveira and Fernandes (2009), severity 1.0
         "full": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
@@ -85,7 +84,6 @@ def test_a_picture_is_laid_out_for_wide_and_narrow_windows() -> None:
 
 
 def test_what_is_infinite_is_not_drawn() -> None:
-    """An infinite score has no place on an axis, and a path to it would not be drawn by any browser."""
     picture = Picture("x", "x", "y", (0, 1), (0, 1))
     picture.line([(float("inf"), 0), (float("inf"), 1)], "whole")
     picture.line([(0, 0), (0.5, float("nan")), (1, 1)], "whole")
@@ -95,20 +93,10 @@ def test_what_is_infinite_is_not_drawn() -> None:
     assert drawn.count('class="whole"') == 1
 
 
-def test_ticks_are_round_and_inside() -> None:
-    """Steps of 1, 2 or 5 times a power of ten."""
-    assert ticks(0, 10) == [0, 2, 4, 6, 8, 10]
-    assert ticks(-0.013, 0.021, 4) == [-0.01, 0, 0.01, 0.02]
-    assert ticks(0, 3, 12, whole=True) == [0, 1, 2, 3]
-    assert ticks(1e-13, 3e-13, 4) == [1e-13, 1.5e-13, 2e-13, 2.5e-13, 3e-13]
-    assert [name for _, name in named(ticks(0, 4e-13))] == ["0", "1e-13", "2e-13", "3e-13", "4e-13"]
-
-
 @pytest.mark.parametrize(
     "values", [[1e17], [-1e300], [1e308, -1e308], [1.7e308], [5e-324, 1e-323], [0.0, 1e-320], [float("inf"), 1e16]]
 )
 def test_any_number_has_a_place_on_an_axis(values: list[float]) -> None:
-    """A constant of any size, and a span that no number holds, is drawn inside the axes with short ticks."""
     for limits in (around(values), ends(np.array([value for value in values if np.isfinite(value)]))):
         picture = Picture("x", "x", "y", limits, limits)
         picture.dots([(value, value, "") for value in values if np.isfinite(value)], 0)

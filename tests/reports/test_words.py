@@ -8,9 +8,9 @@ from html import unescape
 
 import pytest
 from evenfold.estimates import Estimate
-from evenfold.estimates.results import Baseline, Interval
-from evenfold.reports.evaluations.words import kept_promises, optimism, written
-from evenfold.reports.markdown import estimate_rows, page_note, plain, table
+from evenfold.estimates.results import Interval
+from evenfold.reports.evaluations.words import kept_promises, written
+from evenfold.reports.markdown import page_note, plain, table
 from evenfold.reports.page import Page, Remark, Tile, Verdict, number
 from evenfold.tasks.outcomes import Growth
 from evenfold.tasks.retrained import _growth
@@ -22,19 +22,7 @@ def estimate(metric: str, value: float, apparent: float, half: float = 0.05, lev
     return Estimate(metric, "cross-validation", value, 0.1, None, 5, apparent=apparent, interval=interval)
 
 
-def test_optimism_is_said_where_the_apparent_score_lies_above_the_interval() -> None:
-    """It is no overfitting, which would be a comparison with a simpler model; one sentence tells it of all metrics."""
-    above, within = estimate("r2", 0.4, 0.9), estimate("neg_mean_absolute_error", -10.0, -9.99)
-    said = optimism([above, within])
-    assert said == "Optimism: R2 is 0.900 on rows that the model has seen and 0.400 on new ones."
-    assert optimism([within]) == ""
-    both = optimism([above, estimate("neg_mean_absolute_error", -10.0, -2.0)])
-    assert both.count("Optimism") == 1
-    assert both.endswith(" and 0.400 on new ones; MAE is better on seen rows as well.")
-
-
 def test_scores_of_small_targets_keep_their_digits() -> None:
-    """What six decimals would show as zero is written with an exponent, its interval as well; a zero stays one."""
     assert written(3.2e-9, 1e-9) == "3.2e-09"
     assert written(3.21e-9) == "3.21e-09"
     assert [written(end, 1e-9) for end in (2.2e-9, 4.2e-9, 0.0)] == ["2.2e-09", "4.2e-09", "0"]
@@ -54,7 +42,6 @@ SEVERAL = ["1\r\n2", "a\n\n# b", "x\n- y", "<b\nx>", "![x\n](y)", "> x", "+ x", 
 
 @pytest.mark.parametrize("name", [*NAMES, *SEVERAL])
 def test_a_name_of_the_data_is_text_in_a_note(name: str) -> None:
-    """Columns, classes and models may be called anything: no link, picture, HTML or row of a table comes of it."""
     page = Page(name, Verdict.LOOK, name, [Tile(name, name, name)], [Remark("note", name)])
     note = page_note(page, {name: ""}, table(["", name], [[name, 3]]))
     assert not re.search(r"\w://|www\.", note)  # which GitHub's kind of Markdown makes links
@@ -80,19 +67,9 @@ def test_a_promise_is_kept_unless_the_intervals_part() -> None:
 
 
 def test_a_promise_that_nobody_made_is_not_said_to_be_kept() -> None:
-    """Without a promise, or an interval on either side, nothing is compared; where some are, they are named."""
     nothing = ["No score can be held against a promise, which takes the same metric with an interval on both sides."]
     r2, mae = estimate("r2", 0.5, 0.5, 0.1), estimate("neg_mean_absolute_error", -3.0, -3.0, 0.5)
     without = replace(r2, interval=None)
     assert kept_promises([r2], []) == kept_promises([], []) == nothing
     assert kept_promises([r2], [mae]) == kept_promises([without], [r2]) == kept_promises([r2], [without]) == nothing
     assert kept_promises([r2, mae], [r2, without]) == ["R2 is what was promised, as far as the intervals can tell."]
-
-
-def test_a_row_of_estimates_says_what_is_known_of_each_and_errors_are_positive() -> None:
-    """What is reached without a model and on training rows, where it was measured."""
-    known = replace(estimate("neg_mean_absolute_error", -10.0, -2.0), baseline=Baseline("the mean", -12.0, 2.0))
-    unknown = replace(known, baseline=None, apparent=None, sd=None, interval=None)
-    rows = [list(row.values())[3:] for row in estimate_rows([known, unknown])]
-    assert [cell.rstrip("0.") for cell in rows[0][1:]] == ["12", "0.1", "2"]
-    assert rows[1] == ["-"] * 4

@@ -146,7 +146,6 @@ def test_the_wrapping_itself_breaks_nothing(splitter: Splitter) -> None:
 
 
 def test_the_message_names_promises_that_nothing_checks() -> None:
-    """A misspelt promise is an unkept one that nobody would notice; whoever wrote it reads which word it is."""
     with pytest.raises(
         AssertionError, match="no check is for 'exhaustiv', 'groups_hole'; choose from appendable, as_given"
     ):

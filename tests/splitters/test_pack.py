@@ -152,7 +152,6 @@ def test_a_complete_search_finds_the_optimum_by_itself(name: str, looseness: flo
     aim = Aim.of(groups(11, 8, 2), np.array(SHARES[name]))
     least = least_cost(aim, every_packing(8, 3))
     proof = best_packing(aim, least * looseness)
-    assert proof.bins is not None
     assert total(aim, proof.bins) == pytest.approx(least, rel=1e-9)
     assert proof.bound == pytest.approx(least, rel=1e-9)
 
@@ -260,7 +259,6 @@ def test_the_packing_depends_on_the_table_alone() -> None:
 
 
 def test_a_rare_class_is_in_every_bin() -> None:
-    """Seven groups with a row or two of a class are spread over five bins, though hardly any cost says so."""
     table = groups(8, 300, 3, mean=100)
     table[:, 2] = 0
     table[::45, 2] = 1
@@ -307,7 +305,6 @@ def test_high_effort_is_pinned() -> None:
 
 
 def test_a_population_is_left_out_where_bins_have_very_many_columns() -> None:
-    """A step would take too long; the exchanges' packing stands."""
     wide = np.random.default_rng(0).integers(0, 2, (200, 12_000))
     assert not fits(Aim.of(wide, np.full(5, 0.2)))
     for columns in (MOST_SUMS // 5 - 1, MOST_SUMS // 5):  # and one more: the sizes

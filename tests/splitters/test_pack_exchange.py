@@ -57,7 +57,6 @@ def test_exchanges_that_cost_at_most_a_limit_are_all_found_and_the_best_of_joine
 @settings(max_examples=30)
 @given(counts(), st.integers(0, 99))
 def test_what_few_entries_come_to_no_exchange_of_two_bins_betters(table: Any, seed: int) -> None:
-    """Though a pair is looked at again only when one of its bins has changed."""
     aim, stream = Aim.of(table, np.array([0.5, 0.2, 0.3])), Stream(seed)
     packing = Packing(aim, np.arange(table.shape[0]) % 3, stream)
     packing.improve(400)

@@ -113,7 +113,6 @@ def test_anything_gives_rows_or_a_split_error(data: st.DataObject, n: int, needs
 )
 def test_codes_follow_first_appearance(values: Any) -> None:
     rows = Rows.of(groups=values, needs=Needs(groups=True))
-    assert rows.groups is not None
     assert rows.groups.tolist() == [0, 1, 0, 2]
     assert rows.groups.dtype == np.int64
     assert rows.n_groups == len(rows.group_levels) == 3
@@ -224,14 +223,12 @@ def test_rows_are_joined_by_each_of_three_columns() -> None:
     """And by nothing but equal values of one column: 1 and 1 in two columns are two levels."""
     table = np.array([[1, 5, 9], [1, 6, 8], [2, 6, 7], [3, 1, 6], [4, 2, 6], [5, 9, 1]])
     rows = Rows.of(groups=table, needs=Needs(groups=True))
-    assert rows.groups is not None
     assert rows.groups.tolist() == [0, 0, 0, 1, 1, 2]
 
 
 def test_one_column_of_groups_may_stand_in_a_table() -> None:
     groups = np.array([["a"], ["b"], ["a"]])
     rows = Rows.of(groups=groups, needs=Needs(groups=True))
-    assert rows.groups is not None
     assert (rows.groups.tolist(), rows.entities) == ([0, 1, 0], None)
 
 
@@ -260,7 +257,6 @@ def test_numbers_come_as_they_are() -> None:
         [Decimal(1), 0, 2.5],
     ):
         rows = Rows.of(y=values, needs=NUMBERS)
-        assert rows.y is not None
         assert rows.y.tolist() == [1.0, 0.0, 2.5]
         assert not np.signbit(rows.y).any()
 
@@ -271,7 +267,6 @@ def test_what_is_not_needed_is_not_seen() -> None:
 
 
 def test_groups_given_to_a_strategy_that_ignores_them_are_an_error() -> None:
-    """Ignoring them would leak, and nobody would see it."""
     for splitter in (KFold(2), StratifiedKFold(2)):
         with pytest.raises(SplitError, match=f"{type(splitter).__name__} does not keep groups whole, and groups were"):
             splitter.split([0] * 4, list("abab"), [1, 1, 2, 2])

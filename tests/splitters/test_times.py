@@ -37,7 +37,6 @@ def test_no_gap_needs_no_unit() -> None:
 
 
 def test_a_zone_is_converted_and_none_is_left_as_it_is() -> None:
-    """To UTC, without a word from NumPy, which would convert zones with a warning."""
     aware = datetime(2026, 3, 1, 1, tzinfo=timezone(timedelta(hours=2)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -83,6 +82,5 @@ def test_after_a_tested_row_whose_label_is_never_known_nothing_is_learnt(embargo
 
 
 def test_times_beyond_signed_64_bits_are_refused() -> None:
-    """They would come first, and a model would learn from the future."""
     with pytest.raises(SplitError, match="time holds 9,223,372,036,854,775,813"):
         list(ForwardChaining(2).split(np.zeros(6), time=np.array([1, 2, 3, 4, 5, 2**63 + 5], dtype=np.uint64)))

@@ -21,7 +21,6 @@ from evenfold.splitters import (
     HashSplit,
     Holdout,
     KFold,
-    LabelSplitter,
     LeaveOneGroupOut,
     LeaveOneOut,
     PoissonBootstrap,
@@ -100,7 +99,6 @@ def test_what_is_decided_by_the_table_of_groups_needs_no_rows(splitter: Splitter
     known = GroupRows(
         400, groups=np.arange(rows.n_groups), group_levels=names, sizes=sizes, table=table, weights=weights
     )
-    assert isinstance(splitter, LabelSplitter)
     assert np.array_equal(splitter.decide(known)[rows.groups], splitter.decide(rows))
 
 

@@ -17,7 +17,6 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 
 def test_training_and_test_may_lack_different_classes() -> None:
-    """Three classes are known and three are tested, so scikit-learn took each column for another class."""
     y = np.array(["a", "b", "c"] * 40)
     y[::5] = ["a", "b", "d"] * 8
     table = pd.DataFrame({"x": np.arange(120) % 7, "y": y})
@@ -116,7 +115,6 @@ class Unsure(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1_macro"])
 def test_a_label_that_the_target_lacks_is_an_error_of_the_fit_or_draw_that_predicts_it(metric: str) -> None:
-    """Not of what all fits come to together; of classes that are none a mean over rows would be another mean."""
     table = pd.DataFrame({"x": np.arange(20.0), "y": ["no", "yes"] * 10})
     problem, pair = (
         Problem.of(table, ModelSpec(estimator=f"{__name__}:Unsure", metrics=(metric,)), "y"),

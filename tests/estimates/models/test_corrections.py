@@ -29,27 +29,21 @@ def told(frame: pd.DataFrame, **fields: Any) -> tuple[dict[str, Estimate], pd.Da
     return {each.metric: each for each in made}, pd.concat(frames)
 
 
-@pytest.mark.parametrize(
-    "balance", ["class_weight", "oversample", "undersample", {"method": "undersample", "ratio": 0.5}]
-)
+@pytest.mark.parametrize("balance", ["class_weight", {"method": "undersample", "ratio": 0.5}])
 def test_the_shift_of_probabilities_by_balancing_is_said_with_both_figures(balance: Any) -> None:
     share = float(np.mean(rare()["y"] == "yes"))
     shifted, rows = told(rare(), estimator=LOGISTIC, metrics=("roc_auc",), balance=balance)
     plain, _ = told(rare(), estimator=LOGISTIC, metrics=("roc_auc",))
-    assert shifted["roc_auc"].warnings == (
-        f"Balancing shifted the probabilities: that of yes is {rows['proba_yes'].mean():.3g} on average, and its "
-        f"share of the rows is {share:.3g}; where probabilities count, leave balance out and set a threshold.",
-    )
+    (said,) = shifted["roc_auc"].warnings
+    assert f"yes is {rows['proba_yes'].mean():.3g} on average, and its share of the rows is {share:.3g};" in said
     assert not plain["roc_auc"].warnings
     assert rows["proba_yes"].mean() > share + 0.1
 
 
-@pytest.mark.parametrize("estimator", ["sklearn.tree:DecisionTreeClassifier", LOGISTIC])
-def test_balanced_classes_weigh_the_same_where_rows_weigh(estimator: str) -> None:
-    """Nothing is known of y, and yes weighs ten times: balanced it is a half."""
+def test_balanced_classes_weigh_the_same_where_rows_weigh() -> None:
     frame = pd.DataFrame({"x": np.zeros(400), "y": np.resize(["no", "yes"], 400), "w": np.resize([1.0, 10.0], 400)})
     frame.loc[:39, "w"] *= 3.0
-    model = ModelSpec(estimator=estimator, weights="w", balance="class_weight")
+    model = ModelSpec(estimator=LOGISTIC, weights="w", balance="class_weight")
     seen, rows = Problem.of(frame, model, "y"), np.arange(400)
     made = fitted(seen.model, seen, rows, seed=0, name="all")
     assert made.predict_proba(seen.X)[:, 1] == pytest.approx(0.5, abs=1e-3)
@@ -62,7 +56,6 @@ def skewed(n: int = 250) -> pd.DataFrame:
 
 
 def test_a_transform_that_predicts_medians_says_so_with_both_figures() -> None:
-    """Box-Cox of a log-normal target: medians lie far below the mean; the sentence has both figures."""
     metrics = ("neg_mean_absolute_error",)
     medians, low = told(skewed(), estimator=RIDGE, metrics=metrics, target_transform="box-cox")
     mean = skewed()["y"].mean()

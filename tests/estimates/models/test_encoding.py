@@ -59,7 +59,6 @@ def test_text_that_repeats_is_a_feature_as_the_model_can_use_it(model: ModelSpec
 
 
 def test_what_text_becomes_is_learnt_from_training_rows_alone() -> None:
-    """A value that only test rows have has no column of its own, and predictions are there all the same."""
     strange = TABLE["ward"].where(np.arange(N) < 350, "never seen")
     for model in (ModelSpec(estimator=RIDGE), ModelSpec()):
         seen = problem(model, TABLE.assign(ward=strange))

@@ -17,7 +17,6 @@ from evenfold.estimates import (
     permutation_importance,
     score_key,
 )
-from evenfold.reports.evaluations.importance import importance_section, importance_words
 from sklearn.inspection import permutation_importance as theirs
 
 RIDGE = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("r2",))
@@ -66,7 +65,7 @@ class Counting:
         return Ridge().__sklearn_tags__()
 
 
-@pytest.mark.parametrize(("n", "n_features"), [(60, 1), (500, 70), (500, 200), (40_000, 1), (40_000, 30)])
+@pytest.mark.parametrize(("n", "n_features"), [(60, 1), (500, 200), (40_000, 1)])
 def test_it_never_predicts_more_than_half_of_what_scoring_does(n: int, n_features: int) -> None:
     """Or 5,000 rows, where that is more; features too many for it are not measured at all."""
     table = pd.DataFrame(np.zeros((n, n_features)), columns=[f"f{i}" for i in range(n_features)])
@@ -81,7 +80,6 @@ def test_it_never_predicts_more_than_half_of_what_scoring_does(n: int, n_feature
 
 
 def test_it_is_measured_where_a_fold_asks_and_the_model_does_not_decline() -> None:
-    """A model that declines has another key, and the usual one has the key that it always had."""
     assert scored().importance == {}
     assert scored(importance=True).importance.keys() == set(PROBLEM.features)
     none = Problem.of(TABLE, RIDGE.model_copy(update={"importance": "none"}), "y")
@@ -99,18 +97,9 @@ def test_a_metric_that_the_rows_cannot_have_is_no_failure() -> None:
     assert permutation_importance(made, problem, np.arange(150, 450), 600, seed=0, path=()) != {}
 
 
-def test_the_table_the_sentence_and_the_picture_say_the_same() -> None:
+def test_the_table_holds_the_mean_the_sd_and_the_ends_of_the_folds() -> None:
     scores = [FoldScore(f"fold {i}", 0, i, {}, {}, 9, 9, 0, 0, (), {"b": 0.1 * i, "a": -0.01}) for i in (1, 2, 3)]
     table = importance_table([*scores, scored()])
     assert table["feature"].tolist() == ["b", "a"]
     assert table.loc[0, ["mean", "sd", "least", "most"]].tolist() == pytest.approx([0.2, 0.1, 0.1, 0.3])
     assert table["folds"].tolist() == [3, 3]
-    assert importance_words(scores, "r2") == (
-        "Importance: R2 falls by this much where a feature's values change places: b 0.20."
-    )
-    assert importance_words(scores, "neg_mean_absolute_error").startswith("Importance: MAE rises by this much")
-    assert importance_words([scored()], "r2") == ""
-    (section,) = importance_section(table, "r2")
-    assert section.title == "b matters most: R2 falls by 0.20 where its values change places"
-    assert "b: 0.200, in folds 0.100 to 0.300" in str(section.blocks[0].__html__())
-    assert importance_section(importance_table([]), "r2") == []

@@ -147,7 +147,6 @@ REFUSED: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("ask", "words"), REFUSED)
 def test_bad_input_gets_a_sentence(ask: Any, words: str) -> None:
-    """What is wrong, in numbers; then what would work."""
     with pytest.raises(ModelError, match=re.escape(words)):
         ask()
 
@@ -191,7 +190,7 @@ def test_the_score_key_changes_with_everything_a_score_depends_on() -> None:
         score_key(ModelSpec(), **given)
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.float64, np.bool_, np.str_, object, "Int64", "boolean"])
+@pytest.mark.parametrize("kind", [np.float64, np.bool_, np.str_, "Int64"])
 def test_classes_of_a_category_are_those_of_its_values(kind: Any) -> None:
     values = pd.array([0, 1] * (N // 2), dtype="Int64").astype(kind)
     table = TABLE.assign(kept=pd.Categorical(values))

@@ -9,24 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import skops.io
-from evaluations import (
-    CANCER_ROWS,
-    DIABETES_ROWS,
-    LOGISTIC,
-    RARE,
-    RIDGE,
-    THIRDS,
-    UNSCALED,
-    problem,
-)
-from evenfold.estimates import (
-    ModelError,
-    ModelSpec,
-    Problem,
-    fit_and_score,
-    fitted,
-    score_draws,
-)
+from evaluations import CANCER_ROWS, DIABETES_ROWS, LOGISTIC, RARE, RIDGE, THIRDS, UNSCALED, problem
+from evenfold.estimates import ModelError, ModelSpec, Problem, fit_and_score, fitted, score_draws
 from evenfold.estimates.models.stopping import stopping_rows
 from evenfold.splitters import Bootstrap
 
@@ -53,13 +37,10 @@ def test_weights_reach_the_fit_and_the_scores(estimator: str) -> None:
     [
         (UNSCALED, {"threshold": "tuned"}),
         (LOGISTIC, {"balance": "class_weight"}),
-        (LOGISTIC, {"threshold": 0.3}),
         (UNSCALED, {"features": ["a", "text"]}),
-        (LOGISTIC, {}),
     ],
 )
 def test_weights_go_through_every_wrapping_and_into_a_file(estimator: str, more: dict[str, Any]) -> None:
-    """The model is another one; what scikit-learn asks its parts for names these again, and skops holds no circle."""
     table = RARE.assign(text=np.where(RARE["a"] > 0, "up", "down"))
     model = {"estimator": estimator, "features": ["a", "b"], **more}
     weighted = Problem.of(table, ModelSpec(**model, weights="w"), "y")
@@ -122,12 +103,7 @@ class StopsBy(StopsUnweighed):
     """One whose validation rows have weights by the name that LightGBM gives them."""
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        eval_sample_weight: Any = None,
+        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, eval_sample_weight: Any = None
     ) -> Any:
         self.eval_sample_weight_ = eval_sample_weight
         return super().fit(X, y, sample_weight)

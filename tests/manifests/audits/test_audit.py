@@ -165,7 +165,6 @@ def test_features_are_what_a_model_would_see() -> None:
     ],
 )
 def test_gates_that_are_none_are_refused(gates: dict[str, Any], message: str) -> None:
-    """A misspelt gate would be a silent pass."""
     data = clean()
     with pytest.raises(SplitError, match=message):
         audit(split(data), data, gates=gates)

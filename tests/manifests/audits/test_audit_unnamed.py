@@ -48,7 +48,6 @@ def test_copies_measured_again_are_near_duplicates() -> None:
 
 
 def test_numbers_far_below_enormous_ones_are_no_near_duplicates() -> None:
-    """Values alone would put rows that are a factor apart on a heap, next to one that is a million times larger."""
     random = np.random.default_rng(53)
     values = np.exp(6 * random.normal(size=(120, 1)) + 0.3 * random.normal(size=(120, 5)))
     frame = pd.DataFrame(values, columns=list("abcde")).assign(id=range(120), y=random.integers(0, 2, 120))
@@ -167,7 +166,6 @@ def test_locked_rows_are_not_learnt_from() -> None:
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("target", ["class", "gaps"])
 def test_odd_columns_stop_no_check(target: str) -> None:
-    """Enormous, empty, constant, infinite and repeated ones, and one of few values, are columns like any other."""
     n = 300
     frame, random = plain(n=n)
     rows, few = np.arange(n), np.arange(n) < 5
@@ -194,7 +192,6 @@ def test_odd_columns_stop_no_check(target: str) -> None:
     ids=["sum", "product", "no sum", "sum with noise"],
 )
 def test_a_target_that_features_make_up_is_found(made: Change, said: str) -> None:
-    """Though no single one of them looks like it; what is only predicted well is no alarm."""
     frame, random = plain()
     frame["y"] = made(frame, random.normal(size=N))
     if said == "up to a factor":
@@ -218,7 +215,6 @@ def _levels(frame: pd.DataFrame, random: np.random.Generator, levels: int) -> np
 
 
 def test_an_entity_of_numbers_is_found_and_the_line_is_proposed() -> None:
-    """Its numbers say nothing by their order, unlike an age."""
     frame, random = plain()
     frame["patient"] = _levels(frame, random, 120)
     assert "`group: patient`" in told(frame, "unnamed_entities")
@@ -281,7 +277,6 @@ def test_an_entity_of_as_many_rows_each_is_found() -> None:
 
 
 def test_an_entity_of_two_columns_is_found_by_both_and_by_neither_alone() -> None:
-    """As pupils are, numbered anew in each class."""
     frame, random = plain()
     codes = _levels(frame, random, 120)
     frame["room"], frame["number"] = codes // 12, codes % 12

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from audited import asked, clean, moved, plain, split, the
-from evenfold.manifests import GATES, Audit, StoredManifest, audit, decide, write_manifest
+from audited import asked, clean, moved, split, the
+from evenfold.manifests import GATES, Audit, audit, decide
 from evenfold.manifests.audits.formats import formatted
 from evenfold.manifests.audits.rules import RULES
 from evenfold.manifests.joined import Joined
 from evenfold.splitters import SplitError
-
-
-@pytest.mark.parametrize("how", [{"features": ["dose", "nope"]}, {"exclude": ["nope"]}])
-def test_a_column_that_is_none_is_refused_of_a_manifest_on_disk_too(how: Any, tmp_path: Path) -> None:
-    data = clean(100)
-    data.to_parquet(tmp_path / "rows.parquet")
-    manifest = split(data)
-    stored = StoredManifest(write_manifest(manifest, tmp_path / "splits"))
-    for known in (manifest, stored):
-        with pytest.raises(SplitError, match="no column 'nope' in the data"):
-            audit(known, tmp_path / "rows.parquet", **how)
 
 
 @pytest.mark.parametrize(("first", "again"), [(7000, "07000"), ("x\u00e9", "xe\u0301")])
@@ -56,19 +44,6 @@ def test_rows_of_draws_that_cross_by_either_of_two_columns_are_counted_in_each_d
     for place, (train, test) in joined.sides():
         across = np.isin(pairs[test], pairs[train]) | (first_ten[test] == 0)
         assert places[place] == np.count_nonzero(across)
-
-
-def test_a_copy_is_told_by_another_check_where_its_own_is_off() -> None:
-    frame, _ = plain()
-    frame["copy"] = frame["y"] * 2 + 1
-    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
-    found = the("giveaway_features", asked(manifest, frame, "giveaway_features"))
-    assert set(found.figures["features"]) == {"copy"}
-
-
-def test_a_limit_may_be_a_number_of_numpy() -> None:
-    data = clean(100)
-    assert audit(split(data), data, features=["dose"], gates={"size_deviation": np.int64(1)}).failed == []
 
 
 def test_groups_that_no_draw_tests_are_counted() -> None:
@@ -115,7 +90,6 @@ def test_what_is_ignored_for_a_reason_fails_nothing_and_is_told_with_it() -> Non
     ("ignore", "said"), [({"EF999": REASON}, "no check 'EF999'"), ({"EF301": "ok"}, "three words")]
 )
 def test_nothing_is_ignored_by_a_slip_or_without_a_reason(ignore: dict[str, str], said: str) -> None:
-    """An unknown number would silence nothing, and a word explains nothing."""
     with pytest.raises(SplitError, match=said):
         made(ignore=ignore)
 

@@ -87,7 +87,6 @@ def test_distances_are_those_of_scipy_and_the_worst_is_the_worst_of_the_folds(sp
     frame = table(92)
     frame["number"] = frame["number"].round(1)
     spec = quick_spec_of(splitter, target="number" if splitter.needs.y in ("ignored", "numbers", "any") else "label")
-    assert spec is not None
     manifest = decide(spec, frame)
     report = measure(manifest, frame.sample(frac=1, random_state=1))
     y = frame.sort_values("id")[spec["columns"]["target"]].to_numpy()
@@ -118,7 +117,6 @@ def test_distances_are_those_of_scipy_and_the_worst_is_the_worst_of_the_folds(sp
 
 
 def test_groups_are_counted() -> None:
-    """Four groups of unlike size, two and two."""
     manifest, frame = of_folds([0, 0, 0, 1, 1, 1], group=list("aabccd"))
     assert [fold.groups for fold in measure(manifest, frame).folds] == [2, 2]
 
@@ -202,7 +200,6 @@ def test_columns_to_stratify_by_are_measured() -> None:
 
 
 def test_draws_of_groups_say_how_unevenly_groups_are_tested() -> None:
-    """Counted by hand over the draws: the most and the least often tested group."""
     frame = pd.DataFrame({"id": range(60), "g": np.arange(60) // 5})
     spec = {"strategy": "GroupShuffleSplit", "params": {"n_splits": 20}, "columns": {"key": "id", "group": "g"}}
     manifest = decide(spec | {"holdout": 0.2}, frame)

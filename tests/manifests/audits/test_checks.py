@@ -63,7 +63,6 @@ def test_forward_chaining_may_test_a_group_that_a_later_split_trains_on() -> Non
 
 
 def test_rows_that_repeat_the_features_of_another_fold_are_counted() -> None:
-    """Repeats inside a fold are no leak; across folds all are counted, and warned of where their targets agree."""
     data = clean()
     manifest = split(data)
     fold = pd.Series(manifest.codes, index=data.index)

@@ -195,7 +195,6 @@ def test_csv_files_that_are_no_one_table_are_refused_wherever_they_are_read(engi
 
 
 def test_parts_of_different_types_are_not_sorted_as_one_table(tmp_path: Path) -> None:
-    """Fractions would be read as the whole numbers of the same bits."""
     parts = iter([pa.table({"id": [2, 1], "y": [1, 2]}), pa.table({"id": [3], "y": [1.5]})])
     with pytest.raises(SplitError, match=r"column 'y' is int64 in the first rows and double in later ones; declare"):
         list(in_order(parts, ["id"], tmp_path, 1 << 28))
@@ -260,7 +259,6 @@ def test_a_killed_run_leaves_nothing_half_written_and_the_next_one_completes(tmp
     table().to_parquet(tmp_path / "data.parquet")
     command = [sys.executable, "-c", KILLED, str(tmp_path / "data.parquet"), str(tmp_path / "splits")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"spilled\n"
         os.kill(process.pid, signal.SIGKILL)
     assert list((tmp_path / "splits").glob(".spilling-*"))

@@ -21,8 +21,9 @@ from evenfold.manifests.store.write import describe
 from evenfold.splitters import SplitError
 from tables import TYPES, table
 
-HAS_DASK = importlib.util.find_spec("distributed") is not None
 HAS_SPARK = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
+DASK = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs evenfold[dask]")
+SPARK = pytest.mark.skipif(not HAS_SPARK, reason="needs evenfold[spark] and a JRE")
 SPECS: list[dict[str, Any]] = [
     {"columns": {"key": "id", "group": "group", "target": "number"}, "types": TYPES},
     {"columns": {"key": ["when", "text"], "target": "label"}, "types": TYPES, "holdout": 0.2},
@@ -67,17 +68,21 @@ def dask_client() -> Iterator[Any]:
         yield client
 
 
-@pytest.mark.skipif(not HAS_DASK, reason="Dask is not installed: pip install 'evenfold[dask]'")
+def assert_decided_alike(spec: dict[str, Any], engine: Any, folder: Path, **data: Any) -> None:
+    manifest = decide(spec, rows())
+    for name, table_ in data.items():
+        stored = decide(spec, table_, engine=engine, to=folder / name)
+        assert stored.header == describe(manifest) | {"files": stored.header["files"]}
+        assert stored.rows.group_table == manifest.group_table
+
+
+@DASK
 @pytest.mark.parametrize("spec", SPECS)
 def test_dask_decides_the_same(spec: dict[str, Any], dask_client: Any, files: str, tmp_path: Path) -> None:
     import dask.dataframe as dd
 
-    manifest = decide(spec, rows())
-    frames = dd.from_pandas(rows().sample(frac=1, random_state=2), npartitions=5, sort=False)
-    for name, data in (("files", files), ("frame", frames)):
-        stored = decide(spec, data, engine="dask", to=tmp_path / name)
-        assert stored.header == describe(manifest) | {"files": stored.header["files"]}
-        assert stored.rows.group_table == manifest.group_table
+    frame = dd.from_pandas(rows().sample(frac=1, random_state=2), npartitions=5, sort=False)
+    assert_decided_alike(spec, "dask", tmp_path, files=files, frame=frame)
 
 
 @pytest.fixture(scope="module")
@@ -94,16 +99,13 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-@pytest.mark.skipif(not HAS_SPARK, reason="PySpark or Java is not installed: pip install 'evenfold[spark]', and a JRE")
+@SPARK
 @pytest.mark.parametrize("spec", SPECS)
 def test_spark_decides_the_same(spec: dict[str, Any], spark: Any, files: str, tmp_path: Path) -> None:
-    manifest = decide(spec, rows())
     # A session takes times without a zone for its own; with one they are the same instants everywhere.
     aware = rows().assign(when=rows()["when"].dt.tz_localize("UTC"))
-    for name, data in (("files", files), ("frame", spark.createDataFrame(pa.Table.from_pandas(aware)))):
-        stored = decide(spec, data, engine="spark", to=tmp_path / name)
-        assert stored.header == describe(manifest) | {"files": stored.header["files"]}
-        assert stored.rows.group_table == manifest.group_table
+    frame = spark.createDataFrame(pa.Table.from_pandas(aware))
+    assert_decided_alike(spec, "spark", tmp_path, files=files, frame=frame)
 
 
 def test_a_key_of_file_and_part_names_no_file() -> None:
@@ -113,7 +115,7 @@ def test_a_key_of_file_and_part_names_no_file() -> None:
     assert made.to_pylist() == batch.to_pylist()
 
 
-@pytest.mark.skipif(not HAS_DASK, reason="Dask is not installed: pip install 'evenfold[dask]'")
+@DASK
 def test_rows_on_a_cluster_need_a_key(files: str, tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="name a key column"):
         decide({"columns": {"target": "number"}}, files, engine="dask", to=tmp_path)

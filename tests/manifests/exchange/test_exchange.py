@@ -20,15 +20,33 @@ def sides(manifest: Manifest, frame: pd.DataFrame) -> list[tuple[list[int], list
     return [(sorted(train.tolist()), sorted(test.tolist())) for train, test in manifest.as_cv(frame).split()]
 
 
-@pytest.mark.parametrize("key", ["id", None])
-def test_positions_come_back_as_the_same_split(key: str | None, tmp_path: Path) -> None:
-    frame = visits()
-    manifest = split(frame, columns={"key": key, "target": "y"} if key else {"target": "y"})
-    made = export(manifest, "torch", tmp_path / "splits.json", frame)
-    cv = manifest.as_cv(frame)
-    assert adopt(frame, list(cv.split()), key, target="y").split_id == manifest.split_id
-    back = adopt(frame, made.path, key, target="y")
-    assert (back.spec.strategy, back.split_id) == ("Predefined", manifest.split_id)
+TWO_PARTS = {"strategy": "HashSplit", "params": {"parts": {"train": 0.7, "test": 0.3}}}
+THREE_PARTS = {"strategy": "HashSplit", "params": PARTS}
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "fields", "column", "values"),
+    [
+        ("torch", "splits.json", {}, None, None),
+        ("torch", "splits.json", {"key": None, "columns": {"target": "y"}}, None, None),
+        ("autogluon", "rows.parquet", {}, "fold", {0, 1, 2, 3, 4}),
+        ("vertex", "rows.csv", THREE_PARTS, "split", {"training", "validation", "test"}),
+        ("databricks", "rows.parquet", THREE_PARTS, "split", {"train", "validate", "test"}),
+        ("bigquery", "rows.csv", THREE_PARTS, "split", {"TRAIN", "EVAL", "TEST"}),
+        ("vertex", "rows.csv", TWO_PARTS, "split", {"training", "test"}),
+    ],
+)
+def test_what_left_for_a_tool_comes_back_as_the_same_split(
+    tool: Any, name: str, fields: Any, column: str | None, values: Any, tmp_path: Path
+) -> None:
+    frame, path, key = visits(), tmp_path / name, fields.get("key", "id")
+    manifest = split(frame, **fields)
+    export(manifest, tool, path, frame)
+    back = adopt(frame, path, key, target="y") if column is None else adopt(path, column, key)
+    assert back.split_id == manifest.split_id
+    if column:
+        read = pd.read_csv(path) if name.endswith("csv") else pd.read_parquet(path)
+        assert (set(read[column]), list(read)) == (values, [*frame, column])
 
 
 @pytest.mark.parametrize("strategy", ["Repeated", "ForwardChaining", "ShuffleSplit"])
@@ -75,36 +93,6 @@ def test_what_is_no_positions_is_refused(splits: Any, message: str) -> None:
         adopt(visits(10), splits, "id")
 
 
-@pytest.mark.parametrize(
-    ("tool", "words", "name"),
-    [
-        ("vertex", {"training", "validation", "test"}, "rows.csv"),
-        ("databricks", {"train", "validate", "test"}, "rows.parquet"),
-        ("bigquery", {"TRAIN", "EVAL", "TEST"}, "rows.csv"),
-    ],
-)
-def test_three_words_come_back_as_the_same_split(tool: Any, words: set[str], name: str, tmp_path: Path) -> None:
-    frame = visits()
-    manifest = split(frame, "HashSplit", params=PARTS)
-    for data in (None, frame):
-        export(manifest, tool, tmp_path / name, data)
-        read = pd.read_csv(tmp_path / name) if name.endswith("csv") else pd.read_parquet(tmp_path / name)
-        assert set(read["split"]) == words
-        assert list(read) == [*(["id"] if data is None else list(frame)), "split"]
-        assert adopt(tmp_path / name, "split", "id").split_id == manifest.split_id
-
-
-def test_two_parts_and_a_holdout_have_their_words(tmp_path: Path) -> None:
-    frame = visits(120)
-    two = split(frame, "HashSplit", params={"parts": {"train": 0.7, "test": 0.3}})
-    export(two, "vertex", tmp_path / "two.csv")
-    assert adopt(tmp_path / "two.csv", "split", "id").split_id == two.split_id
-    given = adopt(frame.assign(given=[0, -1, -2, -3] * 30), "given", "id")
-    export(given, "databricks", tmp_path / "given.csv")
-    counts = pd.read_csv(tmp_path / "given.csv")["split"].value_counts().to_dict()
-    assert counts == {"train": 30, "validate": 30, "test": 30}
-
-
 @pytest.mark.parametrize("word", ["valid", "VAL", "dev"])
 def test_words_for_validation_that_benchmarks_use_are_known(word: str) -> None:
     frame = visits()
@@ -126,13 +114,6 @@ def test_folds_have_no_three_words(tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="no column 'part'; they have id"):
         adopt(frame, "part", "id")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_autogluon_takes_the_folds_as_groups(tmp_path: Path) -> None:
-    frame = visits()
-    manifest = split(frame)
-    export(manifest, "autogluon", tmp_path / "rows.parquet", frame)
-    assert adopt(tmp_path / "rows.parquet", "fold", "id").split_id == manifest.split_id
 
 
 @pytest.mark.parametrize("fields", [{"strategy": "HashSplit", "params": PARTS}, {"strategy": "KFold"}])

@@ -50,14 +50,12 @@ def test_scikit_learn_for_each_repeat(tmp_path: Path) -> None:
 
 
 def test_positions_without_data_are_refused(tmp_path: Path) -> None:
-    """They would be silently wrong on a frame in another order; nothing is written."""
     with pytest.raises(SplitError, match=r"sklearn tells rows by their position, so the frame .* is needed"):
         export(split(visits(), strategy="KFold"), "sklearn", tmp_path / "folds.npy")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_parts_are_those_of_scikit_learn_and_two_tested_ones_are_refused(tmp_path: Path) -> None:
-    """PredefinedSplit trains on all that it does not test, which would be one tested part for the other."""
     frame = visits()
     manifest = split(frame, strategy="HashSplit", params={"parts": {"train": 0.7, "test": 0.3}})
     export(manifest, "sklearn", tmp_path / "folds.npy", frame)
@@ -110,7 +108,6 @@ def test_spark_gets_int32_folds_beside_the_data(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["id", "number"])
 def test_nnunet_goes_out_and_comes_back_as_the_same_split(key: str, tmp_path: Path) -> None:
-    """splits_final.json says as much as a column of folds; JSON holds numbers as text."""
     frame = visits().assign(fold=0)  # a column of that name is not overwritten
     manifest = split(frame, key=key)
     export(manifest, "nnunet", tmp_path / "splits_final.json")

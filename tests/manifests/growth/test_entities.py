@@ -10,11 +10,9 @@ import pytest
 from cases import CASES
 from evenfold.manifests import Manifest, audit, decide, extend, measure, read_manifest, read_spec, write_manifest
 from evenfold.splitters import (
-    BalancedGroupKFold,
     CombinatorialPurgedKFold,
     Crossed,
     ForwardChaining,
-    GroupShuffleSplit,
     PurgedKFold,
     SplitError,
 )
@@ -133,7 +131,6 @@ def test_a_bridge_may_be_accepted_and_a_known_row_that_becomes_one_is_quarantine
     ("visit", "moved"), [("new", ["device"]), (None, ["patient", "device"])], ids=["a new row", "a corrected row"]
 )
 def test_a_row_that_bridges_two_folds_of_one_repeat_alone_is_quarantined(visit: str | None, moved: list[str]) -> None:
-    """Patients and devices may share a fold in the first repeat and lie apart in the second: there they would leak."""
     data, inner = visits(3), {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
     params = {"strategy": inner, "n_repeats": 2}
     manifest = decide(SPEC | {"holdout": None, "strategy": "Repeated", "params": params}, data)
@@ -165,16 +162,8 @@ def test_a_level_that_joins_nearly_all_is_named() -> None:
     decide(SPEC | {"holdout": None, "params": {"n_splits": 2}}, large)
 
 
-def test_patients_in_hospitals_are_kept_whole_by_hospital() -> None:
-    data = visits(3).assign(hospital=lambda rows: rows["patient"] // 100)
-    nested = decide(SPEC | {"columns": SPEC["columns"] | {"group": ["hospital", "patient"]}}, data)
-    outer = decide(SPEC | {"columns": SPEC["columns"] | {"group": "hospital"}}, data)
-    assert nested.split_id == outer.split_id
-
-
 @pytest.mark.parametrize("splitter", [ForwardChaining(3), PurgedKFold(3)], ids=repr)
 def test_splits_in_time_leave_out_rows_that_share_any_entity(splitter: Any) -> None:
-    """Entity by entity: no patient and no device of a tested row is trained on, and nothing else is left out."""
     data = visits(3)
     time = np.arange(len(data))
     entities = data[["patient", "device"]].to_numpy()
@@ -184,18 +173,6 @@ def test_splits_in_time_leave_out_rows_that_share_any_entity(splitter: Any) -> N
         tested = data.iloc[test]
         shared = data["patient"].isin(tested["patient"]) | data["device"].isin(tested["device"])
         assert train.tolist() == [row for row in all_train.tolist() if not shared.iloc[row]]
-
-
-@pytest.mark.parametrize("splitter", [BalancedGroupKFold(3), GroupShuffleSplit(4)], ids=repr)
-def test_bare_strategies_join_several_columns_of_groups(splitter: Any) -> None:
-    data = visits(3)
-    entities = data[["patient", "device"]]
-    pairs = list(splitter.split(None, None, entities))
-    lists = list(splitter.split(None, None, entities.to_numpy().tolist()))
-    for (train, test), (again, _) in zip(pairs, lists, strict=True):
-        assert train.tolist() == again.tolist()
-        for column in entities:
-            assert not {*entities[column].iloc[train]} & {*entities[column].iloc[test]}
 
 
 def nested(n_hospitals: int = 16) -> pd.DataFrame:

@@ -81,7 +81,6 @@ def two_groups_apart() -> tuple[pd.DataFrame, Manifest, Any, Any]:
 
 
 def test_merged_groups_are_quarantined_unless_accepted() -> None:
-    """Two groups that turn out to be one would leak; their rows are in no split, and keep their folds."""
     whole, manifest, here, there = two_groups_apart()
     merged = whole.assign(g=whole["g"].replace(there, here))
     grown = extend(manifest, merged)
@@ -124,10 +123,6 @@ def test_what_is_quarantined_already_makes_no_other_version() -> None:
 
 
 def test_groups_that_merge_in_one_repeat_alone_are_quarantined(tmp_path: Path) -> None:
-    """Two groups may lie in one fold of the first repeat and apart in the second: there they would leak.
-
-    So it is where the split stays on the disk.
-    """
     whole = arrivals(300)
     inner = {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
     spec = GROUPS | {"strategy": "Repeated", "params": {"strategy": inner, "n_repeats": 2}}

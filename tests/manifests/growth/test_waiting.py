@@ -48,7 +48,6 @@ SPEC: dict[str, Any] = {
 
 
 def test_of_two_extensions_that_differ_in_who_waits_the_second_is_refused(tmp_path: Path) -> None:
-    """They have the same folds, and rows that only the second knows to wait would be lost."""
     decided = decide(SPEC, loans(2))
     table = loans(3)
     shorter = table[~(table.index == table.index[immature(table)][0])]
@@ -62,14 +61,12 @@ def test_of_two_extensions_that_differ_in_who_waits_the_second_is_refused(tmp_pa
 
 def test_the_same_table_again_makes_no_new_version() -> None:
     manifest = extend(decide(SPEC, loans(2)), loans(3)).manifest
-    assert manifest.waiting is not None
     again = extend(manifest, loans(3).sample(frac=1, random_state=1))
     assert (again.added, again.manifest.version, again.manifest.split_id) == (0, "1.1", manifest.split_id)
     assert extend(manifest, loans(4)).manifest.version == "1.2"
     more = pd.concat([loans(3), loans(3).tail(1).assign(loan=9_999)])
     told = extend(manifest, more)
     assert (told.added, told.manifest.version) == (0, "1.2")
-    assert told.manifest.waiting is not None
     assert told.manifest.waiting.num_rows == manifest.waiting.num_rows + 1
 
 

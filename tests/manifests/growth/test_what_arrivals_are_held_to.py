@@ -82,7 +82,6 @@ def test_a_month_is_compared_by_its_days_from_the_first_in_the_table_with_months
 
 
 def test_where_the_last_generations_are_fewer_than_what_is_new_all_rows_are_held_against_it() -> None:
-    """Five rows would say little of a hundred."""
     manifest = grown(300, 305, 310, 315, 320)
     data = rows(420).assign(y=lambda frame: frame["y"] + 9 * (frame["id"] >= 320))
     found = check_arrival(manifest, data, Snapshot.of(manifest, rows(320)), gates={"new_rows": "off"})
@@ -178,7 +177,6 @@ def weeks(n: int) -> pd.DataFrame:
 
 @pytest.mark.parametrize("empty", [None, np.nan, pd.NaT, pa.nulls(200, pa.int64())])
 def test_a_column_without_a_value_has_no_type_whatever_holds_it(empty: Any, tmp_path: Path) -> None:
-    """Neither in a frame nor in a file whose schema says what it would hold; one value in the last row is one."""
     if isinstance(empty, pa.Array):
         empty = empty.to_pandas(types_mapper=lambda _: pd.Int64Dtype())
     frame = weeks(2).assign(gone=empty, late=np.where(weeks(2)["id"] == 199, 1.0, np.nan))

@@ -68,7 +68,6 @@ def test_what_differs_in_the_specification_is_told_by_its_path() -> None:
 
 
 def test_an_extension_moves_nothing_adds_and_removes() -> None:
-    """Deleted rows count as removed, though the manifest keeps their folds."""
     a = split(hourly(300))
     made = diff(a, extend(a, hourly(400).iloc[10:]).manifest, hourly(400))
     assert (made.n_moved, made.n_added, made.n_removed) == (0, 100, 10)
@@ -76,7 +75,6 @@ def test_an_extension_moves_nothing_adds_and_removes() -> None:
 
 def test_quarantine_moves_nothing_and_is_told() -> None:
     a = decide(GROUPED, hourly())
-    assert a.group_table is not None
     other = int(a.group_table.column("group")[int(np.flatnonzero(a.group_table["fold"].to_numpy() != a.codes[0])[0])])
     made = diff(a, extend(a, hourly().assign(site=hourly()["site"].replace(other, 0))).manifest)
     assert made.n_moved == 0

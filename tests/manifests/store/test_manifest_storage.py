@@ -66,7 +66,6 @@ def assert_same(one: Manifest, two: Manifest) -> None:
 def test_what_was_written_is_read(splitter: Splitter, tmp_path: Path) -> None:
     keyed = splitter.needs.key or NAMED.index(splitter) % 2 == 0
     spec = copy.deepcopy(quick_spec_of(splitter))
-    assert spec is not None
     if not keyed:
         del spec["columns"]["key"]
     manifest = decide(spec, table())
@@ -266,7 +265,6 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def test_a_header_changed_anywhere_gives_the_manifest_or_an_error(
     written: tuple[Manifest, Path], data: st.DataObject
 ) -> None:
-    """Never another exception, and never a manifest that says something else."""
     manifest, folder = written
     original = (folder / "manifest.json").read_bytes()
     header = json.loads(original)

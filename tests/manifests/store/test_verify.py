@@ -12,15 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from evenfold.manifests import (
-    Damage,
-    Verification,
-    decide,
-    extend,
-    read_manifest,
-    verify,
-    write_manifest,
-)
+from evenfold.manifests import Damage, Verification, decide, extend, read_manifest, verify, write_manifest
 from evenfold.manifests.store.tables import tables_of
 from evenfold.manifests.store.write import describe, write_described
 from evenfold.splitters import SplitError
@@ -175,27 +167,6 @@ def test_the_first_damaged_block_is_named_by_its_rows(tmp_path: Path) -> None:
     assert "and the 1 block before it as written" in damage.message
     with pytest.raises(SplitError, match=r"assignments-0000\.parquet is damaged"):
         read_manifest(folder)
-
-
-def test_a_file_that_was_written_again_has_all_its_rows(grown: Path) -> None:
-    file = grown / "assignments-0000.parquet"
-    table = pq.read_table(file)
-    file.unlink()
-    pq.write_table(table, file, compression="snappy")
-    assert "has other bytes than were written, and all its rows" in the(verify(grown)).message
-
-
-def test_a_file_of_other_rows_is_told(grown: Path) -> None:
-    overwrite(grown / "assignments-0000.parquet", (grown / "assignments-0001.parquet").read_bytes())
-    assert "assignments-0000.parquet has 100 rows in 1 block, not 300 in 1" in the(verify(grown)).message
-
-
-def test_a_file_that_is_not_listed_is_damage(grown: Path) -> None:
-    """A reader would take it for a part of the manifest; derived files are none."""
-    (grown / "balance.json").write_text("{}")
-    assert verify(grown).intact
-    (grown / "status-0002.parquet").write_bytes((grown / "status-0001.parquet").read_bytes())
-    assert the(verify(grown)).message == "status-0002.parquet is not listed in manifest.json; remove it."
 
 
 def test_a_changed_header_is_found_field_by_field(grown: Path) -> None:

@@ -17,7 +17,6 @@ from evenfold.manifests.tables.addresses import from_everywhere, opened, version
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError
 from fsspec.implementations.memory import MemoryFileSystem
-from servers import file_server
 
 ROWS = pa.table({"id": np.arange(500)[::-1].copy(), "g": np.arange(500) % 40, "y": np.sqrt(np.arange(500))})
 SPEC = {"columns": {"key": "id", "group": "g", "target": "y"}}
@@ -83,25 +82,6 @@ def test_objects_of_other_types_are_read_as_files_are(tmp_path: Path) -> None:
     assert decide(spec, address, engine="duckdb", memory="1MB", to=tmp_path / "splits").split_id == wanted
 
 
-@pytest.mark.parametrize(
-    ("second", "message"),
-    [
-        (
-            {"id": [2], "z": [1], "y": [0]},
-            r"^\S+a\.parquet and \S+b\.parquet differ in columns \(x, z\); give both the same\.$",
-        ),
-        ({"id": ["a"], "y": [1], "x": [0]}, r"cannot be read .*incompatible types: int64 vs string"),
-    ],
-)
-def test_objects_that_are_no_one_table_are_refused_as_files_are(
-    second: dict[str, list[object]], message: str, tmp_path: Path
-) -> None:
-    first = pa.table({"id": [1], "y": [1], "x": [0]})
-    for place in beside_each_other(tmp_path, a_parquet=first, b_parquet=pa.table(second)):
-        with pytest.raises(SplitError, match=message):
-            read_table(place)
-
-
 def test_a_glob_that_names_a_folder_and_what_is_in_it_reads_each_row_once(bucket: str) -> None:
     fsspec.filesystem("memory").mv("/rows/part-1.parquet", "/rows/in/part-1.parquet")
     assert sorted(read_table(f"{bucket}/**").column("id").to_pylist()) == list(range(500))
@@ -111,13 +91,6 @@ def test_a_glob_that_names_a_folder_and_what_is_in_it_reads_each_row_once(bucket
 def test_an_address_without_rows_is_a_sentence(wrong: str) -> None:
     with pytest.raises(SplitError, match=r"holds no Parquet file|cannot be read"):
         read_table(wrong)
-
-
-def test_a_server_that_sends_files_whole_alone_is_a_sentence(tmp_path: Path) -> None:
-    pq.write_table(ROWS, tmp_path / "rows.parquet")
-    refusal = r"^http://127\.0\.0\.1:\d+/rows\.parquet cannot be read \(.*range requests"
-    with file_server(tmp_path, "") as host, pytest.raises(SplitError, match=refusal):
-        read_table(f"{host}/rows.parquet")
 
 
 def test_rows_that_are_written_again_behind_an_address_are_another_version(bucket: str) -> None:

@@ -35,7 +35,6 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("bits", [64, 128])
 def test_keys_are_what_hmac_says(bits: int) -> None:
     manifest = decide(SPEC | {"key_encoding": {"bits": bits}}, table())
-    assert manifest.keys is not None
     assert manifest.keys.column_names == ["row_key"]
     message = b'["person-000007@example.org"]'
     digest = hmac.new(b"a secret of the tests", message, hashlib.sha256).digest()
@@ -44,7 +43,6 @@ def test_keys_are_what_hmac_says(bits: int) -> None:
 
 
 def test_no_artifact_holds_an_original_key(home: Home, tmp_path: Path) -> None:
-    """Neither the manifest nor anything that an evaluation keeps or records, as text or as an integer."""
     n, path = 90, tmp_path / "rows.parquet"
     table(n).assign(number=np.arange(n) + 7_777_000_001).to_parquet(path)
     needles = [b"person-0000", b"7777000", *(int(7_777_000_001 + i).to_bytes(8, "little") for i in range(n))]
@@ -83,7 +81,6 @@ def test_the_secret_is_part_of_the_plan_and_not_in_it(tmp_path: Path, monkeypatc
 def test_no_variable_of_something_else_is_a_secret(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor by a manifest that names one, whose keys would be made with it: it reads the default variable."""
     monkeypatch.setenv(variable, "hunter2")
     with pytest.raises(SplitError, match="may hold a secret of something else; write EVENFOLD_KEY_SECRET or "):
         decide(SPEC | {"key_encoding": {"secret": variable}}, table())

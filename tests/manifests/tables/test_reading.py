@@ -156,19 +156,10 @@ def test_a_line_break_within_quotes_is_within_a_value_wherever_a_block_of_the_fi
     assert read_table(last)["id"].to_pylist() == rows["id"].tolist()
 
 
-@pytest.mark.parametrize("engine", ["memory", "duckdb"])
-def test_a_quote_that_is_never_closed_swallows_no_rows(engine: Any, tmp_path: Path) -> None:
-    rows = [f"{i},{'x' * 2_000}\n" for i in range(1_200)]
-    path = written(tmp_path, "rows.csv", "".join(["id,note\n", *rows[:9], '9,"never closed\n', *rows[10:]]))
-    with pytest.raises(SplitError, match="over 1 MB, or a quote that is opened and never closed; close it, or pass Pa"):
-        decide({"columns": {"key": "id"}}, path, engine=engine, to=tmp_path / "splits")
-
-
 @pytest.mark.parametrize(("end", "engine", "name"), [("\n", "duckdb", "rows.csv"), ("", "memory", "rows.csv.gz")])
 def test_a_quote_that_is_never_closed_swallows_no_rows_of_a_small_file(
     end: str, engine: Any, name: str, tmp_path: Path
 ) -> None:
-    """Its rows would all be in one value, be it of a column that no split reads; one that is closed may be long."""
     rows = [f"{i},x" for i in range(60)]
     path = written(tmp_path, name, "\n".join(["id,note", *rows[:40], '40,"never closed', *rows[41:]]) + end)
     with pytest.raises(
@@ -288,7 +279,6 @@ def test_a_column_that_a_file_holds_twice_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("role", "engine"), [("key", "duckdb"), ("group", "memory")])
 def test_whole_numbers_beyond_64_bits_lose_no_digit(role: str, engine: Any, tmp_path: Path) -> None:
-    """One of them makes the column text, of every file that is read with it: a float would make neighbours one."""
     names = [9007199254740993 + i for i in range(40)] + [18446744073709551999]
     names = names if role == "key" else [name for name in names for _ in range(2)]
     lines = [f"{i},{name},{'NA' if i == 3 else i / 2}" for i, name in enumerate(names)]

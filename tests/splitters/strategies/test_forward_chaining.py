@@ -93,7 +93,6 @@ def test_timestamps_come_from_any_container(container: Any) -> None:
 
 
 def test_a_panel_is_told_what_helps_it() -> None:
-    """Where every group is there at every time, no gap and no number of splits leaves anything to train on."""
     with pytest.raises(SplitError, match=r"all are of tested groups; name the time alone where groups, as those of"):
         ForwardChaining(2).split(None, time=np.repeat(range(10), 3), groups=list(range(3)) * 10)
 
@@ -119,6 +118,5 @@ def test_a_panel_is_told_what_helps_it() -> None:
     ],
 )
 def test_times_that_cannot_be_chained_are_refused(splitter: ForwardChaining, time: Any, message: str) -> None:
-    """The error comes before the first pair, in numbers, with what would work."""
     with pytest.raises(SplitError, match=message):
         splitter.split(None, time=time)

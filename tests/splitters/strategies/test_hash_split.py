@@ -17,7 +17,6 @@ def unit(key: Any, salt: str) -> Fraction:
 
 @pytest.mark.parametrize("n_splits", [2, 5, 7, 1000, 4096, 65_537, 2**31 - 1])
 def test_the_fold_is_the_rule_in_whole_numbers(n_splits: int) -> None:
-    """floor(u * k) is exact, also where a product of floats would round up to the next fold."""
     wanted = [int(unit(key, "s") * n_splits) for key in KEYS]
     assert HashSplit(n_splits, salt="s").labels_of(np.array(KEYS, dtype=object)).tolist() == wanted
 

@@ -79,7 +79,6 @@ def test_pairs_that_cannot_be_are_refused(pairs: Any, message: str) -> None:
 
 
 def test_what_a_wrapped_splitter_refuses_is_refused_before_the_first_pair() -> None:
-    """In its own words, and with what would work."""
     wrapped = FromSklearn("sklearn.model_selection:StratifiedKFold", {"n_splits": 5})
     with pytest.raises(SplitError, match=r"cannot split these rows \(.*n_splits=5.*\); change its params\."):
         wrapped.split(np.zeros(8), [0, 1] * 4)

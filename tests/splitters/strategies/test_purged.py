@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import (
-    CombinatorialPurgedKFold,
-    ForwardChaining,
-    Holdout,
-    PurgedKFold,
-    SplitError,
-    Splitter,
-)
+from evenfold.splitters import CombinatorialPurgedKFold, ForwardChaining, Holdout, PurgedKFold, SplitError, Splitter
 
 TIMES = np.random.default_rng(5).integers(0, 120, 300)
 ENDS = TIMES + np.random.default_rng(6).integers(0, 9, 300)
@@ -40,7 +33,6 @@ def may_be_learnt(row: int, test: Any, ends: Any, gap: float, embargo: float, gr
 def test_what_is_learnt_is_every_row_that_overlaps_no_tested_one(
     make: Any, gap: int, embargo: int, grouped: bool
 ) -> None:
-    """Row by row, the train side holds all that may be learnt, and nothing else."""
     groups = ENTITIES if grouped else None
     pairs = list(make(6, gap=gap, embargo=embargo).split(None, None, groups, time=TIMES, label_end=ENDS))
     assert len(pairs) == (6 if make is PurgedKFold else 15)
@@ -146,6 +138,5 @@ def test_the_holdout_of_a_strategy_of_time_is_the_latest_stretch(inner: Splitter
     ],
 )
 def test_what_cannot_be_purged_is_refused_in_numbers(splitter: Splitter, roles: Any, message: str) -> None:
-    """The error comes before the first pair, with what would work."""
     with pytest.raises(SplitError, match=message):
         splitter.split(None, **roles)

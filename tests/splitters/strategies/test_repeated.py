@@ -44,7 +44,6 @@ def test_repeats_keep_the_bounds_of_their_strategy_and_repeat_groups_with_other_
 
 
 def test_of_few_groups_the_first_repeat_is_the_best_and_the_others_are_other_partitions() -> None:
-    """Every seed gives one that costs as little; ten repeats of the only best one would be one."""
     groups = np.repeat(np.arange(12), [3, 5, 8, 9, 13, 14, 20, 21, 22, 35, 40, 41])
     labels = Repeated(BalancedGroupKFold(3), 10).assign(groups, groups=groups)
     assert np.array_equal(labels[:, 0], BalancedGroupKFold(3).assign(groups, groups=groups))
@@ -82,7 +81,6 @@ def test_parts_are_repeated_when_none_is_kept_for_the_end() -> None:
     ],
 )
 def test_what_cannot_be_repeated_is_refused(strategy: Any, message: str) -> None:
-    """The error says what is wrong with the strategy, and what would work."""
     with pytest.raises(SplitError, match=message):
         Repeated(strategy).assign(ROWS, np.arange(53.0))
 

@@ -213,6 +213,5 @@ def test_weighted_choices_follow_their_weights() -> None:
     ],
 )
 def test_rows_that_cannot_be_drawn_are_refused(splitter: Any, y: Any, groups: Any, message: str) -> None:
-    """The error says what would work."""
     with pytest.raises(SplitError, match=message):
         splitter.split(np.zeros(3), y, groups)

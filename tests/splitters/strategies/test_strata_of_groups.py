@@ -38,6 +38,5 @@ def test_a_specification_names_sites_and_regions() -> None:
 
 
 def test_strata_of_one_group_each_are_refused() -> None:
-    """A fold would test everything."""
     with pytest.raises(SplitError, match="every stratum has one group, of 2 in all"):
         StratifiedLeaveOneGroupOut().split(None, ["x", "y"] * 3, ["a", "b"] * 3)

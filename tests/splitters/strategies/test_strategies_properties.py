@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import (
-    FractionalStratifiedSplit,
-    KFold,
-    SortedStratifiedKFold,
-    StratifiedKFold,
-    Stream,
-)
+from evenfold.splitters import FractionalStratifiedSplit, KFold, SortedStratifiedKFold, StratifiedKFold, Stream
 from evenfold.splitters.kernels.order import stable_order
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
@@ -62,10 +56,7 @@ def test_classes_differ_by_one_row_in_any_two_folds(
 
 @settings(max_examples=80)
 @given(
-    shape=folds_of_rows(),
-    ties=st.integers(1, 200),
-    leftovers=st.sampled_from(["spread", "random", "end"]),
-    seed=SEEDS,
+    shape=folds_of_rows(), ties=st.integers(1, 200), leftovers=st.sampled_from(["spread", "random", "end"]), seed=SEEDS
 )
 def test_counts_below_any_threshold_differ_by_the_bound(
     shape: tuple[int, int], ties: int, leftovers: Any, seed: int
