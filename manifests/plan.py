@@ -122,8 +122,8 @@ class Plan:
         self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
         if code := strategy_code(self.spec.strategy, self.spec.params):
             self.algorithm["version"] = f"{self.splitter.version}{code}"
-        if self.spec.holdout and self.splitter.needs.groups and self.splitter.needs.y != "ignored":
-            self.algorithm["locking"] = LOCKING_VERSION  # whole groups are locked by a rule that has changed
+        if self.spec.holdout:
+            self.algorithm["locking"] = LOCKING_VERSION
         shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
         if len(shared) == 1 and types[shared[0]] == "float" and not is_numeric_target(self.table.column(shared[0])):
             self.algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from evenfold.splitters.kernels.random import DRAWS, LABELS, IntArray, Stream
+from evenfold.splitters.kernels.sampling import rows_of_share
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
@@ -335,14 +336,18 @@ def merged_folds(parts: Mapping[str, float]) -> int:
 
 
 def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
-    """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all (largest remainders).
+    """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all, rounded by ``rows_of_share``.
 
-    Equal remainders are served in the given order. Elementwise arithmetic, so the same on every machine.
+    Parts that are not trained on are served by their remainders, equal ones in the given order. Elementwise
+    arithmetic, so the same on every machine.
     """
-    wanted = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values()) * n
-    sizes = np.floor(wanted).astype(np.int64)
-    served = np.argsort(-(wanted - sizes), kind="stable")[: n - int(sizes.sum())]
-    sizes[served] += 1
+    trained = list(parts).index(trained_part(parts))
+    shares = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values())
+    tested = rows_of_share(fsum(np.delete(shares, trained)), n)
+    sizes: IntArray = np.floor(shares * n + 1e-9).astype(np.int64)
+    rest = shares * n - sizes
+    rest[trained], sizes[trained] = -1.0, n - tested
+    sizes[np.argsort(-rest, kind="stable")[: n - int(sizes.sum())]] += 1
     return sizes
 
 

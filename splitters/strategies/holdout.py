@@ -12,32 +12,33 @@ from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import HOLDOUT, IntArray, Stream
-from evenfold.splitters.kernels.sampling import shuffled_in_blocks, take_evenly
+from evenfold.splitters.kernels.sampling import rows_of_share, shuffled_in_blocks, take_evenly
 from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.packing.pack import pack
 from evenfold.splitters.rows import Rows
 
 from .forward_chaining import nearest_begins
 
-LOCKING_VERSION = 2  # raised whenever other groups would be locked
+LOCKING_VERSION = 3  # raised whenever other rows would be locked
 
 
 def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
-    """Return the positions, ascending, of about ``fraction`` of the rows: as even a part as the strategy's own folds.
+    """Return the positions, ascending, of ``fraction`` of the rows (``rows_of_share``), even as its folds.
 
     Where time is seen, the latest rows, from the time on that begins nearest to the share. Else groups stay whole and
     are packed, or classes, or the order of numbers, have their share to within one row. O(n log n).
     """
+    n_locked = rows_of_share(fraction, rows.n)
     if rows.time is not None:
         order = stable_order(rows.time)
-        wanted = np.array([rows.n - round(fraction * rows.n)])
+        wanted = np.array([rows.n - n_locked])
         return np.sort(order[nearest_begins(rows.time[order], wanted)[0] :])
     if rows.groups is not None:
         sizes, table, weights = table_to_pack(rows)
         shares = np.array([1.0 - fraction, fraction])
         return np.flatnonzero((pack(table, shares, stream, sizes=sizes, weights=weights) == 1)[rows.groups])
     order = _even_order(rows, fraction, stream)
-    return np.sort(order[take_evenly(rows.n, round(fraction * rows.n), stream)])
+    return np.sort(order[take_evenly(rows.n, n_locked, stream)])
 
 
 def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
@@ -75,7 +76,7 @@ def check_fraction(fraction: object, rows: Rows) -> None:
     units, what = (rows.n_groups, "groups") if rows.groups is not None else (rows.n, "rows")
     if rows.time is not None:
         units, what = np.unique(rows.time).size, "times"
-    if round(fraction * rows.n) < 1 or units < 3:
+    if rows_of_share(fraction, rows.n) == rows.n or units < 3:
         raise SplitError(
             f"a holdout of {fraction:g} of {units:,} {what} leaves too few on one side; pass more {what}, "
             "or choose another fraction."

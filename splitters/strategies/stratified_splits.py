@@ -27,7 +27,7 @@ class StratifiedSplit(PartSplitter):
     rounded up or down such that all of them come out (controlled rounding), the largest remainders first. Which rows of
     a class go where is random.
 
-    Promises: every row is in one part; each part's size is within 1 row of its share of n (largest remainders), and
+    Promises: every row is in one part; each part's size is within 1 row of its share of n (train rounded down), and
     each class's rows in a part within 1 row of the class's share of that part. A class with fewer rows than parts is a
     SplitError, unless ``rare="spread"``: then some parts have none of it, which the balance report says.
 
@@ -36,6 +36,7 @@ class StratifiedSplit(PartSplitter):
 
     needs = Needs(y="classes")
     promises = PartSplitter.promises | {"exact_parts", "exact_class_parts"}
+    version = 2
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class FractionalStratifiedSplit(PartSplitter):
     that every part gets at least one row of each. Whole numbers are folds of SortedStratifiedKFold that are merged:
     with ``{"train": 89, "test": 11}`` a block is 100 rows, of which 11 are tested, and left-over rows keep the sizes.
 
-    Promises: every row is in one part; each part's size is within 1 row of its share of n (largest remainders).
+    Promises: every row is in one part; each part's size is within 1 row of its share of n (train rounded down).
 
     O(n log n): one sort, then at most log2(precision) vectorised rounds over what is left. Source: Lowe (2016),
     Stratified validation splits for regression problems. Corrected here: n / precision need not be whole (blocks
@@ -127,6 +128,7 @@ class FractionalStratifiedSplit(PartSplitter):
 
     needs = Needs(y="numbers")
     promises = PartSplitter.promises | {"exact_parts"}
+    version = 2
 
     def __init__(
         self,

@@ -92,17 +92,9 @@ def test_labels_know_their_folds_from_the_codes() -> None:
     assert list(parts.membership.tested) == [0]
 
 
-def test_the_rule_by_which_groups_are_locked_is_part_of_what_was_asked() -> None:
+def test_the_rule_by_which_rows_are_locked_is_part_of_what_was_asked_where_rows_are_locked() -> None:
     rows = pd.DataFrame({"id": range(60), "g": np.arange(60) // 2, "y": np.arange(60) % 7})
-    outside = {"strategy": "FromSklearn", "params": {"splitter": "sklearn.model_selection:GroupKFold"}}
-    columns = {"key": "id", "group": "g", "target": "y"}
-    locked = decide({"name": "rows", "columns": columns, "holdout": 0.2, **outside}, rows)
-    assert locked.algorithm["locking"] == LOCKING_VERSION
-    assert "locking" not in decide({"name": "rows", "columns": columns, **outside}, rows).algorithm
-    by_row = {
-        "name": "rows",
-        "columns": {"key": "id", "target": "y"},
-        "holdout": 0.2,
-        "strategy": "SortedStratifiedKFold",
-    }
-    assert "locking" not in decide(by_row, rows).algorithm
+    for columns in ({"key": "id"}, {"key": "id", "group": "g", "target": "y"}):
+        locked, whole = (decide({"columns": columns, "holdout": holdout}, rows) for holdout in (0.2, None))
+        assert locked.algorithm["locking"] == LOCKING_VERSION
+        assert "locking" not in whole.algorithm

@@ -33,7 +33,7 @@ ROWS = np.zeros((40, 1))
 @pytest.mark.parametrize(
     ("inner", "fraction", "groups", "message"),
     [
-        (KFold(2), 0.01, None, "a holdout of 0.01 of 40 rows leaves too few on one side; pass more rows"),
+        (KFold(2), 0.99, None, "a holdout of 0.99 of 40 rows leaves too few on one side; pass more rows"),
         (BalancedGroupKFold(2), 0.5, np.arange(40) % 2, "a holdout of 0.5 of 2 groups leaves too few on one side"),
         (KFold(2), 1, None, "fraction=1; choose a number above 0 and below 1"),
         (KFold(2), 0.0, None, "fraction=0.0; choose a number above 0 and below 1"),

@@ -8,6 +8,9 @@ from evenfold.splitters import (
     BalancedGroupSplit,
     FractionalStratifiedSplit,
     HashSplit,
+    Holdout,
+    KFold,
+    ShuffleSplit,
     SortedStratifiedKFold,
     SplitError,
     StratifiedSplit,
@@ -15,6 +18,7 @@ from evenfold.splitters import (
 from evenfold.splitters.base import part_sizes
 from evenfold.splitters.strategies.stratified_splits import rounded
 from hypothesis import given, settings, strategies as st
+from sklearn import model_selection
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,15 @@ def test_every_class_and_every_part_is_rounded_at_once(seed: int) -> None:
     assert table.sum(axis=0).tolist() == sizes.tolist()
     assert (np.abs(table * counts.sum() - np.outer(counts, sizes)) < counts.sum()).all()
     assert table.min() >= 0
+
+
+@pytest.mark.parametrize(("n", "share", "tested"), [(10, 0.30000001, 4), (10, 0.25, 3), (30, 0.1, 3), (9, 1 / 3, 3)])
+def test_sizes_are_rounded_by_one_rule_which_is_that_of_scikit_learn(n: int, share: float, tested: int) -> None:
+    X, y = np.zeros((n, 1)), np.arange(n) / 2
+    ours = {next(ShuffleSplit(1, test_size=share).split(X))[1].size, Holdout(KFold(2), share).locked(X).size}
+    ours.add(int(np.sum(FractionalStratifiedSplit({"train": 1 - share, "test": share}).assign(X, y) == 0)))
+    ours.add(int(np.sum(StratifiedSplit({"train": 1 - share, "test": share}).assign(X, y > y[n // 2]) == 0)))
+    assert ours == {next(model_selection.ShuffleSplit(1, test_size=share).split(X))[1].size} == {tested}
 
 
 def test_text_classes_are_shared_out_to_parts_of_any_shares() -> None:
