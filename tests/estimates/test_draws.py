@@ -123,13 +123,6 @@ def test_a_draw_of_rows_without_weight_has_no_score() -> None:
     assert scored.totals["accuracy"].counts.tolist() == [0] * 20 + [1] * 20
 
 
-def test_a_metric_that_no_draw_was_scored_by_has_no_score_in_any() -> None:
-    draws = [FoldScore(f"draw {i}", 0, i, {"r2": 0.5}, {}, 10, 5, 0.0, 0.0) for i in range(10)]
-    apparent = FoldScore("all", 0, 0, {"r2": 0.9, "roc_auc": 0.8}, {}, 15, 15, 0.0, 0.0)
-    with pytest.raises(EvaluationError, match=r"^roc_auc has no score in 10 of 10 draws: roc_auc is undefined in 10"):
-        bootstrap_aggregate(draws, apparent)
-
-
 def test_regression_has_all_three_estimates_and_no_row_loss_for_r2() -> None:
     """R2 and RMSE use the mean over draws; squared error the mean over rows."""
     metrics = ("r2", "neg_mean_squared_error", "neg_root_mean_squared_error")

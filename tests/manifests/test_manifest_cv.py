@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import datetime as dt
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from evenfold.manifests import Manifest, decide, read_manifest, write_manifest
+from evenfold.manifests import decide, read_manifest, write_manifest
 from evenfold.splitters import SplitError
 from scipy import sparse
 from sklearn.base import clone
@@ -21,20 +20,6 @@ from tables import table
 
 FRAME = table()
 SPEC = {"columns": {"key": "id", "target": "number"}}
-
-
-def by_key(manifest: Manifest, frame: pd.DataFrame) -> list[tuple[list[int], list[int]]]:
-    ids = frame["id"].to_numpy()
-    return [(ids[train].tolist(), ids[test].tolist()) for train, test in manifest.as_cv(frame).split(frame)]
-
-
-def test_other_columns_and_containers_may_come_along() -> None:
-    manifest = decide(SPEC, FRAME)
-    wanted = by_key(manifest, FRAME)
-    assert by_key(manifest, FRAME[["id"]].astype(np.int16)) == wanted
-    assert by_key(manifest, FRAME.assign(number=0.0, more="x")) == wanted
-    positions = [test.tolist() for _, test in manifest.as_cv(pl.from_pandas(FRAME)).split()]
-    assert positions == [test.tolist() for _, test in manifest.as_cv(FRAME).split()]
 
 
 @pytest.mark.parametrize(
@@ -58,29 +43,6 @@ def test_rows_that_were_not_split_are_refused(change: Any, said: str) -> None:
     with pytest.raises(SplitError) as error:
         decide(SPEC, FRAME).as_cv(change(FRAME))
     assert str(error.value).startswith(said)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        ["a", "é", "ab", "b", "B", "\u4e2d"],
-        [True, False],
-        pd.date_range("2024-01-01", periods=6),
-        [dt.date(2024, 1, day) for day in (5, 1, 3, 2, 4, 6)],
-        [1.5, -2.5, 1e-300, 0.0, 7.0, 3.25],
-    ],
-    ids=["text", "bools", "times", "dates", "floats"],
-)
-def test_keys_of_every_type_tell_unknown_rows(values: Any) -> None:
-    frame = pd.DataFrame({"k": values, "part": 1})
-    manifest = decide({"columns": {"key": ["part", "k"]}, "strategy": "KFold", "params": {"n_splits": 2}}, frame)
-    assert manifest.as_cv(frame.iloc[::-1]).get_n_splits() == 2
-    other = frame.copy()
-    other.loc[1, "part"] = 2
-    with pytest.raises(
-        SplitError, match=r"1 row has no fold \(first key 2, .*1 row of the manifest is not in the data"
-    ):
-        manifest.as_cv(other)
 
 
 @pytest.mark.parametrize("shape", [lambda n: sparse.csr_matrix((n, 2)), lambda n: [[0]] * n], ids=["sparse", "list"])

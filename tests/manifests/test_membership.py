@@ -68,16 +68,6 @@ def test_excluded_rows_are_in_no_split_and_folds_stay(spec: dict[str, Any]) -> N
     assert (membership.column()[idle] >= 0).all()
 
 
-def test_draws_of_other_rows_are_made_when_they_are_asked_for() -> None:
-    manifest = decided({"strategy": "PoissonBootstrap", "params": {"n_splits": 3}})
-    draws, keys = manifest.membership, manifest.keys
-    fewer = draws.with_rows(draws.codes[:40], keys.slice(0, 40))
-    assert fewer.recorded is None
-    assert fewer.n_splits == 3
-    again = decide(manifest.spec, FRAME.iloc[:40])
-    assert fewer.digests() == again.membership.digests()
-
-
 def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
     older = decided(REPEATED)
     codes = older.membership.codes.copy()

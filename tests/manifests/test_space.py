@@ -8,10 +8,8 @@ from typing import Any
 import mlflow
 import numpy as np
 import pandas as pd
-import pytest
 from evenfold.flows import evaluate
 from evenfold.manifests import Columns, decide, measure, read_manifest, write_manifest
-from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
 
 COLUMNS = {"key": "id", "target": "y", "coordinates": ["east", "north"]}
@@ -39,17 +37,6 @@ def test_coordinates_choose_the_strategy_and_the_order_of_rows_nothing(tmp_path:
     assert measure(made, frame).worst
 
 
-def test_a_locked_part_is_whole_blocks_beyond_the_buffer() -> None:
-    frame = plots()
-    made = decide(SPEC | {"holdout": 0.2}, frame)
-    locked, used = made.membership.locked, np.unique(np.concatenate([side for pair in made.pairs() for side in pair]))
-    where = frame[["east", "north"]].to_numpy()
-    apart = np.hypot(*(where[used][:, None] - where[locked]).transpose(2, 0, 1))
-    assert 70 < locked.size < 130
-    assert apart.min() > 3
-    assert not set(map(tuple, where[used] // 20)) & set(map(tuple, where[locked] // 20))
-
-
 def test_places_are_features_where_a_model_lists_them_and_blocks_are_one_in_its_interval(tmp_path: Path) -> None:
     plots(250).to_parquet(tmp_path / "plots.parquet")
     asked: dict[str, Any] = {"spec": SPEC, "model": "sklearn.linear_model:Ridge", "metrics": ["r2"], "engine": "plain"}
@@ -58,24 +45,3 @@ def test_places_are_features_where_a_model_lists_them_and_blocks_are_one_in_its_
     assert set(Columns(**COLUMNS).kept_from_models(None)) >= {"east", "north"}
     kept = mlflow.MlflowClient(Home.here().tracking_uri).download_artifacts(told.run_id, "predictions.parquet")
     assert pd.read_parquet(kept)["group"].nunique() == 25
-
-
-@pytest.mark.parametrize(
-    ("spec", "said"),
-    [
-        (
-            {"columns": COLUMNS, "strategy": "KFold"},
-            "KFold does not look at where rows lie, and the coordinates .* are named",
-        ),
-        (
-            {"columns": {"key": "id"}, **{"strategy": "SpatialBlockKFold", "params": {"block_size": 5}}},
-            "no coordinates",
-        ),
-        ({"columns": COLUMNS}, "SpatialBlockKFold needs block_size, .* or --param block_size="),
-        ({"columns": COLUMNS | {"coordinates": ["east"]}}, "name two columns, such as"),
-        ({"columns": COLUMNS | {"group": "soil"}, "params": {"block_size": 5}}, "does not keep groups whole"),
-    ],
-)
-def test_what_is_missing_or_would_be_ignored_is_said(spec: Any, said: str) -> None:
-    with pytest.raises(SplitError, match=said):
-        decide(spec, plots(50))

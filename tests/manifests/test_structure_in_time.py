@@ -75,16 +75,6 @@ def test_the_holdout_of_a_split_by_time_is_the_latest_stretch() -> None:
     assert "time_overlap" in asked(manifest, data, "time_overlap").passed
 
 
-def test_the_audit_asks_about_time_wherever_one_is_named() -> None:
-    data = visits()
-    made = asked(decide({"columns": COLUMNS, "strategy": "KFold"}, data), data, "time_overlap")
-    assert "time_overlap" in made.failed
-    silenced = decide(
-        {"columns": COLUMNS, "strategy": "KFold", "ignore": {"EF401": "only gaps in the past are to be filled"}}, data
-    )
-    assert "time_overlap" not in asked(silenced, data, "time_overlap").failed
-
-
 def test_the_audit_finds_labels_that_became_known_later() -> None:
     data = visits()
     columns = COLUMNS | {"label_end": "known"}

@@ -45,7 +45,7 @@ PARTS = {
         (
             "tests/manifests/growth",
             "tests/manifests/test_membership.py",
-            "tests/splitters/test_filling.py",
+            "tests/splitters/test_quantiles.py",
         ),
     ),
     "estimates": Part(("estimates",), ("tests/estimates",), sample=120, without=("estimates/promotion.py",)),

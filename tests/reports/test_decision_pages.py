@@ -11,7 +11,7 @@ from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, choose,
 from evenfold.estimates.comparison import Verdict as Compared
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import audit, decide
-from evenfold.reports import comparison_page, look_page, retraining_page, tuning_page
+from evenfold.reports import comparison_page, retraining_page, tuning_page
 from evenfold.reports.page import Verdict
 from pages import Page
 
@@ -114,14 +114,3 @@ def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     weak = retraining_page("orders", decision, estimates, checks, unclear=["The champion is too weak to judge."])
     assert (page.verdict, weak.verdict) == (Verdict.GOOD, Verdict.LOOK)
     assert (weak.findings[0].severity, weak.findings[0].message) == ("warning", "The champion is too weak to judge.")
-
-
-def test_a_second_look_at_locked_rows_is_warned_of() -> None:
-    _, scores, _ = folds()
-    told = {"reason": "the end", "split": "orders 1.0", "model": "sklearn.linear_model:Ridge"}
-    first = look_page(scores[0], look=1, **told)
-    assert not first.findings
-    assert first.verdict is Verdict.NONE  # that nobody has looked before says nothing of the model
-    second = look_page(scores[0], look=2, **told)
-    assert "looked at once before" in second.findings[0].message
-    assert "! Look at this" in Page(second.html()).words

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score, fold_count_study
+from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score
 from evenfold.estimates.models.confusion import thresholds
 from evenfold.flows import evaluate
 from evenfold.manifests import Audit
 from evenfold.reports import evaluation_page
 from evenfold.reports.evaluations.calibration import Reliability
-from evenfold.tasks import Home
-from evenfold.tasks.studies import keep_study, kept_study
 from pages import Page
 from scipy.stats import binomtest
 from sklearn.datasets import load_breast_cancer
@@ -186,17 +184,3 @@ def test_a_model_no_better_than_none_deserves_a_look(estimator: str, word: str) 
     problem, scores, predictions = judged(estimator=estimator)
     estimates = aggregate(scores, predictions, problem, problem.model)
     assert evaluation_page(problem, scores, estimates, predictions, audit=SOUND).verdict.word == word
-
-
-def test_a_study_of_other_groups_is_another(tmp_path: Path) -> None:
-    problem, _, _ = judged()
-    table = problem.X.assign(kind=problem.y, group=np.arange(400) % 40)
-
-    def grouped(rows: pd.DataFrame) -> Problem:
-        return Problem.of(rows, problem.model, "kind", groups="group")
-
-    study = fold_count_study(problem.model, problem, [2, 3])
-    keep_study(Home(tmp_path), grouped(table), study)
-    renamed = table.assign(group=table["group"].map("plane {}".format)).sample(frac=1, random_state=1)
-    assert kept_study(Home(tmp_path), grouped(renamed)) is not None
-    assert kept_study(Home(tmp_path), grouped(table.assign(group=np.arange(400) // 10))) is None

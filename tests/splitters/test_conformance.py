@@ -3,8 +3,6 @@
 Each call of the suite tries one row more as well.
 """
 
-import random
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +24,7 @@ from evenfold.splitters import (
     Stream,
     all_strategies,
 )
-from evenfold.splitters.conformance import CHECKS, check_conformance, data_for
+from evenfold.splitters.conformance import CHECKS, check_conformance
 
 
 def sizes(splitter: Splitter) -> list[int]:
@@ -123,22 +121,3 @@ def test_every_promise_has_a_check() -> None:
         f"add a check of {unchecked} to splitters/conformance/promises.py, and a fault that it catches"
     )
     assert promised == checked
-
-
-def test_what_another_thread_draws_once_is_not_held_against_a_splitter() -> None:
-    waiting = [random.random]
-
-    class Meanwhile(KFold):
-        """Another thread draws in its first split."""
-
-        def pairs(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
-            if waiting:
-                thread = threading.Thread(target=waiting.pop())
-                thread.start()
-                thread.join()
-            return super().pairs(rows)
-
-    (alone,) = (each for each in CHECKS if each.name.startswith("leaves the global random state alone"))
-    splitter = Meanwhile()
-    assert alone.holds(splitter, data_for(splitter, 60))
-    assert not waiting

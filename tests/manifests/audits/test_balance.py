@@ -121,13 +121,6 @@ def test_groups_are_counted() -> None:
     assert [fold.groups for fold in measure(manifest, frame).folds] == [2, 2]
 
 
-def test_of_many_draws_the_first_200_are_measured() -> None:
-    frame = table(30)
-    spec = {"columns": {"key": "id", "target": "number"}, "strategy": "Bootstrap", "params": {"n_splits": 201}}
-    report = measure(decide(spec, frame), frame)
-    assert (report.n_splits, report.n_measured, len(report.folds)) == (201, 200, 200)
-
-
 def test_a_target_of_one_value_has_no_distance() -> None:
     manifest, frame = of_folds([0, 0, 1, 1], target=[2.5] * 4)
     worst = measure(manifest, frame).worst

@@ -6,13 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import Manifest, adopt, decide, export, read_table
 from evenfold.splitters import SplitError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
 from tables import PARTS, REPEATED, split, visits
 
 
@@ -93,15 +90,6 @@ def test_what_is_no_positions_is_refused(splits: Any, message: str) -> None:
         adopt(visits(10), splits, "id")
 
 
-@pytest.mark.parametrize("word", ["valid", "VAL", "dev"])
-def test_words_for_validation_that_benchmarks_use_are_known(word: str) -> None:
-    frame = visits()
-    parts = np.where(np.arange(300) % 3, "train", np.where(np.arange(300) % 2, "validation", "test"))
-    other = np.where(parts == "validation", word, parts)
-    ours, theirs = (adopt(frame.assign(split=words), "split", "id").split_id for words in (parts, other))
-    assert ours == theirs
-
-
 def test_folds_have_no_three_words(tmp_path: Path) -> None:
     frame = visits()
     with pytest.raises(SplitError, match=r"takes one split into training, validation and test, and .* tests 5 folds"):
@@ -131,16 +119,6 @@ def test_the_records_of_croissant_are_the_same_split_to_their_own_reader_too(
     read = pd.DataFrame(dataset.records("rows")).rename(columns=lambda name: name.removeprefix("rows/"))
     read = read.map(lambda value: value.decode() if isinstance(value, bytes) else value)
     assert adopt(read, kind, "id").split_id == manifest.split_id
-
-
-def test_skrub_takes_as_cv() -> None:
-    skrub = pytest.importorskip("skrub", reason="skrub is not installed")
-    frame = visits()
-    cv, X, y = split(frame).as_cv(frame), frame[["number", "day"]], frame["y"]
-    features = skrub.var("features", X).skb.mark_as_X(cv=cv)
-    plan = features.skb.apply(LogisticRegression(), y=skrub.var("answer", y).skb.mark_as_y())
-    scores = plan.skb.cross_validate()["test_score"]
-    assert np.allclose(scores, cross_val_score(LogisticRegression(), X, y, cv=cv))
 
 
 def test_a_row_given_twice_hides_none_that_is_missing() -> None:

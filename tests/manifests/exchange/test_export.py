@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import (
@@ -20,7 +19,6 @@ from evenfold.manifests import (
     join_rows,
     read_manifest,
     write_manifest,
-    write_whole,
 )
 from evenfold.splitters import SplitError
 from sklearn.model_selection import PredefinedSplit
@@ -164,17 +162,6 @@ def test_a_file_that_is_no_splits_file_is_refused(content: str, message: str, tm
         adopt(visits(10), tmp_path / "nothing.json", "id")
 
 
-def test_csv_holds_every_code_of_every_repeat(tmp_path: Path) -> None:
-    manifest = split(visits(), strategy="Repeated", params=REPEATED)
-    export(manifest, "csv", tmp_path / "folds.csv")
-    read = pd.read_csv(tmp_path / "folds.csv")
-    assert list(read) == ["id", "fold", "fold_r2", "fold_r3"]
-    assert np.array_equal(read.iloc[:, 1:], manifest.codes)
-    loose = decide({"strategy": "KFold"}, visits())
-    export(loose, "csv", tmp_path / "folds.csv")
-    assert list(pd.read_csv(tmp_path / "folds.csv")) == ["row", "fold"]
-
-
 def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
     manifest = split(visits())
     draws = split(visits(), strategy="Bootstrap", params={"n_splits": 3})
@@ -227,17 +214,6 @@ def test_a_column_of_folds_becomes_a_manifest_that_can_be_audited() -> None:
         adopt(frame.assign(old=frame["old"] + 1), "old", "id")
 
 
-def test_a_file_for_others_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    (tmp_path / "taken.csv").mkdir()
-    with pytest.raises(SplitError, match=r"taken\.csv cannot be written \(Is a directory\); nothing was changed"):
-        write_whole(tmp_path / "taken.csv", pa.table({"a": [1]}))
-    with pytest.raises(SplitError, match=r"o\.csv cannot be written .*list.*nothing was changed"):
-        write_whole(tmp_path / "o.csv", pa.table({"x": [[1]]}))
-    with pytest.raises(SplitError, match=r"rows\.txt ends in '\.txt'; write to \.parquet or \.csv"):
-        write_whole(tmp_path / "rows.txt", pa.table({"a": [1]}))
-    assert [file.name for file in tmp_path.iterdir()] == ["taken.csv"]
-
-
 def test_groups_travel_without_rows(tmp_path: Path) -> None:
     frame = pd.DataFrame({"id": range(60), "g": [f"g{i % 12}" for i in range(60)], "y": [0, 1] * 30})
     spec = {"columns": {"key": "id", "group": "g", "target": "y"}, "params": {"n_splits": 3}}
@@ -276,18 +252,6 @@ def test_groups_that_are_text_find_the_numbers_and_times_of_a_table(groups: list
     frame = pd.DataFrame({"id": range(60), "g": groups * 30})
     table = pd.DataFrame({"group": known, "fold": [0, 1]})
     assert adopt(frame, table, "id", group="g").codes.ravel().tolist() == [0, 1] * 30
-
-
-def test_a_table_of_groups_with_several_repeats_is_not_half_taken(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"id": range(60), "g": [f"g{i % 12}" for i in range(60)]})
-    inner = {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
-    spec = {"columns": {"key": "id", "group": "g"}, "strategy": "Repeated"}
-    manifest = decide(spec | {"params": {"strategy": inner, "n_repeats": 2}}, frame)
-    export(manifest, "groups", tmp_path / "groups.parquet")
-    one = pd.DataFrame({"group": [f"g{i}" for i in range(12)], "fold": [0, 1] * 6, "fold_reason": "by hand"})
-    assert adopt(frame, one, "id", group="g").n_splits == 2
-    with pytest.raises(SplitError, match=r"holds 2 repeats \(fold and fold_r2\); keep one of them, and call it fold"):
-        adopt(frame, tmp_path / "groups.parquet", "id", group="g")
 
 
 @pytest.mark.parametrize(

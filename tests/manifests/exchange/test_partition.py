@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -24,7 +23,6 @@ from evenfold.manifests import (
     decide,
     export,
     extend,
-    fits_in_memory,
     join_rows,
     measure,
     partition,
@@ -82,23 +80,6 @@ def test_a_table_that_cannot_be_parted_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(SplitError, match=f"there is no repeat {repeat} in .*; choose 0"):
             partition(stored, table(), tmp_path / "parted", repeat=repeat)
     assert [path.name for path in tmp_path.iterdir()] == ["splits"]
-
-
-def test_what_is_looked_at_must_be_free_whatever_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = kept(GROUPED, tmp_path / "splits")
-    monkeypatch.setattr("evenfold.manifests.tables.limits.free_memory", lambda: 20_000)
-    for verb in (measure, audit):
-        with pytest.raises(SplitError, match=r"97 rows at once, .* are free; allow more memory"):
-            verb(stored, table(), memory="1GB")  # type: ignore[operator]
-    assert as_cv(stored, table(), memory="1GB").get_n_splits() == stored.n_splits
-    made = partition(stored, table(), tmp_path / "parted")
-    with pytest.raises(SplitError, match="exists already; name another folder"):
-        partition(stored, table(), tmp_path / "parted")
-    with pytest.raises(SplitError, match=r"there is no fold 5 in .*; choose 0 to 4"):
-        made.read(5, "test")
-    with pytest.raises(SplitError, match="there is no role 'both'"):
-        made.read(0, "both")  # type: ignore[arg-type]
-    assert not list(tmp_path.rglob(".spilling-*"))
 
 
 @pytest.mark.parametrize("key", ["id", None])
@@ -202,14 +183,6 @@ def test_what_takes_more_than_memory_is_refused_with_its_size_before_a_row_is_re
         with pytest.raises(SplitError, match="97 rows at once"):
             export(stored, "csv", tmp_path / "folds.csv", memory="1kB")
     assert [path.name for path in tmp_path.iterdir()] == ["splits"]
-
-
-def test_every_frame_in_memory_is_judged_by_its_size() -> None:
-    rows = pa.table({"id": range(40)})
-    for frame in (rows, rows.to_batches()[0], pl.from_arrow(rows), rows.to_pandas(), duckdb.from_arrow(rows)):
-        assert fits_in_memory(frame, memory="1GB")
-        assert not fits_in_memory(frame, memory="1kB")
-    assert not fits_in_memory(pl.from_arrow(rows).lazy(), memory="1GB")
 
 
 KILLED = """

@@ -72,15 +72,6 @@ def test_without_the_option_nothing_changes() -> None:
         decide({"columns": COLUMNS}, payments())
 
 
-def test_what_cannot_wait_is_refused_in_words() -> None:
-    with pytest.raises(SplitError, match=r"7 of 200 rows have no 'paid', and rows can wait only where a key names"):
-        decide({"columns": {"target": "paid"}, "missing_target": "wait"}, payments())
-    with pytest.raises(SplitError, match="missing_target: wait needs a target column"):
-        decide({"columns": {"key": "row"}, "missing_target": "wait"}, payments())
-    with pytest.raises(SplitError, match=r"199 of 200 rows have no 'paid', and at least 2 must be left"):
-        decide(SPEC, payments(199))
-
-
 @pytest.mark.usefixtures("home")  # whose store is a copy of one that is there
 def test_the_flows_take_it_and_no_model_sees_a_row_that_waits(tmp_path: Path) -> None:
     path = tmp_path / "payments.parquet"

@@ -99,19 +99,3 @@ def test_of_draws_and_pairs_the_sides_are_compared(spec: dict[str, Any]) -> None
         assert each.rows == (ours != theirs).sum() > 0
     assert made.n_moved >= max(each.rows for each in made.moved)
     assert diff(a, a).moved == []
-
-
-def test_rows_that_cannot_be_matched_are_said_to_be_so() -> None:
-    by_id, by_time = split(hourly()), split(hourly(), columns={"key": "when", "target": "y"})
-    made = diff(by_id, by_time)
-    assert not made.compared
-    loose = [decide({"strategy": "KFold"}, hourly(n)) for n in (100, 101)]
-    assert not diff(*loose).compared
-    assert diff(loose[0], loose[0]).compared
-    assert "one manifest holds labels, the other draws" in diff(by_id, decide(DRAWN, hourly())).sentences[0]
-
-
-def test_a_classless_target_gives_no_classes() -> None:
-    frame = hourly().assign(y=np.arange(400) / 7)
-    a, b = (split(frame, strategy="SortedStratifiedKFold", seed=seed) for seed in (0, 1))
-    assert {each.classes for each in diff(a, b, frame).moved if each.classes} == set()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -206,22 +204,6 @@ def test_a_header_that_is_none_is_an_error(text: str, said: str, tmp_path: Path)
     assert said in str(error.value)
 
 
-def test_a_header_that_says_something_else_than_its_rows_is_refused(tmp_path: Path) -> None:
-    manifest = decide(SORTED, table())
-    folder = write_manifest(manifest, tmp_path)
-    header = json.loads((folder / "manifest.json").read_text())
-    for field, value in {
-        "n_splits": 7,
-        "split_id": "0" * 64,
-        "plan_id": "0" * 64,
-        "types": {"id": "text", "number": "float"},
-        "algorithm": {"name": "KFold", "version": 1, "portable": True},
-    }.items():
-        (folder / "manifest.json").write_text(json.dumps(header | {field: value}))
-        with pytest.raises(SplitError, match=f"does not fit .*assignments-0000.parquet .*{field}"):
-            read_manifest(folder)
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -234,14 +216,6 @@ def grown(root: Path) -> tuple[Manifest, Path]:
     first = read_manifest(write_manifest(decide(GROUPED, table(60).iloc[:40]), root))
     manifest = extend(first, table(60).iloc[5:], max_missing=0.2).manifest
     return manifest, write_manifest(manifest, root)
-
-
-def test_a_grown_manifest_is_kept(tmp_path: Path) -> None:
-    manifest, folder = grown(tmp_path)
-    assert folder.name == "1.1"
-    assert_same(manifest, read_manifest(folder))
-    assert manifest.status.sum() == 5
-    assert read_manifest(folder.parent / "1.0").n == 40
 
 
 @pytest.fixture(scope="module", params=[*KINDS, None], ids=lambda spec: spec["name"] if spec else "grown")
@@ -287,25 +261,3 @@ def test_a_header_changed_anywhere_gives_the_manifest_or_an_error(
         pass
     finally:
         (folder / "manifest.json").write_bytes(original)
-
-
-LIGHT = """
-import sys
-import evenfold.manifests
-from evenfold.manifests import BalanceReport, Audit, prove_files, read_header
-from pathlib import Path
-header = read_header(sys.argv[1])
-prove_files(header, Path(sys.argv[1]))
-print(header["split_id"], len(sys.modules))
-print(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2].split(","))))
-"""
-
-
-def test_a_header_is_read_and_proved_without_the_libraries_of_tables_and_models(tmp_path: Path) -> None:
-    manifest = decide(SORTED, table())
-    folder = write_manifest(manifest, tmp_path)
-    heavy = "numpy,pandas,scipy,sklearn,pyarrow,narwhals,imblearn,joblib,matplotlib,mlflow,prefect"
-    command = [sys.executable, "-c", LIGHT, str(folder), heavy]
-    first, second = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    assert first.partition(" ")[0] == manifest.split_id
-    assert second == "[]"

@@ -113,17 +113,6 @@ def test_draws_are_drawn_again(tmp_path: Path) -> None:
     assert "200 of 230 draws come out as recorded" in verify(folder).proved
 
 
-def test_every_missing_file_is_named(grown: Path) -> None:
-    for name, said in (("assignments-0000.parquet", "300 rows"), ("status-0001.parquet", "16 rows")):
-        content = (grown / name).read_bytes()
-        (grown / name).unlink()
-        damage = the(verify(grown))
-        assert damage.file == name
-        assert damage.message.startswith(f"{name} is missing, and its {said} with it;")
-        (grown / name).write_bytes(content)
-    assert verify(grown).intact
-
-
 @pytest.mark.parametrize("kept", [0, -1])
 def test_a_truncated_file_is_named_with_the_rows_that_are_lost(grown: Path, kept: int) -> None:
     file = grown / "assignments-0001.parquet"

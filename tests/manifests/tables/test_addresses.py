@@ -157,14 +157,3 @@ def test_a_deployed_run_reads_no_address_outside_its_roots(
     monkeypatch.setenv("EVENFOLD_DATA_ROOTS", f"{tmp_path},memory://rows")
     assert read_table(database).equals(ROWS)
     assert read_table(bucket).equals(ROWS)
-
-
-def test_an_address_is_of_the_parquet_files_below_it_wherever_it_lies_itself(tmp_path: Path) -> None:
-    folder = tmp_path / "_runs"
-    folder.mkdir()
-    for name in ("a.parquet", "b.parquet"):
-        pq.write_table(pa.table({"id": [1, 2]}), folder / name)
-    (folder / "notes.txt").write_text("no rows")
-    assert opened(f"file://{folder}").n_rows == 4
-    with pytest.raises(SplitError, match=r"none\.parquet holds no Parquet file; pass one that does"):
-        opened(f"file://{folder}/none.parquet")

@@ -12,12 +12,6 @@ from evenfold.splitters import Bootstrap, GroupBootstrap, PoissonBootstrap, Spli
 from evenfold.splitters.strategies.bootstraps import QUANTILES
 
 
-def test_a_share_of_one_over_e_is_left_out() -> None:
-    """(1 - 1/n)^n of the rows are tested in the mean, within 4 standard errors of 200 resamples."""
-    left_out = [test.size for _, test in Bootstrap(200).split(np.zeros(1000))]
-    assert abs(np.mean(left_out) - 1000 * (1 - 1 / 1000) ** 1000) < 4 * 9.9 / np.sqrt(200)
-
-
 def test_counts_and_pairs_are_the_same_resamples() -> None:
     splitter = Bootstrap(5)
     rows = splitter.rows(np.zeros(300))
@@ -123,16 +117,6 @@ def test_old_rows_keep_their_counts_when_data_grow() -> None:
     after = splitter.resamples(splitter.rows(new, key=new))
     for few, many in zip(before, after, strict=True):
         assert np.array_equal(few, many[np.argsort(new)][:1000])
-
-
-def test_poisson_counts_have_mean_and_variance_1() -> None:
-    """Over 100 resamples of 2,000 rows; and counts of two resamples are uncorrelated."""
-    splitter = PoissonBootstrap(100)
-    counts = np.array(list(splitter.resamples(splitter.rows(np.zeros(2000), key=np.arange(2000)))))
-    assert abs(counts.mean() - 1) < 4 / np.sqrt(counts.size)
-    assert abs(counts.var() - 1) < 4 * np.sqrt(3 / counts.size)
-    correlations = np.corrcoef(counts)[np.triu_indices(100, 1)]
-    assert np.abs(correlations).max() < 6 / np.sqrt(2000)
 
 
 @pytest.mark.parametrize(

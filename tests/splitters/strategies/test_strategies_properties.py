@@ -136,12 +136,3 @@ def test_rows_are_shuffled_within_their_codes(codes: list[int], seed: int) -> No
     order = Stream(seed).shuffled_by(np.array(codes), 10)
     assert np.array_equal(np.sort(order), np.arange(len(codes)))
     assert (np.diff(np.array(codes)[order]) >= 0).all()
-
-
-def test_every_order_within_a_code_is_equally_likely() -> None:
-    """3 rows of one code among others: each of the 6 orders 500 times of 3,000, within 5 standard deviations."""
-    codes = np.array([1, 0, 1, 2, 1, 0])
-    orders = [Stream(seed).shuffled_by(codes, 3) for seed in range(3000)]
-    seen = Counter(tuple(order[2:5].tolist()) for order in orders)
-    assert len(seen) == 6
-    assert max(abs(count - 500) for count in seen.values()) < 5 * np.sqrt(3000 * 5 / 36)
