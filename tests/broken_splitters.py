@@ -154,26 +154,10 @@ def forget_a_split(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     return [*pairs[:-1], pairs[0]]
 
 
-class AgainLearnt(ShuffleSplit):
-    """Draws what it trains on with replacement."""
-
-    def draw(self, rows: Any, stream: Any) -> Any:
-        train, test = super().draw(rows, stream)
-        return np.sort(train[stream.below(train.size, train.size)]), test
-
-
 class Unrepeated(ShuffleSplit):
     """Says that it draws with replacement, and does not."""
 
     promises = ShuffleSplit.promises | {"with_replacement"}
-
-
-class AgainTested(ShuffleSplit):
-    """Draws what it tests with replacement."""
-
-    def draw(self, rows: Any, stream: Any) -> Any:
-        train, test = super().draw(rows, stream)
-        return train, np.sort(test[stream.below(test.size, test.size)])
 
 
 class Swapped(ShuffleSplit):
@@ -205,17 +189,6 @@ class OneForAll(ShuffleSplit):
 
     def draw(self, rows: Any, stream: Any) -> Any:
         return super().draw(rows, KFold()._stream(9))
-
-
-class Scribbler(KFold):
-    """Writes on its input."""
-
-    needs = StratifiedKFold.needs
-
-    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
-        pairs = super().split(X, y)
-        y[:] = y[::-1].copy()
-        return pairs
 
 
 class Overwriting(KFold):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from evaluations import CANCER, CANCER_FRAMES, CANCER_SCORES, DIABETES, DIABETES
 from evenfold.estimates import Estimate, ModelSpec, Problem, aggregate, baseline_predictions
 from evenfold.estimates.baselines import baseline_of_draws, with_baseline
 from evenfold.splitters import KFold, StratifiedKFold
-from pydantic import TypeAdapter
 from scipy import stats
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import cross_val_predict
@@ -127,11 +125,6 @@ def test_where_rows_to_train_on_weigh_nothing_there_is_no_baseline(y: Any) -> No
     whole = (np.arange(40), np.arange(20, 40))
     _, scores = baseline_of_draws(problem, [(0, whole), (1, none)], problem.model.metrics[:1])
     assert scores[problem.model.metrics[0]].notna().tolist() == [True, False]
-
-
-def test_an_estimate_comes_back_from_json_with_its_baseline() -> None:
-    made = told(DIABETES, list(KFold(5).split(DIABETES.X)))["r2"]
-    assert TypeAdapter(Estimate).validate_json(json.dumps(made.to_json())) == made
 
 
 def test_draws_that_are_all_as_far_from_the_baseline_have_no_interval_of_the_difference() -> None:

@@ -16,7 +16,6 @@ from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import (
     BalancedGroupKFold,
     BalancedKFold,
-    Crossed,
     ForwardChaining,
     HashSplit,
     Holdout,
@@ -24,7 +23,6 @@ from evenfold.splitters import (
     LeaveOneGroupOut,
     LeaveOneOut,
     PoissonBootstrap,
-    Predefined,
     PredefinedPairs,
     Repeated,
     SplitError,
@@ -33,7 +31,6 @@ from evenfold.splitters import (
     all_strategies,
 )
 from evenfold.splitters.packing.cost import table_to_pack
-from evenfold.splitters.packing.pack import DEFAULT_EFFORT, searches_on
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.given import FromSklearn
 from sklearn import config_context
@@ -53,15 +50,6 @@ BY_DEFAULT = [
 def test_a_strategy_can_be_cloned_copied_and_sent_to_another_process(splitter: Splitter) -> None:
     for other in (clone(splitter), copy.deepcopy(splitter), pickle.loads(pickle.dumps(splitter))):
         assert repr(other.get_params()) == repr(splitter.get_params())
-
-
-@pytest.mark.parametrize("splitter", CASES, ids=repr)
-def test_a_strategy_is_no_less_than_its_class_says_where_parameters_refine_nothing(splitter: Splitter) -> None:
-    refining = (Repeated, Crossed, Holdout, HashSplit, Predefined, FromSklearn)
-    effort = getattr(splitter, "effort", DEFAULT_EFFORT)
-    for trait in ("needs", "promises", "version", "portable", "grows", "shares_out"):
-        same = getattr(splitter, trait) == getattr(type(splitter), trait)
-        assert same or isinstance(splitter, refining) or (trait == "version" and searches_on(effort)), trait
 
 
 def test_a_wrapper_has_the_traits_of_what_it_wraps() -> None:

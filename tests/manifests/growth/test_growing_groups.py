@@ -64,14 +64,6 @@ def test_new_groups_join_with_their_generation() -> None:
     }
 
 
-def test_a_known_group_is_followed_and_a_new_one_stays_whole() -> None:
-    whole = arrivals(300)
-    more = pd.DataFrame({"id": [10_001, 10_003], "label": ["a", "b"], "number": [1.0, 2.0], "g": ["g0", "new"]})
-    manifest = extend(decide(GROUPS, whole), pd.concat([whole, more])).manifest
-    folds = pd.Series(manifest.codes).groupby(pd.concat([whole, more]).sort_values("id")["g"].to_numpy()).nunique()
-    assert folds.max() == 1
-
-
 def two_groups_apart() -> tuple[pd.DataFrame, Manifest, Any, Any]:
     """Return rows, a split of them by whole groups, and two groups that lie in different folds of it."""
     whole = arrivals(300)
