@@ -10,16 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from evenfold.manifests import (
-    Manifest,
-    adopt,
-    audit,
-    decide,
-    export,
-    join_rows,
-    read_manifest,
-    write_manifest,
-)
+from evenfold.manifests import Manifest, adopt, audit, decide, export, join_rows, read_manifest, write_manifest
 from evenfold.splitters import SplitError
 from sklearn.model_selection import PredefinedSplit
 from tables import PARTS, REPEATED, split, visits

@@ -9,13 +9,7 @@ import pandas as pd
 import pytest
 from cases import CASES
 from evenfold.manifests import Manifest, audit, decide, extend, measure, read_manifest, read_spec, write_manifest
-from evenfold.splitters import (
-    CombinatorialPurgedKFold,
-    Crossed,
-    ForwardChaining,
-    PurgedKFold,
-    SplitError,
-)
+from evenfold.splitters import CombinatorialPurgedKFold, Crossed, ForwardChaining, PurgedKFold, SplitError
 
 SPEC: dict[str, Any] = {
     "columns": {"key": "visit", "target": "sick", "group": ["patient", "device"]},
