@@ -12,11 +12,12 @@ from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .entities import CHANCE, level_effect
 from .models import is_usable, predict_from_all, predict_from_one
-from .sample import FEWEST_ROWS, LEAST_ROWS, Array, Column, Sample, Target, auc
+from .sample import FEWEST_ROWS, LEAST_ROWS, Array, Codes, Column, Sample, Target, auc
 
 TARGET_LIKE = 0.999
 # Scores from which a single feature is looked at, by whether the target is a number.
 GIVES_IT_AWAY = {False: 0.95, True: 0.96}
+FAR = 0.2  # below it no other block makes up for the first, nor is the feature as good as one that gives it away
 ERRORS = 1.64  # standard errors of an AUC of so few rows that must not reach below .94
 SURELY = 0.94
 # How much better it must be than the best other feature, and than all the others together.
@@ -135,7 +136,19 @@ def _scores(sample: Sample) -> dict[str, float] | NotAsked:
     varies = all(rows.size and (np.ptp(rows, axis=0) > 0).all() for rows in outside)
     if target.outcomes.size < LEAST_ROWS or not features or not varies:
         return NotAsked("too few rows with a target, or no feature to learn from")
-    return {c.name: target.score(predict_from_one(c, target.outcomes, sample.blocks)) for c in features}
+    return {column.name: _score_alone(column, target, sample.blocks) for column in features}
+
+
+def _score_alone(column: Column, target: Target, blocks: Codes) -> float:
+    """Return the score out of fold; that of the first block alone where it leaves no doubt that it is no finding."""
+    predicted, so_far = np.empty_like(target.outcomes), np.zeros(blocks.size, dtype=np.bool_)
+    for block in np.unique(blocks):
+        test = blocks == block
+        predicted[test], so_far = predict_from_one(column, target.outcomes, test), so_far | test
+        score, few = target.take(so_far).score(predicted[so_far]), target.outcomes[so_far].sum(axis=0).min()
+        if few >= LEAST_ROWS and score < GIVES_IT_AWAY[target.numeric] - FAR:
+            break
+    return score
 
 
 def _sure_of(target: Target) -> float:

@@ -56,20 +56,15 @@ def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
     return run
 
 
-def predict_from_one(column: Column, outcomes: Array, blocks: Codes) -> Array:
-    """Return what one column alone tells of the outcomes of each row, learnt from the other blocks.
+def predict_from_one(column: Column, outcomes: Array, test: NDArray[np.bool_]) -> Array:
+    """Return what one column alone tells of the outcomes of the ``test`` rows, learnt from the others.
 
     Of a number or a time a tree of at most 64 leaves, missing values on the better side; of a category the mean of
-    its level, drawn a little towards the overall mean. O(n log n) for each block.
+    its level, drawn a little towards the overall mean. O(n log n).
     """
-    predicted = np.empty_like(outcomes)
-    for block in np.unique(blocks):
-        test = blocks == block
-        if column.kind == "category":
-            predicted[test] = _level_means(column, outcomes, ~test, test)
-        else:
-            predicted[test] = _grown(column.values[~test], outcomes[~test], column.values[test])
-    return predicted
+    if column.kind == "category":
+        return _level_means(column, outcomes, ~test, test)
+    return _grown(column.values[~test], outcomes[~test], column.values[test])
 
 
 def _level_means(column: Column, outcomes: Array, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from evenfold.manifests.audits.crossings import crossings
-from evenfold.manifests.audits.features import ranks_of
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.components import joined_by
@@ -142,11 +141,13 @@ def _ranked(column: Column) -> list[Array]:
     put the numbers below an enormous one on a heap.
     """
     missing, ranks = column.codes < 0, np.full(column.values.size, 0.5)
-    own = column.values[~missing]
-    places, order = ranks_of(own) / own.size, np.argsort(own, kind="stable")
-    picked = np.append(order[::STEP], order[-1])
-    knots, first = np.unique(own[picked], return_index=True)
-    ranks[~missing] = (1.0 - RANKED) * np.interp(own, knots, places[picked[first]]) + RANKED * places
+    codes = column.codes[~missing]
+    ends, values = np.cumsum(np.bincount(codes)), np.empty(column.n_levels)
+    values[codes] = column.values[~missing]
+    places = (np.diff(ends, prepend=0) / -2.0 + ends) / codes.size  # of each level, as ``ranks_of`` has them
+    knots = np.unique(np.searchsorted(ends, np.append(np.arange(0, codes.size, STEP), codes.size - 1), side="right"))
+    between = (1.0 - RANKED) * np.interp(values, values[knots], places[knots]) + RANKED * places
+    ranks[~missing] = between[codes]
     return [ranks] + ([0.5 * missing.astype(np.float64)] if missing.any() else [])
 
 

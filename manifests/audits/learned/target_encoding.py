@@ -92,9 +92,9 @@ def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
     where it goes with the own target there, it is a feature of the row, or was computed without its fold.
     """
     present = (codes >= 0) & ~np.isnan(values)
-    levels = np.unique(codes[present], return_inverse=True)[1]
-    x, y = values[present], outcome[present]
-    sizes = np.bincount(levels, minlength=1).astype(np.float64)
+    codes, x, y = codes[present], values[present], outcome[present]
+    rows = np.bincount(codes)
+    levels, sizes = (np.cumsum(rows > 0) - 1)[codes], rows[rows > 0].astype(np.float64)
     several = sizes > 1
     if np.count_nonzero(several) < LEAST_LEVELS or sizes[several].sum() < LEAST_SHARED * values.size:
         return None
