@@ -17,7 +17,8 @@ from .sample import FEWEST_ROWS, LEAST_ROWS, Array, Codes, Column, Sample, Targe
 TARGET_LIKE = 0.999
 # Scores from which a single feature is looked at, by whether the target is a number.
 GIVES_IT_AWAY = {False: 0.95, True: 0.96}
-FAR = 0.2  # below it no other block makes up for the first, nor is the feature as good as one that gives it away
+# So far below it no other block makes up for the first; a small tree cuts a number into no more ranges than these.
+FAR, RANGES = 0.2, 256
 ERRORS = 1.64  # standard errors of an AUC of so few rows that must not reach below .94
 SURELY = 0.94
 # How much better it must be than the best other feature, and than all the others together.
@@ -140,15 +141,21 @@ def _scores(sample: Sample) -> dict[str, float] | NotAsked:
 
 
 def _score_alone(column: Column, target: Target, blocks: Codes) -> float:
-    """Return the score out of fold; that of the first block alone where it leaves no doubt that it is no finding."""
-    predicted, so_far = np.empty_like(target.outcomes), np.zeros(blocks.size, dtype=np.bool_)
+    """Return the score out of fold, or that of the means of 256 ranges in one block where it leaves no doubt."""
+    first, levels = blocks == blocks.min(), column
+    if column.kind != "category":
+        ranges = column.codes if column.n_levels <= RANGES else np.cumsum(np.bincount(column.codes + 1))[column.codes]
+        ranges = np.where(
+            column.codes < 0, -1, ranges if column.n_levels <= RANGES else ranges * RANGES // ranges.max()
+        )
+        levels = Column(column.name, "category", np.where(ranges < 0, np.nan, ranges))
+    coarse = target.take(first).score(predict_from_one(levels, target.outcomes, first))
+    if target.outcomes[first].sum(axis=0).min() >= LEAST_ROWS and coarse < GIVES_IT_AWAY[target.numeric] - FAR:
+        return coarse
+    predicted = np.empty_like(target.outcomes)
     for block in np.unique(blocks):
-        test = blocks == block
-        predicted[test], so_far = predict_from_one(column, target.outcomes, test), so_far | test
-        score, few = target.take(so_far).score(predicted[so_far]), target.outcomes[so_far].sum(axis=0).min()
-        if few >= LEAST_ROWS and score < GIVES_IT_AWAY[target.numeric] - FAR:
-            break
-    return score
+        predicted[blocks == block] = predict_from_one(column, target.outcomes, blocks == block)
+    return target.score(predicted)
 
 
 def _sure_of(target: Target) -> float:

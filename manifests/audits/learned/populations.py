@@ -21,7 +21,7 @@ TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
 ERRORS = 5.0  # and how many standard errors of an AUC without any difference it must lie above .5
 NEW_ROWS_DIFFER = 0.65  # a generation may drift; this far is another population
 NO_FEATURE = "no column is a feature to tell rows apart by"
-MOST_ROWS, LEAST_SIDE, PARTS, MOST_FOLDS = 4_000, 20, 3, 10
+MOST_ROWS, MOST_CELLS, LEAST_SIDE, PARTS, MOST_FOLDS = 4_000, 400_000, 20, 3, 10
 
 
 def other_populations(sample: Sample) -> Outcome:
@@ -29,7 +29,7 @@ def other_populations(sample: Sample) -> Outcome:
 
     A warning needs an AUC of .57 and of five standard errors above one half; groups stay whole on one side of the
     model's own folds and count as one observation each, because a model that has seen a group knows its fold. At most
-    4,000 rows and ten folds are looked at.
+    4,000 rows, 400,000 cells and ten folds are looked at.
     """
     joined = sample.joined
     if not isinstance(joined, JoinedLabels):
@@ -113,7 +113,7 @@ def _separation(
     ``until_clear`` stops where the parts so far leave no doubt that there is no alarm: the others are taken to lie five
     of their standard errors above.
     """
-    balanced = _balanced(mine)
+    balanced = _balanced(mine, min(MOST_ROWS, max(MOST_CELLS // len(columns), 1_000)))
     X, categorical = design([column.take(balanced) for column in columns])
     inside = mine[balanced]
     # Rows of no group stand alone, numbered far above the groups.
@@ -139,10 +139,10 @@ def _separation(
     return float(values.mean()), error
 
 
-def _balanced(mine: NDArray[np.bool_]) -> Codes:
-    """Return at most 4,000 rows, no more than twice as many of one side as of the other."""
+def _balanced(mine: NDArray[np.bool_], n_most: int) -> Codes:
+    """Return at most ``n_most`` rows, no more than twice as many of one side as of the other."""
     sides = [np.flatnonzero(mine), np.flatnonzero(~mine)]
     fewest = min(side.size for side in sides)
-    most = max(min(2 * fewest, MOST_ROWS - min(fewest, MOST_ROWS // 2)), 1)
+    most = max(min(2 * fewest, n_most - min(fewest, n_most // 2)), 1)
     stream = Stream(0, AUDITING, 4)
     return np.sort(np.concatenate([side[stream.permutation(side.size)[:most]] for side in sides]))
