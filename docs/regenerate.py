@@ -200,9 +200,9 @@ def intervals() -> str:
     """Return the table of the interval methods, from their records."""
     from evenfold.estimates.intervals.registry import INTERVALS, METHODS
 
-    chosen = [METHODS[name] for name in INTERVALS if name in METHODS]
+    chosen = [(name, METHODS[name]) for name in INTERVALS if name in METHODS]
     usual = f"{METHODS['corrected_wald'].of}; in time order {METHODS['stretches'].of}"
-    rows = [("auto", usual, "", ""), *((each.name, each.of, each.only, each.fits) for each in chosen)]
+    rows = [("auto", usual, "", ""), *((name, each.of, each.only, each.fits) for name, each in chosen)]
     rows.append(("none", "", "", ""))
     lines = [f"| `{name}` | {of} | {only} | {fits or 'none'} |" for name, of, only, fits in rows]
     return "\n".join(["| interval | of | only for | further fits |", "|---|---|---|---|", *lines])

@@ -3,7 +3,6 @@ from .bootstrap import (
     BootstrapEstimate as BootstrapEstimate,
     bootstrap_aggregate as bootstrap_aggregate,
     bootstrap_estimate as bootstrap_estimate,
-    bootstrap_score_estimate as bootstrap_score_estimate,
     resampled_aggregate as resampled_aggregate,
 )
 from .comparison import (
@@ -14,16 +13,16 @@ from .comparison import (
 from .draws import DrawScores as DrawScores, score_draws as score_draws
 from .errors import EvaluationError as EvaluationError, ModelError as ModelError
 from .folds import aggregate as aggregate, pooled_score as pooled_score
-from .intervals.bootstrap import bootstrap_interval as bootstrap_interval, resampled_interval as resampled_interval
+from .intervals.bootstrap import bootstrap_interval as bootstrap_interval
 from .intervals.draws import Multiplicities as Multiplicities
-from .intervals.evidence import Declined as Declined, Evidence as Evidence, IntervalMethod as IntervalMethod
+from .intervals.evidence import Declined as Declined, Evidence as Evidence
 from .intervals.nested import nested_interval as nested_interval
 from .intervals.registry import (
     INTERVALS as INTERVALS,
+    IntervalMethod as IntervalMethod,
     further_splits as further_splits,
     interval_for as interval_for,
 )
-from .intervals.rows import pooled_interval as pooled_interval
 from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .levels import (
     LevelScore as LevelScore,
@@ -31,7 +30,6 @@ from .levels import (
     level_scores_of_draws as level_scores_of_draws,
     widest_gap as widest_gap,
 )
-from .metrics.classes import class_scores as class_scores, confusion_table as confusion_table
 from .metrics.record import Answered as Answered, Metric as Metric, RowLoss as RowLoss
 from .metrics.registry import (
     METRICS as METRICS,

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import isnan
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.draws import OF_A_MEAN, Multiplicities, interval_of_draws, spread_of_draws
 from evenfold.estimates.intervals.evidence import Declined, Made
 from evenfold.estimates.intervals.splits import ALIKE, corrected_resampled_t
-from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate, row_loss
+from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.models.problem import Problem
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .baselines import with_baseline
-from .draws import DrawScores, RowTotals
-from .errors import ModelError
+from .draws import DrawScores
 from .folds import sample_sd, spread_note
 from .results import Estimate, FoldScore
 
@@ -31,14 +27,14 @@ OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
 
 @dataclass(frozen=True)
 class BootstrapEstimate:
-    """The .632+ estimate and everything it is made of, all in the units of what was passed in.
+    """The .632+ estimate and everything it is made of: losses, lower is better, or after ``scores`` scores.
 
     ``err``: the apparent error, of the model fitted on all rows, on those rows. ``err1``: the leave-one-out bootstrap:
     each row's mean loss over the resamples without it, averaged over rows. ``oob``: the mean over resamples of their
     out-of-bag means. ``gamma``: the no-information rate, the error if features said nothing of the target.
     ``relative_overfitting``: R', from 0 (none) to 1 (as bad as no information). ``weight``: of err1 in ``e632plus``,
     from .632 to 1. ``e632`` = .368 err + .632 err1. ``e632plus`` = (1 - weight) err + weight err1'.
-    ``notes``: what a reader must know of these numbers.
+    ``note``: what a reader must know of .632; "" where nothing.
     """
 
     err: float
@@ -49,150 +45,40 @@ class BootstrapEstimate:
     weight: float
     e632: float
     e632plus: float
-    n_resamples: int = 0
-    rows_never_out: int = 0
-    notes: tuple[str, ...] = ()
+    note: str = ""
+
+    def scores(self, best: float) -> BootstrapEstimate:
+        """Return the estimate with every error e as the score ``best`` - e."""
+        errors = ("err", "err1", "oob", "gamma", "e632", "e632plus")
+        return replace(self, **{name: best - getattr(self, name) for name in errors})
 
 
-def bootstrap_estimate(
-    apparent_losses: ArrayLike,
-    resamples: Iterable[tuple[ArrayLike, ArrayLike]],
-    no_information: float,
-) -> BootstrapEstimate:
-    """Return the bootstrap's estimates from losses of rows, lower is better.
+def bootstrap_estimate(err: float, err1: float, oob: float, gamma: float) -> BootstrapEstimate:
+    """Return the bootstrap's estimates from errors, lower is better; the arguments are named as the fields.
 
-    ``apparent_losses``: a loss per row, of one model fitted on all rows. ``resamples``: for each resample the rows it
-    left out and the losses of its model on them; read once, so any number fits in memory. ``no_information``: gamma.
-
-    Rows that no resample leaves out are dropped from ``err1``, and resamples that leave out no row from both means;
-    notes say how many. O(n) memory; O(n) a resample. Source: Efron and Tibshirani (1997), Improvements on
-    cross-validation: the .632+ bootstrap method. There R' may leave [0, 1] in the formula as printed; its stated
-    purpose is to measure a share, so it is clipped, and err1' = min(err1, gamma) goes with it.
-    Raises ModelError where lengths differ, positions are out of range, or no row is ever out of bag.
+    Source: Efron and Tibshirani (1997), Improvements on cross-validation: the .632+ bootstrap method. There R' may
+    leave [0, 1] in the formula as printed; its stated purpose is to measure a share, so it is clipped, and
+    err1' = min(err1, gamma) goes with it. Where gamma is NaN there is no .632+.
     """
-    apparent = np.asarray(apparent_losses, dtype=np.float64)
-    if not apparent.size or not np.all(np.isfinite(apparent)):
-        raise ModelError(f"apparent_losses holds {apparent.size:,} values; pass one finite loss per row, 2 or more.")
-    totals = RowTotals.empty(apparent.size)
-    means: list[float] = []
-    empty = 0
-    for rows, losses in resamples:
-        out, lost = np.asarray(rows, dtype=np.int64), np.asarray(losses, dtype=np.float64)
-        totals.add(out, lost)
-        if out.size:
-            means.append(float(lost.mean()))
-        else:
-            empty += 1
-    return from_totals(apparent, totals, means, no_information, empty)
-
-
-def from_totals(
-    apparent: NDArray[np.float64],
-    totals: RowTotals,
-    means: Iterable[float],
-    no_information: float,
-    empty: int = 0,
-    weights: NDArray[np.float64] | None = None,
-) -> BootstrapEstimate:
-    """Return the same from sums and counts per row and the resamples' out-of-bag means; rows may have weights."""
-    out_of_bag = list(means)
-    if not out_of_bag:
-        raise ModelError(f"no row is out of bag in any of {empty} resamples; draw more resamples.")
-    seen = totals.counts > 0
-    per_row = totals.sums[seen] / totals.counts[seen]
-    err1 = float(np.average(per_row, weights=None if weights is None else weights[seen]))
-    never = int(np.sum(~seen))
-    notes = []
-    if never:
-        notes.append(f"{never:,} of {seen.size:,} rows were never out of bag and are not in err1; draw more resamples.")
-    if empty:
-        notes.append(f"{empty:,} of {empty + len(out_of_bag):,} resamples left no row out and were skipped.")
-    return _combined(
-        err=float(np.average(apparent, weights=weights)),
-        err1=err1,
-        oob=float(np.mean(out_of_bag)),
-        gamma=float(no_information),
-        n_resamples=len(out_of_bag) + empty,
-        rows_never_out=never,
-        notes=notes,
-    )
-
-
-def bootstrap_score_estimate(
-    apparent: float,
-    oob_scores: ArrayLike,
-    no_information: float,
-    greater_is_better: bool,
-) -> BootstrapEstimate:
-    """Return the bootstrap's estimates of a metric that is no mean of row losses, such as AUC or R2.
-
-    ``apparent``: the score of the model fitted on all rows, on those rows. ``oob_scores``: a score per resample; NaN
-    where it is undefined (one class out of bag). Such a metric has no leave-one-out form per row, so the mean over
-    resamples stands for ``err1``, and the notes say so. All fields are in the metric's own units and direction.
-    Raises ModelError where no resample has a score.
-    """
-    scores = np.asarray(oob_scores, dtype=np.float64)
-    defined = scores[~np.isnan(scores)]
-    if not defined.size:
-        raise ModelError(f"the metric is undefined in all {scores.size} resamples; choose another metric.")
-    notes = ["The metric is not a mean over rows: the out-of-bag mean over resamples stands for err1."]
-    if defined.size < scores.size:
-        undefined = scores.size - defined.size
-        notes.append(f"The metric is undefined in {undefined:,} of {scores.size:,} resamples, which are left out.")
-    # As losses: 1 - s for scores whose best is 1, else -s. R' is the same for any such map.
-    sign, offset = (-1.0, 1.0 if apparent > 0 else 0.0) if greater_is_better else (1.0, 0.0)
-    loss = offset + sign * float(np.mean(defined))
-    estimate = _combined(
-        err=offset + sign * float(apparent),
-        err1=loss,
-        oob=loss,
-        gamma=offset + sign * float(no_information),
-        n_resamples=scores.size,
-        rows_never_out=0,
-        notes=notes,
-    )
-    return in_units(estimate, -sign * offset, sign)
-
-
-def in_units(estimate: BootstrapEstimate, offset: float, sign: float) -> BootstrapEstimate:
-    """Return the estimate with every error e as ``offset + sign * e``: of losses as of scores."""
-    errors = ("err", "err1", "oob", "gamma", "e632", "e632plus")
-    mapped = {name: offset + sign * getattr(estimate, name) for name in errors}
-    return BootstrapEstimate(**{**vars(estimate), **mapped})
-
-
-def _combined(*, err: float, err1: float, gamma: float, notes: list[str], **more: Any) -> BootstrapEstimate:
     capped = min(err1, gamma) if gamma > err else err1
-    overfits = min(err1, gamma) > err
-    rate = min(max((capped - err) / (gamma - err), 0.0), 1.0) if overfits else 0.0
-    if isnan(gamma):  # nothing says what no information scores: there is no .632+
+    rate = min(max((capped - err) / (gamma - err), 0.0), 1.0) if min(err1, gamma) > err else 0.0
+    if isnan(gamma):
         rate = gamma
     weight = OUT / (1 - IN * rate)
     e632, e632plus = IN * err + OUT * err1, (1 - weight) * err + weight * capped
-    if err < 0.5 * err1 and not abs(e632plus - e632) <= SAME * err1:  # where there is no .632+, nothing is alike
-        notes = [
-            *notes,
-            f"The apparent error ({err:.3g}) is less than half of err1 ({err1:.3g}): the model nearly knows its "
-            "training rows by heart, and .632 is then too optimistic; read .632+.",
-        ]
-    return BootstrapEstimate(
-        err=err,
-        err1=err1,
-        gamma=gamma,
-        relative_overfitting=rate,
-        weight=weight,
-        e632=e632,
-        e632plus=e632plus,
-        notes=tuple(notes),
-        **more,
+    by_heart = err < 0.5 * err1 and not abs(e632plus - e632) <= SAME * err1  # without .632+ nothing is alike
+    note = (
+        f"The apparent error ({err:.3g}) is less than half of err1 ({err1:.3g}): the model nearly knows its "
+        "training rows by heart, and .632 is then too optimistic; read .632+."
     )
+    return BootstrapEstimate(err, err1, oob, gamma, rate, weight, e632, e632plus, note if by_heart else "")
 
 
 def bootstrap_aggregate(
-    scores: DrawScores | Sequence[FoldScore],
+    draws: DrawScores,
     apparent: FoldScore,
-    predictions: pd.DataFrame | None = None,
-    problem: Problem | None = None,
+    predictions: pd.DataFrame,
+    problem: Problem,
     *,
     drawn: Multiplicities | None = None,
     interval: str = "auto",
@@ -203,58 +89,44 @@ def bootstrap_aggregate(
     """Return the bootstrap's estimates per metric: out-of-bag, .632 and .632+, the last the one to report.
 
     ``apparent`` and ``predictions``: of one extra fit on all rows, ``fit_and_score`` with all rows on both sides.
-    Without predictions and problem there is no no-information rate, and so no .632+.
-    Out-of-bag is the leave-one-out error, ``err1``: of ``DrawScores`` the mean over rows where the metric is one;
-    otherwise, and from ``FoldScore``s, the mean over draws stands for it (among the ingredients always, as ``oob``).
+    Out-of-bag is the leave-one-out error, ``err1``: the mean over rows where the metric is one; otherwise the mean over
+    draws stands for it (among the ingredients always, as ``oob``).
     Where draws were scored on their own training rows, the textbook's variant is added as ``.632 per resample``.
     ``drawn``: how often each row was drawn, for intervals of metrics that are means over rows.
     ``baseline``: of ``baseline_of_draws``; a constant hardly learns its
     rows by heart, so its out-of-bag score stands beside all of them.
     Raises EvaluationError where more than half of the draws have no score.
     """
-    draws = scores if isinstance(scores, DrawScores) else _of_fold_scores(scores)
     estimates: list[Estimate] = []
     for metric in apparent.test:
         of_metric = _of_metric(metric, draws, apparent, predictions, problem, seed)
-        if drawn is not None and predictions is not None and problem is not None and interval != "none":
+        if drawn is not None and interval != "none":
             of_metric = _with_intervals(of_metric, draws, predictions, problem, drawn, interval, level)
-        estimates += of_metric
+        estimates += [*of_metric, *_per_resample(metric, draws.table)]
     return [with_baseline(estimate, draws.table, baseline) for estimate in estimates]
 
 
-def _of_fold_scores(scores: Sequence[FoldScore]) -> DrawScores:
-    rows = [
-        {"draw": score.fold, "error": None, **score.test, **{f"apparent_{k}": v for k, v in score.apparent.items()}}
-        for score in scores
-    ]
-    return DrawScores(pd.DataFrame(rows), {})
-
-
 def _of_metric(
-    metric: str,
-    draws: DrawScores,
-    apparent: FoldScore,
-    predictions: pd.DataFrame | None,
-    problem: Problem | None,
-    seed: int,
+    metric: str, draws: DrawScores, apparent: FoldScore, predictions: pd.DataFrame, problem: Problem, seed: int
 ) -> list[Estimate]:
     defined = draws.defined(metric)
-    estimate = _ingredients(metric, draws, defined, apparent, predictions, problem, seed)
+    estimate, about = _ingredients(metric, draws, defined, apparent, predictions, problem, seed)
     spread = spread_note(defined.size, "draws")
     lacking = [f"{fact}." for fact in draws.lacking(metric)]
-    notes = (spread, *lacking, *draws.warned, *(note for note in estimate.notes if "read .632+" not in note))
-    estimated = partial(Estimate, metric, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size))
+    notes = (spread, *lacking, *draws.warned, *about)
     # err1, of which .632 is made, and not the mean over draws: what is printed adds up.
-    values = {"out-of-bag": (estimate.err1, notes), ".632": (estimate.e632, (spread, *lacking, *estimate.notes))}
-    if not np.isnan(estimate.gamma):
-        values[".632+"] = (estimate.e632plus, notes)
+    values = {"out-of-bag": estimate.err1, ".632": estimate.e632, ".632+": estimate.e632plus}
     names = ("err", "err1", "oob", "gamma", "relative_overfitting", "weight")
-    numbers = {name: value for name in names if not np.isnan(value := getattr(estimate, name))}
-    estimates = [
-        estimated(method, value, apparent=estimate.err, gap=estimate.err - value, notes=notes, ingredients=numbers)
-        for method, (value, notes) in values.items()
-    ]
-    return estimates + _per_resample(metric, draws.table)
+    numbers = {name: value for name in names if not isnan(value := getattr(estimate, name))}
+    return [
+        Estimate(
+            metric, method, value, sd=sample_sd(defined.tolist()), se=None, n_splits=int(defined.size),
+            apparent=estimate.err, gap=estimate.err - value, ingredients=numbers,
+            notes=(spread, *lacking, *about, *filter(None, [estimate.note])) if method == ".632" else notes,
+        )
+        for method, value in values.items()
+        if not isnan(value)
+    ]  # fmt: skip
 
 
 def _with_intervals(
@@ -283,8 +155,6 @@ def _with_intervals(
     grouped = problem.groups is not None
     return [
         _with_interval(estimate, interval_of_draws(metric, estimate.value, err1, spread, level, grouped=grouped))
-        if estimate.ingredients
-        else estimate
         for estimate in estimates
     ]
 
@@ -300,24 +170,34 @@ def _ingredients(
     draws: DrawScores,
     out: NDArray[np.float64],
     apparent: FoldScore,
-    predictions: pd.DataFrame | None,
-    problem: Problem | None,
+    predictions: pd.DataFrame,
+    problem: Problem,
     seed: int,
-) -> BootstrapEstimate:
-    """Return the bootstrap's numbers in the metric's own units; gamma is NaN where nothing says it."""
-    if predictions is None or problem is None:
-        return bootstrap_score_estimate(apparent.test[metric], out, float("nan"), greater_is_better=True)
-    answers, y = replay(predictions, problem.classes), predictions["y"].to_numpy()
-    weights = None if problem.weights is None else problem.weights[predictions["row"].to_numpy()]
+) -> tuple[BootstrapEstimate, list[str]]:
+    """Return the bootstrap's numbers in the metric's own units, and what is to be said of them."""
+    answers, y, rows = replay(predictions, problem.classes), predictions["y"].to_numpy(), predictions["row"].to_numpy()
+    weights = None if problem.weights is None else problem.weights[rows]
     gamma = no_information_rate(metric, answers, y, problem.classes, weights=weights, seed=seed)
-    if metric not in draws.totals:
-        return bootstrap_score_estimate(apparent.test[metric], out, gamma, greater_is_better=True)
-    loss, rows = row_loss(metric), predictions["row"].to_numpy()
-    totals = RowTotals(draws.totals[metric].sums[rows], draws.totals[metric].counts[rows])
-    means = loss.best - out
-    losses = losses_of(metric, answers, y, problem.classes)
-    estimate = from_totals(losses, totals, means.tolist(), loss.score(gamma), weights=weights)
-    return in_units(estimate, loss.best, -1.0)
+    loss, on_all = metric_of(metric).loss, apparent.test[metric]
+    if loss is None or metric not in draws.totals:
+        # As losses: 1 - s for scores whose best is 1, else -s. R' is the same for any such map.
+        best = 1.0 if on_all > 0 else 0.0
+        error = best - float(np.mean(out))
+        note = "The metric is not a mean over rows: the out-of-bag mean over resamples stands for err1."
+        return bootstrap_estimate(best - on_all, error, error, best - gamma).scores(best), [note]
+    totals = draws.totals[metric]
+    seen = totals.counts[rows] > 0
+    per_row = totals.sums[rows][seen] / totals.counts[rows][seen]
+    errors = losses_of(metric, answers, y, problem.classes)
+    estimate = bootstrap_estimate(
+        err=float(np.average(errors, weights=weights)),
+        err1=float(np.average(per_row, weights=None if weights is None else weights[seen])),
+        oob=float(np.mean(loss.best - out)),
+        gamma=loss.score(gamma),
+    )
+    never = int(np.sum(~seen))
+    note = f"{never:,} of {seen.size:,} rows were never out of bag and are not in err1; draw more resamples."
+    return estimate.scores(loss.best), [note] if never else []
 
 
 def _per_resample(metric: str, table: pd.DataFrame) -> list[Estimate]:

@@ -12,13 +12,14 @@ import pandas as pd
 from evenfold.estimates.intervals.evidence import Declined, few, overfitting, per_row
 from evenfold.estimates.intervals.rows import cancels, moves, scatter, standard_error, too_few
 from evenfold.estimates.intervals.splits import CorrectedT, Spread, around, corrected_resampled_t
+from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed
 from numpy.typing import NDArray
 from scipy import stats
 
 from .errors import ModelError
-from .pairing import answered, classes_of, exact_test, paired, require_in_both, same_answers, score_of
+from .pairing import classes_of, exact_test, paired, require_in_both, same_answers, score_of
 from .results import Interval, in_percent, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
@@ -249,14 +250,17 @@ def _by_rows(
     parts = list(a.groupby("repeat").indices.values())
     moved, value, difference = [], 0.0, 0.0
     for places in parts:
-        both = [influence_of(metric, answered(frame.iloc[places], classes)) for frame in (a, b)]
+        both = [influence_of(metric, Answered.of(frame.iloc[places], classes, held=True)) for frame in (a, b)]
         if both[0] is None or both[1] is None:
             return None
         # Of the same rows: what is hard for both recipes cancels out here.
         moved.append(both[1][1] - both[0][1])
         value, difference = both[0][0], both[1][0] - both[0][0]
     influence = per_row([keys[places] for places in parts], moved, int(keys.max()) + 1)
-    units = None if groups is None else _groups_of(a, groups, keys)
+    units = None
+    if groups is not None:
+        units = np.empty(keys.max() + 1, dtype=np.int64)
+        units[keys] = a.groupby(groups, sort=False, dropna=False).ngroup().to_numpy()
     if np.unique(keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
         return None
     if cancels(influence, units, value):
@@ -264,13 +268,6 @@ def _by_rows(
     if difference and not moves(influence, value):
         return Declined(SAME_DIFFERENCE.format("row"))
     return standard_error(influence, units)
-
-
-def _groups_of(frame: pd.DataFrame, groups: str, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    codes = frame.groupby(groups, sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
-    of_key = np.empty(keys.max() + 1, dtype=np.int64)
-    of_key[keys] = codes
-    return of_key
 
 
 def _same_folds(a: pd.DataFrame, b: pd.DataFrame) -> bool:

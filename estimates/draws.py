@@ -206,16 +206,8 @@ class RowTotals:
 
     def add(self, rows: NDArray[np.int64], losses: NDArray[np.float64]) -> None:
         """Add the losses of ``rows``; a row may occur more than once."""
-        n = self.sums.size
-        if rows.shape != losses.shape:
-            raise ModelError(f"a resample has {rows.size:,} rows and {losses.size:,} losses; pass one loss per row.")
-        if rows.size and (rows.min() < 0 or rows.max() >= n):
-            outside = rows[(rows < 0) | (rows >= n)]
-            raise ModelError(f"a resample names row {outside[0]}, and there are {n:,} rows, from 0.")
-        if not np.all(np.isfinite(losses)):
-            raise ModelError("a resample has losses that are not finite; choose a metric that is defined on every row.")
-        self.sums += np.bincount(rows, weights=losses, minlength=n)
-        self.counts += np.bincount(rows, minlength=n)
+        self.sums += np.bincount(rows, weights=losses, minlength=self.sums.size)
+        self.counts += np.bincount(rows, minlength=self.sums.size)
 
     def merge(self, other: RowTotals) -> RowTotals:
         """Return the totals of both."""

@@ -59,25 +59,14 @@ def aggregate(
     )
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     never = [never_predicted(together, problem), shifted(together, problem)]
-    return [
-        _beside(_over_folds(evidence, interval, level, parts), evidence, baselines or {}, interval, level, never)
-        for evidence in (about(metric_of(name)) for name in metrics)
-    ]
-
-
-def _beside(
-    estimate: Estimate,
-    evidence: Evidence,
-    baselines: Mapping[str, pd.DataFrame],
-    interval: str,
-    level: float,
-    of_model: Sequence[str | None],
-) -> Estimate:
-    """Return the estimate with the best baseline beside it, and a sentence where the model is no better."""
-    wanted_level = None if interval == "none" or estimate.pooled is None else level
-    baseline = best_baseline(evidence, baselines, estimate.value, wanted_level)
-    words = (no_better(estimate.metric, estimate.value, baseline), *of_model)
-    return replace(estimate, baseline=baseline, warnings=tuple(word for word in words if word))
+    estimates = []
+    for evidence in (about(metric_of(name)) for name in metrics):
+        estimate = _over_folds(evidence, interval, level, parts)
+        wanted_level = None if interval == "none" or estimate.pooled is None else level
+        baseline = best_baseline(evidence, baselines or {}, estimate.value, wanted_level)
+        words = (no_better(estimate.metric, estimate.value, baseline), *never)
+        estimates.append(replace(estimate, baseline=baseline, warnings=tuple(word for word in words if word)))
+    return estimates
 
 
 def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> float | None:
@@ -119,8 +108,9 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
         )
     interval = Declined("") if pooled is None else interval_for(evidence, method, level)
     apparent = evidence.apparent
+    of_spread = f"{spread_note(len(test), 'folds')} {_REPEATED if repeated else _DEPENDENT.format(n=len(test))}"
     notes = [
-        _of_spread(test, repeated) if test else None,
+        (_ONE if len(test) == 1 else of_spread) if test else None,
         _NO_POOLED.format(metric=metric.name) if pooled is None else None,
         _ACROSS if metric.ranks and pooled is not None and len(scores) > 1 else None,
         _lacking(evidence, mean),
@@ -162,12 +152,6 @@ def _lacking(evidence: Evidence, mean: float | None) -> str | None:
         f"{evidence.metric.title}: {what}, so that their own scores mean little (their mean is {mean:.3g}); the value "
         "is the score of all folds' predictions together."
     )
-
-
-def _of_spread(test: Sequence[float], repeated: bool) -> str:
-    if len(test) < 2:
-        return _ONE
-    return f"{spread_note(len(test), 'folds')} {_REPEATED if repeated else _DEPENDENT.format(n=len(test))}"
 
 
 def spread_note(n: int, what: str) -> str:

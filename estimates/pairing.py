@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import first_line, score
 from evenfold.splitters.deployed import cause_of
 from numpy.typing import NDArray
@@ -175,15 +174,9 @@ def _named_by_columns(frame: pd.DataFrame, labels: set[Any]) -> Iterator[str]:
             yield from (str(name).removeprefix(kind) for name in frame if str(name).startswith(kind) and name != kind)
 
 
-def answered(part: pd.DataFrame, classes: tuple[Any, ...]) -> Answered:
-    """Return some predictions as the metrics read them, a mean of classes as one of those that they hold."""
-    weights = part["weight"].to_numpy() if "weight" in part else None
-    return Answered(replay(part, classes), part["y"].to_numpy(), classes, weights, held=True)
-
-
 def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float:
     """Return the metric of some predictions, a mean of classes of those that they hold; ModelError where undefined."""
-    rows, loss = answered(part, classes), metric_of(metric).loss
+    rows, loss = Answered.of(part, classes, held=True), metric_of(metric).loss
     try:
         return score(metric, rows.answers, rows.y, rows.weights, held=rows.held)
     except ValueError as error:  # scikit-learn has no log loss of rows that lack a class, and each row has its own
@@ -228,6 +221,6 @@ def exact_test(
     loss = metric_of(metric).loss
     if loss is None or not loss.share or groups is not None or a["repeat"].nunique() > 1 or "weight" in a:
         return None
-    right = [loss.of(answered(frame, labels)) == 0 for frame in (a, b)]
+    right = [loss.of(Answered.of(frame, labels, held=True)) == 0 for frame in (a, b)]
     only_a, only_b = int(np.sum(right[0] & ~right[1])), int(np.sum(right[1] & ~right[0]))
     return Exact(only_a, only_b, mcnemar(right[0], right[1]))

@@ -40,6 +40,10 @@ class Interval:
     notes: tuple[str, ...] = ()
     of: str = ""
 
+    def scores(self, best: float) -> Interval:
+        """Return the interval of losses as that of scores ``best`` - loss: the highest loss is the lowest score."""
+        return replace(self, low=best - self.high, high=best - self.low)
+
     def within(self, low: float, high: float) -> Interval:
         """Return the interval without what a metric cannot be, of which a standard error knows nothing."""
         return replace(self, low=min(max(self.low, low), high), high=max(min(self.high, high), low))

@@ -30,17 +30,25 @@ class BestOfMany:
     """The best of several configurations and what it is worth.
 
     ``best``: its position. ``naive``: its own mean loss (or score), too good because it was chosen for it.
-    ``value``: the bias-corrected one. ``bias``: value - naive. ``interval``: of ``value``, from the resamples.
+    ``value``: the bias-corrected one. ``interval``: of ``value``, from the resamples.
     ``chosen``: how often each configuration won a resample; a close race is spread over several.
     """
 
     best: int
     naive: float
     value: float
-    bias: float
     interval: Interval
-    chosen: tuple[float, ...]
+    chosen: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def bias(self) -> float:
+        """How far the corrected value is from the winner's own."""
+        return self.value - self.naive
+
+    def scores(self, best: float) -> BestOfMany:
+        """Return the same of scores ``best`` - loss."""
+        return replace(self, naive=best - self.naive, value=best - self.value, interval=self.interval.scores(best))
 
 
 def bias_corrected_best(
@@ -104,10 +112,7 @@ def bias_corrected_best_score(
         rows = np.repeat(np.arange(n_rows), weights.astype(np.int64)[codes])
         return np.array([-score(rows, j) for j in range(n_configurations)])
 
-    best = _resampled(means, int(codes.max()) + 1, n_resamples, level, seed, tolerance, inflation)
-    low, high = -best.interval.high, -best.interval.low
-    interval = Interval(low, high, level, best.interval.method, best.interval.notes)
-    return BestOfMany(best.best, -best.naive, -best.value, -best.bias, interval, best.chosen, best.notes)
+    return _resampled(means, int(codes.max()) + 1, n_resamples, level, seed, tolerance, inflation).scores(0.0)
 
 
 def simplest_near_best(
@@ -188,7 +193,7 @@ def _resampled(
     ends = (value + scale * (np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]) - value)).tolist()
     interval = Interval(ends[0], ends[1], level, "bootstrap of the choice (BBC-CV)")
     chosen = tuple((won / len(worth)).tolist())
-    return BestOfMany(best, naive, value, value - naive, interval, chosen, (undefined,) if skipped else ())
+    return BestOfMany(best, naive, value, interval, chosen, (undefined,) if skipped else ())
 
 
 @dataclass(frozen=True)
@@ -247,7 +252,7 @@ def choose(
         note = f"The score is not corrected for having been chosen: {error!s}"
         if isinstance(interval, Declined):
             note, interval = f"{note} There is no interval: {interval.reason}", Interval(value, value, level, "none")
-        worth = BestOfMany(0, value, value, 0.0, interval.holding(value), (), (note,))
+        worth = BestOfMany(0, value, value, interval.holding(value), notes=(note,))
     none = f"{lacking:,} of {table.shape[1]:,} splits lack a score of some configuration: there is no standard error."
     notes = (*worth.notes, *([none] if lacking else ()), *_simpler(best, chosen, tolerance))
     ends = worth.interval.low, worth.interval.high
@@ -294,14 +299,11 @@ def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: 
             return evidences[configuration].score_drawn(at)
 
         worth = bias_corrected_best_score(scored, first.rows.size, len(evidences), first.units, **options)
-        return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
-    losses, masses = zip(*(one.lost(loss) for one in evidences), strict=True)
-    worth = bias_corrected_best(np.column_stack(losses), first.units, weights=masses[0], **options)
-    # Low and high change places, as losses become scores.
-    interval = replace(worth.interval, low=loss.score(worth.interval.high), high=loss.score(worth.interval.low))
-    interval = interval.within(first.metric.low, first.metric.high)
-    naive, value = loss.score(worth.naive), loss.score(worth.value)
-    return replace(worth, naive=naive, value=value, bias=value - naive, interval=interval)
+    else:
+        losses, masses = zip(*(one.lost(loss) for one in evidences), strict=True)
+        of_losses = bias_corrected_best(np.column_stack(losses), first.units, weights=masses[0], **options)
+        worth = of_losses.scores(loss.best)
+    return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
 
 
 def _with_sizes(evidence: Evidence) -> Evidence:
@@ -376,8 +378,7 @@ def _of_rows(
         worth = bias_corrected_best(losses, groups, weights=weights, **how)
     except ModelError:  # too few rows or groups to leave some out
         return None
-    ends = loss.score(worth.interval.high), loss.score(worth.interval.low)
-    return -worth.bias, Interval(*ends, level, worth.interval.method), ""
+    return -worth.bias, worth.interval.scores(loss.best), ""
 
 
 def _of_draws(

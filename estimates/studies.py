@@ -10,12 +10,19 @@ import pandas as pd
 from evenfold.estimates.models.fit import fit_and_score
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import ModelSpec
-from evenfold.splitters import BalancedGroupKFold, KFold, LabelSplitter, SortedStratifiedKFold, StratifiedKFold
+from evenfold.splitters import (
+    BalancedGroupKFold,
+    FractionalStratifiedSplit,
+    KFold,
+    LabelSplitter,
+    SortedStratifiedKFold,
+    StratifiedKFold,
+)
 from numpy.typing import NDArray
 from scipy import stats
 
 from .errors import ModelError
-from .folds import pooled_score, sample_sd
+from .folds import pooled_score
 
 BINS = 10
 Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of folds and a seed
@@ -36,19 +43,9 @@ def fold_count_study(
     rows, labels = [], [_folds(problem, k, seed) for k in counts]
     say(0, sum(counts))
     for number, k in enumerate(counts):
-        scores, predictions = _fitted(model, problem, labels[number], seed)
-        rows += [
-            {
-                "n_splits": k,
-                "metric": metric,
-                "mean": _mean(values),
-                "sd": sample_sd([value for value in values if not np.isnan(value)]),
-                "pooled": pooled_score(metric, predictions, problem),
-            }
-            for metric, values in scores.items()
-        ]
+        rows += [{"n_splits": k, **row} for row in _figures(model, problem, labels[number], seed)]
         say(sum(counts[: number + 1]), sum(counts))
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).drop(columns="hold_out")
 
 
 def stratification_study(
@@ -78,22 +75,10 @@ def stratification_study(
     say(0, len(every) * n_seeds * n_splits)
     for number, (name, ways) in enumerate(every.items()):
         for turn in range(n_seeds):
-            scores, predictions = _fitted(model, problem, ways(n_splits, seed + turn), seed)
-            for metric, values in scores.items():
-                pooled = pooled_score(metric, predictions, problem)
-                estimates.append(
-                    {
-                        "way": name,
-                        "metric": metric,
-                        "hold_out": values[0],
-                        "fold_mean": _mean(values),
-                        "pooled": pooled,
-                    }
-                )
+            estimates += [{"way": name, **row} for row in _figures(model, problem, ways(n_splits, seed + turn), seed)]
             say((number * n_seeds + turn + 1) * n_splits, len(every) * n_seeds * n_splits)
-    spread = (
-        pd.DataFrame(estimates).groupby(["metric", "way"], sort=False)[["hold_out", "fold_mean", "pooled"]].var(ddof=1)
-    )
+    table = pd.DataFrame(estimates).rename(columns={"mean": "fold_mean"}).drop(columns="sd")
+    spread = table.groupby(["metric", "way"], sort=False).var(ddof=1)
     random = spread.xs("random", level="way").reindex(spread.index.get_level_values("metric"))
     ratios: pd.DataFrame = spread.div(random.to_numpy()).reset_index()
     return ratios.assign(partitions=n_seeds)
@@ -110,22 +95,19 @@ def ratio_ends(ratio: float, partitions: int, level: float = 0.95) -> tuple[floa
     return ratio / quantile, ratio * quantile
 
 
-def _fitted(
-    model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int
-) -> tuple[dict[str, list[float]], pd.DataFrame]:
+def _figures(model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int) -> list[dict[str, Any]]:
+    """Return a row a metric: the first fold's score, mean and sd of the folds that have one, and the pooled score."""
     fits = []
     for fold in range(int(labels.max()) + 1):
         train, test = np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
         fits.append(fit_and_score(model, problem, train, test, seed=seed, name=f"fold {fold}", fold=fold))
-    metrics = model.completed(problem.task, len(problem.classes)).metrics
-    scores = {metric: [score.test.get(metric, np.nan) for score, _ in fits] for metric in metrics}
-    return scores, pd.concat([predictions for _, predictions in fits])
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Return the mean of the scores that are known, NaN where none is."""
-    defined = [value for value in values if not np.isnan(value)]
-    return float(np.mean(defined)) if defined else np.nan
+    predictions, rows = pd.concat([predictions for _, predictions in fits]), []
+    for metric in model.completed(problem.task, len(problem.classes)).metrics:
+        scores = pd.Series([score.test.get(metric, np.nan) for score, _ in fits])
+        pooled = pooled_score(metric, predictions, problem)
+        row = {"metric": metric, "hold_out": scores[0], "mean": scores.mean(), "sd": scores.std(), "pooled": pooled}
+        rows.append(row)
+    return rows
 
 
 def _folds(problem: Problem, k: int, seed: int) -> NDArray[Any]:
@@ -137,6 +119,11 @@ def _folds(problem: Problem, k: int, seed: int) -> NDArray[Any]:
 def _ways(problem: Problem) -> dict[str, Way]:
     def by(splitter: type[LabelSplitter], y: Any) -> Way:
         return lambda k, seed: splitter(k, random_state=seed).assign(y=y)
+
+    def fractional(k: int, seed: int) -> NDArray[Any]:
+        parts = {"train": 1 / k, **{f"fold {fold}": 1 / k for fold in range(1, k)}}
+        codes = FractionalStratifiedSplit(parts, random_state=seed).assign(y=problem.y)
+        return np.where(codes < 0, 0, codes)
 
     if problem.groups is not None:  # rows of a group stay together, so the ways are ways of dealing whole groups
         groups, codes = np.unique(problem.groups, return_inverse=True)
@@ -151,14 +138,6 @@ def _ways(problem: Problem) -> dict[str, Way]:
         return ways | {"stratified": by(StratifiedKFold, problem.y)}
     ranks = np.argsort(np.argsort(problem.y, kind="stable"), kind="stable")
     binned = ranks * BINS // problem.n
-    return ways | {"binned": by(StratifiedKFold, binned), "sorted": by(SortedStratifiedKFold, problem.y)} | {
-        "fractional": lambda k, seed: _fractional(problem.y, k, seed)
+    return ways | {
+        "binned": by(StratifiedKFold, binned), "sorted": by(SortedStratifiedKFold, problem.y), "fractional": fractional,
     }  # fmt: skip
-
-
-def _fractional(y: NDArray[Any], k: int, seed: int) -> NDArray[Any]:
-    from evenfold.splitters import FractionalStratifiedSplit
-
-    parts = {"train": 1 / k, **{f"fold {fold}": 1 / k for fold in range(1, k)}}
-    codes = FractionalStratifiedSplit(parts, random_state=seed).assign(y=y)
-    return np.where(codes < 0, 0, codes)

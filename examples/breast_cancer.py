@@ -6,14 +6,13 @@ Run: python examples/breast_cancer.py [folder for the picture] [draws]
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates import bootstrap_estimate
-from evenfold.manifests import Manifest, decide
+from evenfold.manifests import decide
 from matplotlib.figure import Figure
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
@@ -38,10 +37,17 @@ def errors(model: Any, frame: pd.DataFrame, draws: int) -> dict[str, float]:
     resampled = decide({"columns": COLUMNS, "strategy": "Bootstrap", "params": {"n_splits": draws}}, frame)
     predicted = clone(model).fit(X, y).predict(X)
     shares, said = np.bincount(y) / y.size, np.bincount(predicted, minlength=2) / y.size
+    lost, times, means = np.zeros(y.size), np.zeros(y.size), []
+    for train, test in resampled.as_cv(frame).split():
+        wrong = clone(model).fit(X.iloc[train], y[train]).predict(X.iloc[test]) != y[test]
+        lost[test], times[test] = lost[test] + wrong, times[test] + 1
+        means.append(wrong.mean())
+    out = times > 0
     found = bootstrap_estimate(
-        (predicted != y).astype(float),
-        losses(model, X, y, resampled, frame),
-        no_information=float((shares * (1 - said)).sum()),
+        err=float((predicted != y).mean()),
+        err1=float((lost[out] / times[out]).mean()),
+        oob=float(np.mean(means)),
+        gamma=float((shares * (1 - said)).sum()),
     )
     return {
         "apparent": found.err,
@@ -50,12 +56,6 @@ def errors(model: Any, frame: pd.DataFrame, draws: int) -> dict[str, float]:
         ".632": found.e632,
         ".632+": found.e632plus,
     }
-
-
-def losses(model: Any, X: Any, y: Any, resampled: Manifest, frame: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield for each draw the rows that it left out, and whether each was mistaken."""
-    for train, test in resampled.as_cv(frame).split():
-        yield test, (clone(model).fit(X.iloc[train], y[train]).predict(X.iloc[test]) != y[test]).astype(float)
 
 
 def picture(table: pd.DataFrame, path: Path) -> None:

@@ -13,12 +13,6 @@ from .evaluations.page import (
     evaluation_page as evaluation_page,
     listing_page as listing_page,
 )
-from .evaluations.studies import (
-    fold_count_html as fold_count_html,
-    fold_count_pictures as fold_count_pictures,
-    strategies_html as strategies_html,
-    strategy_pictures as strategy_pictures,
-    study_svg as study_svg,
-)
+from .evaluations.studies import study_page as study_page, study_pictures as study_pictures
 from .page import Origin as Origin, Page as Page, Verdict as Verdict
 from .splits.page import report_html as report_html, verdict_of as verdict_of

@@ -131,24 +131,19 @@ class Picture:
 
     def line(self, points: Iterable[tuple[float, float]], colour: int | str, hint: str = "") -> None:
         """Draw straight lines from point to point; points that are not finite have no place, and are left out."""
-        corners = [(x, y) for x, y in points if isfinite(x) and isfinite(y)]
-
-        def mark(at: Scale) -> str:
-            path = "L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners)
-            return _with_hint("path", f'class="{stroke_class(colour)}" d="M{path}"', hint)
-
-        if corners:
-            self.marks.append(mark)
+        self._path([(x, y) for x, y in points if isfinite(x) and isfinite(y)], stroke_class(colour), hint=hint)
 
     def area(self, low: Iterable[tuple[float, float]], high: Iterable[tuple[float, float]], colour: str) -> None:
         """Fill what lies between two lines."""
-        corners = [*low, *reversed([*high])]
+        self._path([*low, *reversed([*high])], fill_class(colour), "z")
 
+    def _path(self, corners: Sequence[tuple[float, float]], css: str, end: str = "", hint: str = "") -> None:
         def mark(at: Scale) -> str:
             path = "L".join(f"{at.x(a):.1f} {at.y(b):.1f}" for a, b in corners)
-            return f'<path class="{fill_class(colour)}" d="M{path}z"/>'
+            return _with_hint("path", f'class="{css}" d="M{path}{end}"', hint)
 
-        self.marks.append(mark)
+        if corners:
+            self.marks.append(mark)
 
     def dots(self, points: Iterable[tuple[float, float, str]], colour: int | str, radius: float = 4.0) -> None:
         """Draw a dot at each (x, y, hint)."""

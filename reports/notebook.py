@@ -13,8 +13,7 @@ from evenfold.manifests.figures import BalanceReport, points
 from evenfold.manifests.manifest import Manifest
 
 from .evaluations.decisions import audit_page, comparison_page
-from .evaluations.page import score_tiles
-from .evaluations.words import optimism
+from .evaluations.page import remarks_on, score_tiles
 from .page import Page, Remark, Section, Table, Tile, Verdict, counted, number
 from .splits.data import see
 from .splits.gaps import target_gap
@@ -64,8 +63,5 @@ def _(comparison: Comparison) -> str:
 @drawn.register
 def _(estimate: Estimate) -> str:
     lead = f"{estimate.method}, {counted(estimate.n_splits, 'split')}."
-    overfit = optimism([estimate])
-    findings = [
-        Remark("note", words) for words in [*estimate.warnings, *([overfit] if overfit else []), *estimate.notes]
-    ]
+    findings = [*remarks_on([estimate]), *(Remark("note", words) for words in estimate.notes)]
     return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings).band()

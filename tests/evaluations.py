@@ -20,6 +20,8 @@ from evenfold.estimates import (
     interval_for,
 )
 from evenfold.estimates.intervals.nested import nested, nested_splits
+from evenfold.estimates.intervals.rows import standard_error
+from evenfold.estimates.intervals.splits import around
 from evenfold.estimates.metrics.responses import replay
 from evenfold.splitters import KFold, StratifiedKFold, Stream
 from scipy import stats
@@ -41,6 +43,18 @@ def of_rows(metric: str, frame: pd.DataFrame, problem: Problem, method: str = "w
     made = interval_for(Evidence(METRICS[metric], problem, predictions=frame), method)
     assert isinstance(made, Interval)
     return made
+
+
+def pooled_interval(losses: Any, groups: Any = None, weights: Any = None) -> Interval:
+    """Return the interval of a mean of losses from their influence on it: t with the rows', or the groups', error."""
+    loss = np.asarray(losses, dtype=float)
+    mass = np.ones(loss.size) if weights is None else np.asarray(weights, dtype=float)
+    mean = float(np.average(loss, weights=mass))
+    units = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    spread = standard_error((loss - mean) * mass / mass.mean(), units)
+    interval = around(mean, spread, 0.95, "pooled rows")
+    assert interval is not None
+    return interval
 
 
 def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:

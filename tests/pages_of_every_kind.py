@@ -26,11 +26,10 @@ from evenfold.reports import (
     audit_page,
     comparison_page,
     evaluation_page,
-    fold_count_html,
     look_page,
     report_html,
     retraining_page,
-    strategies_html,
+    study_page,
     tuning_page,
 )
 
@@ -161,7 +160,7 @@ def look() -> str:
 def strategies() -> str:
     """Return the page of the study of stratifying."""
     problem = folds()[0]
-    return strategies_html(problem, stratification_study(problem.model, problem, n_seeds=3))
+    return study_page(problem, stratification_study(problem.model, problem, n_seeds=3)).html()
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -185,6 +184,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "retraining": retraining,
     "look": look,
     "audit": lambda: audit_page(audit(split("KFold", target="kind"), rows())).html(),
-    "folds": lambda: fold_count_html(folds()[0], fold_count_study(folds()[0].model, folds()[0], [3, 5, 10])),
+    "folds": lambda: study_page(folds()[0], fold_count_study(folds()[0].model, folds()[0], [3, 5, 10])).html(),
     "strategies": strategies,
 }

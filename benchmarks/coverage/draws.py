@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from evenfold.estimates import Declined, Multiplicities, losses_of, metric_of, no_information_rate
-from evenfold.estimates.bootstrap import from_totals
+from evenfold.estimates import (
+    Declined,
+    Multiplicities,
+    bootstrap_estimate,
+    losses_of,
+    metric_of,
+    no_information_rate,
+)
 from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.intervals.draws import interval_of_draws, spread_of_draws
 from evenfold.estimates.metrics.responses import replay
@@ -56,9 +62,10 @@ def _interval(
     answers, y = replay(frame, process.classes), frame["y"].to_numpy()
     gamma = no_information_rate(metric, answers, y, process.classes)
     assert record.loss is not None
-    made = from_totals(losses_of(metric, answers, y, process.classes), totals, means, record.loss.score(gamma))
     drawn = Multiplicities.of(pairs, every, sample.groups, np.ones(n))
     per_row = totals.sums / np.maximum(totals.counts, 1)
+    err, err1 = losses_of(metric, answers, y, process.classes).mean(), per_row[totals.counts > 0].mean()
+    made = bootstrap_estimate(float(err), float(err1), float(np.nanmean(means)), record.loss.score(gamma))
     spread = spread_of_draws(per_row, np.ones(n), sample.groups, drawn, np.array(means))
     interval = interval_of_draws(record, record.loss.score(made.e632plus), made.err1, spread, LEVEL)
     return (float("nan"),) * 2 if isinstance(interval, Declined) else (interval.low, interval.high)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite, sqrt
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric, RowLoss
 from evenfold.estimates.metrics.registry import influence_of
-from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import FoldScore, Interval
 
 Pair = tuple[IntArray, IntArray]  # rows to train on and rows to test, as positions in the problem
-Need = Literal["predictions", "fold scores", "draws", "refits"]
 MOST_BLOCKS = 200
 
 
@@ -58,9 +55,7 @@ class Evidence:
 
     def answered(self, part: pd.DataFrame) -> Answered:
         """Return some predictions as the metrics read them."""
-        weights = part["weight"].to_numpy() if "weight" in part else None
-        classes = self.problem.classes
-        return Answered(replay(part, classes), part["y"].to_numpy(), classes, weights, self.held)
+        return Answered.of(part, self.problem.classes, self.held)
 
     def score(self, part: pd.DataFrame) -> float:
         """Return the metric of some predictions; NaN where it is undefined."""
@@ -217,26 +212,3 @@ def per_row(lines: Sequence[IntArray], values: Sequence[Floats], n_rows: int) ->
 
 
 Made = Interval | Declined
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntervalMethod:
-    """A way to make an interval: what it needs, what its interval is of, and the function that makes it.
-
-    ``name``: by which it is chosen. ``needs``: what must be there. ``of``: what the interval holds, as a phrase.
-    ``make``: the interval at a level, or why there is none. ``splits``: the further fits that it asks for, each as
-    rows to train on and rows to test; their predictions are ``Evidence.refits``. None where it asks for none.
-    ``unfit``: why it is not for such evidence and what would be, before anything is fitted; "" where it is.
-    ``follows_time``: whether rows that follow one another in time may depend on one another. As phrases for the docs:
-    ``only``, what it is for where that is not all, and ``fits``, how many ``splits`` are.
-    """
-
-    name: str
-    needs: frozenset[Need]
-    of: str
-    make: Callable[[Evidence, float], Made]
-    splits: Callable[[Evidence], list[Pair]] | None = None
-    unfit: Callable[[Evidence], str] = field(default=lambda _: "", repr=False)
-    follows_time: bool = False
-    only: str = ""
-    fits: str = ""

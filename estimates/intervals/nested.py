@@ -8,62 +8,47 @@ from math import sqrt
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Floats
 from evenfold.estimates.results import Interval
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 
-from .evidence import Declined, Evidence, IntervalMethod, Made, Pair
+from .evidence import Declined, Evidence, Made, Pair
 
 UNTESTED = -1
 MOST_FITS = 1_000
-Losses = Sequence[tuple[ArrayLike, ArrayLike]]
+Losses = tuple[Floats, Floats]  # and the weight of each
 
 
 def nested_interval(
-    folds: Losses,
-    n_splits: int,
-    n: int,
-    cv_losses: ArrayLike,
-    *,
-    level: float = 0.95,
-    weights: Losses | None = None,
-    cv_weights: ArrayLike | None = None,
+    inner: Sequence[Losses], outer: Sequence[Losses], plain: Losses, n_splits: int, n: int, level: float = 0.95
 ) -> Interval:
-    """Return the nested cross-validation interval for a mean loss, from each outer fold's losses.
+    """Return the nested cross-validation interval for a mean loss, from each outer fold's losses and their weights.
 
-    ``folds``: for every outer fold of every repeat its inner and outer losses: of models trained without the fold and
-    one more, on that one; and of the model trained without the fold, on the fold. ``cv_losses``: the outer losses of
-    plain cross-validation, all rows once per repeat. For each fold a = mean(inner) - mean(outer) and
+    ``inner``: for every outer fold of every repeat the losses of models trained without the fold and one more, on that
+    one; ``outer``: of the model trained without the fold, on the fold; ``plain``: the outer losses of all folds.
+    For each fold a = mean(inner) - mean(outer) and
     b = var(outer)/size; the mean of a^2 - b estimates the mean squared error of cross-validation on (k-1)/k of the
-    rows, so se^2 = (k-1)/k of it, kept between sd^2/n and k sd^2/n. The centre is moved by the bias of training on
-    fewer rows: Err_nested - (1 + (k-2)/k)(Err_nested - Err_cv). ``weights``, ``cv_weights``: one per loss, in the same
-    shapes; the means are weighted then, and their variances those of weighted means.
+    ``n`` rows, so se^2 = (k-1)/k of it, kept between sd^2/n and k sd^2/n. The centre is moved by the bias of training
+    on fewer rows: Err_nested - (1 + (k-2)/k)(Err_nested - Err_cv).
     Source: Bates, Hastie and Tibshirani (2023), Cross-validation: what does it estimate and how well does it do it?
     (the bias as in the paper; the authors' own code raises (k-2)/k to the power 1.5).
     """
-    mass = weights or [(np.ones(np.size(inner)), np.ones(np.size(outer))) for inner, outer in folds]
-    if min(np.size(outer) for _, outer in folds) < 2 or n_splits < 3:
-        raise ModelError(f"nested cross-validation needs 3 folds of 2 rows, and has {n_splits}; use larger folds.")
-    inner = [_mean_and_variance(losses, w) for (losses, _), (w, _) in zip(folds, mass, strict=True)]
-    outer = [_mean_and_variance(losses, w) for (_, losses), (_, w) in zip(folds, mass, strict=True)]
-    size = np.size(cv_losses)
-    plain, variance = _mean_and_variance(cv_losses, np.ones(size) if cv_weights is None else cv_weights)
-    errors = [(a - b) ** 2 - chance for (a, _), (b, chance) in zip(inner, outer, strict=True)]
+    inside, outside = ([_mean_and_variance(*losses) for losses in each] for each in (inner, outer))
+    mean, variance = _mean_and_variance(*plain)
+    errors = [(a - b) ** 2 - chance for (a, _), (b, chance) in zip(inside, outside, strict=True)]
     # As of n rows: repeats lose on the same rows again, and are no further ones.
-    least = sqrt(variance * size / n)
+    least = sqrt(variance * plain[0].size / n)
     se = sqrt(max(0.0, float(np.mean(errors))) * (n_splits - 1) / n_splits)
     se = min(max(se, least), sqrt(n_splits) * least)
-    nested = float(np.mean([mean for mean, _ in inner]))
-    centre = nested - (1 + (n_splits - 2) / n_splits) * (nested - plain)
+    nested = float(np.mean([error for error, _ in inside]))
+    centre = nested - (1 + (n_splits - 2) / n_splits) * (nested - mean)
     half = float(stats.norm.ppf(0.5 + level / 2)) * se
     return Interval(centre - half, centre + half, level, "nested cross-validation")
 
 
-def _mean_and_variance(losses: ArrayLike, weights: ArrayLike) -> tuple[float, float]:
+def _mean_and_variance(loss: Floats, weight: Floats) -> tuple[float, float]:
     """Return a weighted mean and its variance for independent rows."""
-    loss, weight = np.asarray(losses, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     mean = float(np.average(loss, weights=weight))
     share = weight / weight.sum()
     return mean, loss.size / max(loss.size - 1, 1) * float(np.sum(np.square(share * (loss - mean))))
@@ -118,50 +103,30 @@ def not_nestable(evidence: Evidence) -> str:
 
 def nested(evidence: Evidence, level: float) -> Made:
     """Return the interval of a metric that is a mean over rows."""
-    if reason := not_nestable(evidence):
-        return Declined(reason)
     loss, k = evidence.metric.loss, evidence.parts[0]["fold"].nunique()
     assert loss is not None
+    if not evidence.refits:
+        return Declined("nested cross-validation needs further fits, which this evaluation does not have.")
 
-    def lost(frame: pd.DataFrame) -> tuple[Floats, Floats]:
+    def lost(frame: pd.DataFrame) -> Losses:
         rows = evidence.answered(frame)
         return loss.of(rows), rows.mass
 
     # In the order in which nested_splits asked for them.
     refits = iter(evidence.refits)
-    folds: list[tuple[tuple[Floats, Floats], tuple[Floats, Floats]]] = []
+    inner: list[Losses] = []
+    outer: list[Losses] = []
     for part, of_row in zip(evidence.parts, _folds(evidence), strict=True):
-        inner: dict[int, list[pd.DataFrame]] = {fold: [] for fold in np.unique(of_row[of_row != UNTESTED]).tolist()}
-        for i, j in combinations(inner, 2):
+        without: dict[int, list[pd.DataFrame]] = {fold: [] for fold in np.unique(of_row[of_row != UNTESTED]).tolist()}
+        for i, j in combinations(without, 2):
             refit = next(refits)
             # Trained without i and j: with i as the outer fold, j is an inner one, and the other way round.
             tested = of_row[refit["row"].to_numpy()]
-            inner[i].append(refit[tested == j])
-            inner[j].append(refit[tested == i])
-        folds += [(lost(pd.concat(frames)), lost(part[part["fold"] == fold])) for fold, frames in inner.items()]
-    plain, weights = lost(pd.concat(evidence.parts))
-    losses = [(a[0], b[0]) for a, b in folds]
-    mass = [(a[1], b[1]) for a, b in folds]
-    if min(np.size(b) for _, b in losses) < 2:
+            without[i].append(refit[tested == j])
+            without[j].append(refit[tested == i])
+        inner += [lost(pd.concat(frames)) for frames in without.values()]
+        outer += [lost(part[part["fold"] == fold]) for fold in without]
+    if min(losses.size for losses, _ in outer) < 2:
         return Declined("nested cross-validation needs 2 rows a fold; use fewer folds.")
-    of_losses = nested_interval(
-        losses, k, evidence.rows.size, plain, level=level, weights=mass, cv_weights=weights
-    )  # fmt: skip
-    # The highest loss is the lowest score.
-    low, high = loss.score(of_losses.high), loss.score(of_losses.low)
-    interval = Interval(low, high, level, of_losses.method, of_losses.notes)
-    return interval.within(evidence.metric.low, evidence.metric.high)
-
-
-METHODS = (
-    IntervalMethod(
-        name="nested",
-        needs=frozenset({"predictions", "refits"}),
-        of="a model trained on these rows, on new rows like them",
-        make=nested,
-        splits=nested_splits,
-        unfit=not_nestable,
-        only="means over rows, without groups",
-        fits="k(k - 1)/2 a repeat",
-    ),
-)
+    interval = nested_interval(inner, outer, lost(pd.concat(evidence.parts)), k, evidence.rows.size, level)
+    return interval.scores(loss.best).within(evidence.metric.low, evidence.metric.high)

@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.results import require_level
 
-from . import bootstrap, nested, rows, splits
-from .evidence import Declined, Evidence, IntervalMethod, Made, Need, Pair
+from .bootstrap import by_resampling
+from .evidence import Declined, Evidence, Made, Pair
+from .nested import nested, nested_splits, not_nestable
+from .rows import corrected_wald, stretches, wald
+from .splits import of_splits
+
+MODELS = "these fitted models on new rows like these"
+RECIPE = "a model trained on these rows, on new rows like them"
+PAST = "a model trained on this past, on a future like the stretches tested"
+RECIPES = "the recipe, trained on other rows like these, on new rows"
+
+
+@dataclass(frozen=True)
+class IntervalMethod:
+    """A way to make an interval: what its interval is of, as a phrase, and the function that makes it.
+
+    ``make``: the interval at a level, or why there is none. ``splits``: the further fits that it asks for, each as
+    rows to train on and rows to test; their predictions are ``Evidence.refits``. None where it asks for none.
+    ``unfit``: why it is not for such evidence and what would be, before anything is fitted; "" where it is.
+    ``follows_time``: whether rows that follow one another in time may depend on one another. As phrases for the docs:
+    ``only``, what it is for where that is not all, and ``fits``, how many ``splits`` are.
+    """
+
+    of: str
+    make: Callable[[Evidence, float], Made]
+    splits: Callable[[Evidence], list[Pair]] | None = None
+    unfit: Callable[[Evidence], str] = field(default=lambda _: "", repr=False)
+    follows_time: bool = False
+    only: str = ""
+    fits: str = ""
+
 
 METHODS: dict[str, IntervalMethod] = {
-    method.name: method for module in (rows, splits, bootstrap, nested) for method in module.METHODS
+    "wald": IntervalMethod(MODELS, wald),
+    "corrected_wald": IntervalMethod(RECIPE, corrected_wald),
+    "stretches": IntervalMethod(PAST, stretches, follows_time=True),
+    "bootstrap": IntervalMethod(MODELS, by_resampling),
+    "corrected_t": IntervalMethod(RECIPES, of_splits, follows_time=True, only="folds that are not stratified"),
+    "nested": IntervalMethod(
+        RECIPE, nested, nested_splits, not_nestable, only="means over rows, without groups", fits="k(k - 1)/2 a repeat"
+    ),
 }
 INTERVALS = ("auto", "bootstrap", "corrected_t", "nested", "none")  # the others are chosen by auto alone
 DEPENDENT = (
@@ -32,14 +69,10 @@ def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) 
     require_level(level)
     if method == "none":
         return Declined("")
-    by_time = "stretches" if evidence.ordered else "corrected_wald"
-    default = "corrected_t" if evidence.predictions is None else by_time
-    chosen = METHODS[default if method == "auto" else method]
+    by_default = "stretches" if evidence.ordered else "corrected_wald"
+    chosen = METHODS[by_default if method == "auto" else method]
     if reason := chosen.unfit(evidence):
         return Declined(reason)
-    missing = sorted(chosen.needs - _there(evidence))
-    if missing:
-        return Declined(f"{chosen.name} needs {' and '.join(missing)}, which this evaluation does not have.")
     interval = chosen.make(evidence, level)
     if isinstance(interval, Declined):
         return interval
@@ -51,12 +84,3 @@ def further_splits(evidence: Evidence, method: str) -> list[Pair]:
     """Return the fits that a method asks for beyond the evaluation's own; their predictions are its ``refits``."""
     chosen = METHODS.get(method)
     return [] if chosen is None or chosen.splits is None or chosen.unfit(evidence) else chosen.splits(evidence)
-
-
-def _there(evidence: Evidence) -> set[Need]:
-    there: dict[Need, bool] = {
-        "predictions": evidence.predictions is not None,
-        "fold scores": bool(evidence.scores),
-        "refits": bool(evidence.refits),
-    }
-    return {need for need, has in there.items() if has}

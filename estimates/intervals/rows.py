@@ -10,43 +10,12 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.losses import wrong
 from evenfold.estimates.metrics.record import Codes, Floats, Metric, RowLoss
 from evenfold.estimates.results import Interval
-from numpy.typing import ArrayLike
 from scipy import stats
 
-from .evidence import Declined, Evidence, IntervalMethod, Made
+from .evidence import Declined, Evidence, Made
 
 LEAST_DF = 3.0  # of a variance of uneven groups
 HEAVY, RESAMPLES, MOST_ROWS = 15.0, 999, 20_000  # few degrees of freedom of many rows: a heavy tail
-
-
-def pooled_interval(
-    losses: ArrayLike,
-    groups: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    *,
-    level: float = 0.95,
-) -> Interval:
-    """Return the interval for the mean of out-of-fold losses, one per row (repeats averaged first).
-
-    Without groups the rows are independent (Wald). With groups a group's rows err together, and the standard error
-    is the cluster-robust one (``standard_error``). Half-width: the t quantile times se. It takes the trained models as
-    given: it is an interval of their loss, not of the recipe's. O(n).
-    """
-    loss = np.asarray(losses, dtype=np.float64)
-    weight = np.ones(loss.size) if weights is None else np.asarray(weights, dtype=np.float64)
-    mean = float(np.average(loss, weights=weight))
-    return interval_of(mean, (loss - mean) * weight * (loss.size / weight.sum()), groups, level=level)
-
-
-def interval_of(value: float, influence: Floats, groups: ArrayLike | None = None, *, level: float = 0.95) -> Interval:
-    """Return the symmetric interval round ``value`` from each row's influence on it.
-
-    The general form of ``pooled_interval``: for a mean the influence of a row is its loss minus the mean.
-    """
-    units = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
-    se, df = standard_error(influence, units)
-    half = float(stats.t.ppf(0.5 + level / 2, df)) * se
-    return Interval(value - half, value + half, level, _named("pooled rows", units))
 
 
 def standard_error(influence: Floats, units: Codes | None, *, tails: bool = False) -> tuple[float, float]:
@@ -295,23 +264,3 @@ def stretches(evidence: Evidence, level: float) -> Made:
     if reason := too_few(int(units.max()) + 1):
         return Declined(reason)
     return _from_rows(evidence, level, "stretches of time", True, units.reshape(-1))
-
-
-METHODS = (
-    IntervalMethod(
-        name="wald", needs=frozenset({"predictions"}), of="these fitted models on new rows like these", make=wald
-    ),
-    IntervalMethod(
-        name="corrected_wald",
-        needs=frozenset({"predictions", "fold scores"}),
-        of="a model trained on these rows, on new rows like them",
-        make=corrected_wald,
-    ),
-    IntervalMethod(
-        name="stretches",
-        needs=frozenset({"predictions", "fold scores"}),
-        of="a model trained on this past, on a future like the stretches tested",
-        make=stretches,
-        follows_time=True,
-    ),
-)

@@ -11,7 +11,7 @@ from evenfold.estimates.results import Interval
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from .evidence import Declined, Evidence, IntervalMethod, Made
+from .evidence import Declined, Evidence, Made
 
 STRATIFIED = (
     "The splits are stratified on the target and so alike by design: their spread understates the uncertainty, and an "
@@ -88,15 +88,3 @@ def of_splits(evidence: Evidence, level: float) -> Made:
     sizes = ([score.n_train for score in evidence.scores], [score.n_test for score in evidence.scores])
     interval = corrected_resampled_t(values, *sizes, level=level).interval
     return interval.within(evidence.metric.low, evidence.metric.high)
-
-
-METHODS = (
-    IntervalMethod(
-        name="corrected_t",
-        needs=frozenset({"fold scores"}),
-        of="the recipe, trained on other rows like these, on new rows",
-        make=of_splits,
-        follows_time=True,
-        only="folds that are not stratified",
-    ),
-)

@@ -9,11 +9,12 @@ from math import inf
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
-from .responses import Replay, all_classes
+from .responses import Replay, all_classes, replay
 from .scoring import describe_classes
 
 Floats = NDArray[np.float64]
@@ -39,6 +40,12 @@ class Answered:
     classes: tuple[Any, ...] = ()
     weights: Floats | None = None
     held: bool = False
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, classes: tuple[Any, ...], held: bool = False) -> Answered:
+        """Return the rows of a frame of predictions."""
+        weights = frame["weight"].to_numpy() if "weight" in frame else None
+        return cls(replay(frame, classes), frame["y"].to_numpy(), classes, weights, held)
 
     @property
     def n(self) -> int:

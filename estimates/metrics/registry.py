@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer
 from . import losses, no_information, quick
 from .influence import of_auc, of_auc_ovr, of_cells, of_mean, of_r2, of_rmse
 from .record import Answered, Floats, Influence, Metric, RowLoss
-from .responses import Replay
+from .responses import recorded
 from .scoring import OF, OF_ONE_CLASS, score, scorer_of
 
 
@@ -231,13 +231,7 @@ def no_information_rate(
         return rate(Answered(answers, y, classes, weights))
     if n_permutations < LEAST_PERMUTATIONS:
         raise ModelError(f"n_permutations={n_permutations}; choose at least {LEAST_PERMUTATIONS}.")
-    replay = _recorded(answers, y, classes)
+    replay = recorded(answers, y.size)
     stream = Stream(seed, NO_INFORMATION)
     orders = (stream.permutation(y.size) for _ in range(n_permutations))
     return float(np.mean([score(metric, replay, y[o], None if weights is None else weights[o]) for o in orders]))
-
-
-def _recorded(answers: Any, y: NDArray[Any], classes: tuple[Any, ...]) -> Replay:
-    methods = ("predict", "predict_proba", "decision_function")
-    predicted = {name: getattr(answers, name)(np.empty((y.size, 0))) for name in methods if hasattr(answers, name)}
-    return Replay(predicted, tuple(answers.classes_.tolist()) if classes else ())

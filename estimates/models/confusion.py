@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.classes import POOLED, matrices
+from evenfold.estimates.metrics.record import codes_of
+from sklearn.metrics import confusion_matrix
 
 from .problem import Problem
 
@@ -32,11 +32,11 @@ class Confusion:
         classes = problem.classes
         if not classes or len(classes) > MOST_CLASSES:
             return None
-        counts = sum(counts for _, fold, counts in matrices(predictions, classes) if fold == POOLED)
+        truth, called = (codes_of(predictions[name].to_numpy(), classes) for name in ("y", "prediction"))
         has_threshold = problem.model.threshold is not None and f"proba_{problem.positive}" in predictions
         return cls(
             [str(label) for label in classes],
-            np.asarray(counts).tolist(),
+            confusion_matrix(truth, called, labels=range(len(classes))).tolist(),
             None if problem.positive is None else str(problem.positive),
             thresholds(problem, predictions) if has_threshold else None,
         )

@@ -76,7 +76,8 @@ def _read_by(estimator: Any, model: ModelSpec, table: pd.DataFrame, kinds: Mappi
     selections = [columns for part in parts for _, _, columns in part.transformers]
     seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in selections) else table
     chosen = [columns(seen) if callable(columns) else columns for columns in selections]
-    named = {name for columns in chosen for name in _named(columns)} | _in_parameters(model, estimator)
+    chosen += [value for key, value in estimator.get_params(deep=True).items() if key.rpartition("__")[2] in NAMING]
+    named = {name for columns in chosen for name in _named(columns)}
     return frozenset(named & set(names))
 
 
@@ -101,11 +102,6 @@ def _begins_with_an_encoder(estimator: Any) -> bool:
 def _named(columns: Any) -> list[str]:
     """Return the names among what a transformer or a parameter is given: one, several, or none."""
     return [column for column in np.asarray(columns, dtype=object).ravel() if isinstance(column, str)]
-
-
-def _in_parameters(model: ModelSpec, estimator: Any) -> set[str]:
-    params = estimator.get_params(deep=True)
-    return {name for key, value in params.items() if key.rpartition("__")[2] in NAMING for name in _named(value)}
 
 
 def encodings(
@@ -138,8 +134,9 @@ def encoding_step(
     """
     native = [name for name, way in how.items() if way == CATEGORIES]
     coded = [name for name in native if X[name].dtype != "category"]
+    most = min(MOST_CATEGORIES, getattr(estimator, "max_bins", MOST_CATEGORIES + 1) - 1)
     ways = [
-        (_coder(estimator), coded),
+        (OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, max_categories=most), coded),
         (_one_hot(model, estimator, X), [name for name, way in how.items() if way == ONE_HOT]),
         (
             OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
@@ -175,8 +172,3 @@ MARKS = re.compile(r'[\[\]<>{}",:]')  # what LightGBM or XGBoost take in no name
 def column_name(feature: str, value: Any) -> str:
     """Return the name of a value's column, each of ``MARKS`` as its code."""
     return MARKS.sub(lambda mark: f"%{ord(mark[0]):02x}", f"{feature}_{value}")
-
-
-def _coder(estimator: Any) -> OrdinalEncoder:
-    most = min(MOST_CATEGORIES, getattr(estimator, "max_bins", MOST_CATEGORIES + 1) - 1)
-    return OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, max_categories=most)

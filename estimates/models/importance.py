@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.metrics.responses import METHODS, Replay, Responses
+from evenfold.estimates.metrics.responses import Replay, Responses, recorded
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import FoldScore
 from evenfold.splitters import Stream
@@ -48,7 +48,8 @@ def permutation_importance(
         order = as_they_are.copy()
         order[1 + i * repeats : 1 + (i + 1) * repeats] = [stream.permutation(m) for _ in range(repeats)]
         columns[name] = X[name].array.take(order.reshape(-1))
-    answers = _said(fitted, pd.DataFrame(columns))
+    X = pd.DataFrame(columns)
+    answers = recorded(Responses(fitted, X), len(X))
     with hearing():  # of what is undefined, which is no importance then
         scores = [_score(problem, answers, rows, block) for block in range(len(as_they_are))]
     if not np.isfinite(scores).all():
@@ -65,13 +66,6 @@ def _size(n_features: int, n_test: int, n_train: int) -> tuple[int, int]:
         if m >= FEWEST_ROWS:
             break
     return m, repeats
-
-
-def _said(fitted: Any, X: pd.DataFrame) -> Replay:
-    responses = Responses(fitted, X)
-    answers = {method: np.asarray(responses.say(method)) for method in METHODS if method != "predict_log_proba" and
-               hasattr(fitted, method)}  # fmt: skip
-    return Replay(answers, tuple(getattr(responses, "classes_", ())))
 
 
 def _score(problem: Problem, answers: Replay, rows: IntArray, block: int) -> float:

@@ -37,38 +37,28 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
             close = nearest(metric, sorted(scorers | set(ALIASES)))
             advice = close if "did you mean" in close else f"; choose one such as {suited}."
             raise ModelError(f"{metric!r} is not a scikit-learn scorer{advice}")
-        try:
-            score(metric, *_perfect(task, classes))
-        except Exception as error:
+        if error := error_of(metric, task, classes):
             lacking = isinstance(error, AttributeError)
             needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
             of_classes = (
                 f" ({', '.join(shown(repr(scorers)) for scorers in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
             )
             related = [name for name in sorted(scorers) if name.startswith(f"{metric}_")]
-            alike = "".join(f"{name}, " for name in related if _can_score(name, task, classes))
+            alike = "".join(f"{name}, " for name in related if not error_of(name, task, classes))
             raise ModelError(
                 f"metric {metric!r} cannot score this {task} target{of_classes}: {needs} "
                 f"Metrics that can: {alike}{suited}."
             ) from None
 
 
-def _can_score(metric: str, task: Task, classes: tuple[Any, ...]) -> bool:
-    try:
-        score(metric, *_perfect(task, classes))
-    except Exception:  # a scorer raises what it likes
-        return False
-    return True
-
-
-def can_weigh(metric: str, task: Task, classes: tuple[Any, ...]) -> bool:
-    """Return whether a scorer that can score such a target can weigh its rows: tried on invented ones as well."""
+def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool = False) -> Exception | None:
+    """Return why a scorer cannot score such a target, or weigh its rows: tried on invented ones, None where it can."""
     answers, y = _perfect(task, classes)
     try:
-        score(metric, answers, y, np.ones(y.size))
-    except Exception:  # a scorer raises what it likes
-        return False
-    return True
+        score(metric, answers, y, np.ones(y.size) if weighed else None)
+    except Exception as error:  # a scorer raises what it likes
+        return error
+    return None
 
 
 def _perfect(task: Task, classes: tuple[Any, ...]) -> tuple[Replay, NDArray[Any]]:
@@ -251,8 +241,9 @@ def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
             "leave one of the two out."
         )
     params = last.get_params()
-    of_sklearn = takes(last, "X_val")
-    if not (params["early_stopping"] is True if of_sklearn else any(_is_when(params.get(name)) for name in WHEN)):
+    of_sklearn, when = takes(last, "X_val"), [params.get(name) for name in WHEN]
+    stops = any(isinstance(value, (int, float)) and value > 0 for value in when)
+    if not (params["early_stopping"] is True if of_sklearn else stops):
         such = "early_stopping: true" if of_sklearn else "early_stopping_rounds: 50"
         raise ModelError(
             f"eval_set: nothing tells {model.estimator!r} when to stop; set {such} in params, or leave eval_set out."
@@ -262,10 +253,6 @@ def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
         raise ModelError(
             f"eval_set and {around[0]} do not go together: validation rows would pass it by; use one of them."
         )
-
-
-def _is_when(value: object) -> bool:
-    return isinstance(value, (int, float)) and value > 0
 
 
 def _require_passed_on(model: ModelSpec, estimator: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from pandas.api.types import is_numeric_dtype
 from sklearn.base import is_classifier, is_regressor
 
 from .columns import (
-    Kind,
     choose_features,
     feature_table,
     kind_of,
@@ -29,7 +28,7 @@ from .columns import (
 )
 from .encoding import encodings, read_by_itself, text_for
 from .estimators import named_estimator
-from .options import can_weigh, check_metrics, check_options
+from .options import check_metrics, check_options, error_of
 from .spec import ModelSpec, Task, infer_task
 
 
@@ -152,6 +151,7 @@ def check_kind(model: ModelSpec, task: Task, column: pd.Series) -> None:
 
 
 IntArray = NDArray[np.int64]
+A_FOLD = "the fold of each row, as an export writes it; list it in features to use it"
 
 
 @dataclass(frozen=True)
@@ -238,8 +238,10 @@ class Problem:
             require_columns(table, [name], role)
         if len(table) == 0:
             raise ModelError("the data holds 0 rows; at least 2 are needed.")
-        no_features = partial(_no_features, model, table, folds)
-        kinds, left_out = choose_features(table, model.features, model.exclude, taken, no_features)
+        kinds, left_out = choose_features(
+            table, model.features, model.exclude, taken,
+            lambda kinds: text_for(model, table, kinds) | {name: A_FOLD for name in folds if name in kinds},
+        )  # fmt: skip
         column = target_column(table, target)
         require_target(column)
         task = task_of(model, column)
@@ -285,13 +287,6 @@ class Problem:
         return scorer
 
 
-def _no_features(
-    model: ModelSpec, table: pd.DataFrame, folds: Collection[str], kinds: dict[str, Kind]
-) -> dict[str, str]:
-    why = "the fold of each row, as an export writes it; list it in features to use it"
-    return text_for(model, table, kinds) | {name: why for name in folds if name in kinds}
-
-
 def _named(column: Any) -> list[str]:
     return [column] if isinstance(column, str) else []
 
@@ -333,6 +328,6 @@ def _weights(table: pd.DataFrame, model: ModelSpec, task: Task, classes: tuple[A
             f"rows (first at {first_rows(bad)}); weights are numbers of at least 0."
         )
     for metric in model.metrics:
-        if not can_weigh(metric, task, classes):
+        if error_of(metric, task, classes, weighed=True):
             raise ModelError(f"metric {metric!r} cannot weigh rows; leave weights out, or choose another metric.")
     return weights

@@ -339,12 +339,8 @@ def _of_field(kind: str, place: tuple[int | str, ...], message: str, value: Any)
         return f"the model does not fit: {message.removeprefix('Value error, ')}."
     if kind == "extra_forbidden":
         return f"the model has no field {name!r}{nearest(name, ModelSpec.model_fields)}"
-    reason = message.removeprefix("Value error, ")
-    return f"model field {name!r} is {_shown(value)}; {reason[:1].lower()}{reason[1:]}."
-
-
-def _shown(value: Any) -> str:
-    return repr(value[:60] if isinstance(value, str) else str(value)[:60])
+    reason, content = message.removeprefix("Value error, "), value[:60] if isinstance(value, str) else str(value)[:60]
+    return f"model field {name!r} is {content!r}; {reason[:1].lower()}{reason[1:]}."
 
 
 def scaled_logistic_regression(**params: Any) -> Pipeline:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ from evenfold.estimates import Problem, metric_of
 from evenfold.flows.requests import recipe_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.manifests.tables.read import require_place
-from evenfold.reports import Picture, study_svg
+from evenfold.reports import study_page, study_pictures
+from evenfold.reports.charts import stacked
 from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
 
@@ -66,13 +66,13 @@ def _numbers(given: str) -> list[int]:
 
 
 def tell_study(
-    data: str, what: str, problem: Problem, about: dict[str, str], table: pd.DataFrame, page: Callable[..., str],
-    pictures: dict[str, Picture], output: Path, as_json: bool,
-) -> None:  # fmt: skip
+    data: str, what: str, problem: Problem, about: dict[str, str], table: pd.DataFrame, output: Path, as_json: bool
+) -> None:
     """Write a study's page or pictures, record it in MLflow, and print what it found."""
-    write_whole(output, page() if output.suffix == ".html" else study_svg(pictures))
-    _keep(data, what, problem, {"data": Path(data).name} | about, page(), table)
-    _show(table, [picture.title for picture in pictures.values()], output, as_json)
+    page, pictures = study_page(problem, table).html(), study_pictures(table)
+    write_whole(output, page if output.suffix == ".html" else stacked(pictures))
+    _keep(data, what, problem, {"data": Path(data).name} | about, page, table)
+    _show(table, [picture.title for picture in pictures], output, as_json)
 
 
 def _show(table: pd.DataFrame, sentences: list[str], picture: Path, as_json: bool) -> None:

@@ -18,7 +18,9 @@ from evenfold.reports.evaluations.words import (
     headline,
     imputing_words,
     kept_promises,
+    last_of,
     look_words,
+    notes_of,
     once,
     optimism,
     read_ends,
@@ -187,13 +189,8 @@ def _folds(estimate: Estimate, scores: Sequence[FoldScore]) -> str:
 
 def remarks(estimates: Sequence[Estimate], target: str | None = None) -> list[str]:
     """Return what has to be known of the estimates, each sentence once; that sd is a spread is said where sd stands."""
-    by_note: dict[str, list[str]] = {}
-    for estimate in estimates:
-        for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
-            by_note.setdefault(note, []).append(metric_of(estimate.metric).title)
-    known = ("sd is the spread", "se = sd", "There is no se", "There is one split")
-    n_metrics = len({estimate.metric for estimate in estimates})
-    sentences = [_of(titles, note, n_metrics) for note, titles in by_note.items() if not note.startswith(known)]
+    known = re.compile(r"(.+?: )?(sd is the spread|se = sd|There is no se|There is one split)")
+    sentences = [note for note in notes_of(estimates) if not known.match(note)]
     errors = list(
         dict.fromkeys(m.title for estimate in estimates if (m := metric_of(estimate.metric)).unit == "target")
     )
@@ -205,13 +202,6 @@ def remarks(estimates: Sequence[Estimate], target: str | None = None) -> list[st
         *([baseline] if named else []),
         *sentences,
     ]
-
-
-def _of(titles: list[str], note: str, n_metrics: int) -> str:
-    """Return a note after the metrics that it is about, where these are not all and it does not name its own."""
-    named = list(dict.fromkeys(titles))
-    alone = len(named) < n_metrics and named[0] not in note
-    return f"{', '.join(named)}: {note}" if alone else note
 
 
 def show_tuning(console: Words, outcome: Tuning) -> None:
@@ -338,9 +328,9 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
 
 
 def _scores_of(estimates: Sequence[Estimate]) -> list[str]:
-    last = {estimate.metric: estimate for estimate in estimates}.values()
     cells = [
-        f"{metric_of(e.metric).title} {_score(e, e.value)}" + (f" ({_interval(e)})" if e.interval else "") for e in last
+        f"{metric_of(e.metric).title} {_score(e, e.value)}" + (f" ({_interval(e)})" if e.interval else "")
+        for e in last_of(estimates)
     ]
     return ["   ".join(cells)] if cells else []
 

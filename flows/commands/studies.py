@@ -143,7 +143,6 @@ def folds(
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     from evenfold.estimates import fold_count_study
-    from evenfold.reports import fold_count_html, fold_count_pictures
     from evenfold.tasks import Home
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
@@ -156,9 +155,8 @@ def folds(
     with limited(problem.X.size), progress(consoles()[1]):
         table = fold_count_study(problem.model, problem, tried, seed=seed, say=partial(say, "fitting models"))
     keep_study(Home.here(), problem, table)
-    page, pictures = partial(fold_count_html, problem, table), fold_count_pictures(table)
     about = {"counts": counts, "seed": str(seed)}
-    tell_study(data, "number of folds", problem, about, table, page, pictures, output, as_json)
+    tell_study(data, "number of folds", problem, about, table, output, as_json)
 
 
 @flat
@@ -176,7 +174,6 @@ def strategies(
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
-    from evenfold.reports import strategies_html, strategy_pictures
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
 
@@ -190,6 +187,5 @@ def strategies(
             problem.model, problem, n_splits=n_splits, n_seeds=n_seeds, seed=seed,
             say=partial(say, "fitting models"),
         )  # fmt: skip
-    page, pictures = partial(strategies_html, problem, table), strategy_pictures(table)
     about = {"n_splits": str(n_splits), "n_seeds": str(n_seeds), "seed": str(seed)}
-    tell_study(data, "ways of stratifying", problem, about, table, page, pictures, output, as_json)
+    tell_study(data, "ways of stratifying", problem, about, table, output, as_json)

@@ -61,20 +61,20 @@ def calibration_section(problem: Problem, predictions: pd.DataFrame | None, leve
     if any(f"proba_{label}" not in predictions for label in problem.classes):
         return []
     positive = (problem.positive,) if len(problem.classes) == 2 else problem.classes
-    curves = [_of_class(label, predictions) for label in positive]
+    weight = predictions["weight"].to_numpy(dtype=np.float64) if "weight" in predictions else np.ones(len(predictions))
+    curves = [
+        Reliability.of(
+            str(label), predictions[f"proba_{label}"].to_numpy(dtype=np.float64),
+            (predictions["y"] == label).to_numpy(), weight,
+        )
+        for label in positive
+    ]  # fmt: skip
     limits = thresholds(problem, predictions) if len(positive) == 1 else None
     picture = reliability_picture(curves, limits, len(predictions), level)
     blocks: list[Block] = [picture]
     if limits is not None:
         blocks.append(_counts(curves[0], limits))
     return [Section("calibration", picture.title, [*blocks, Folded("Every bin in figures", [_table(curves)])])]
-
-
-def _of_class(label: Any, predictions: pd.DataFrame) -> Reliability:
-    weight = predictions["weight"].to_numpy(dtype=np.float64) if "weight" in predictions else np.ones(len(predictions))
-    probability = predictions[f"proba_{label}"].to_numpy(dtype=np.float64)
-    hit = (predictions["y"] == label).to_numpy()
-    return Reliability.of(str(label), probability, hit, weight)
 
 
 def reliability_picture(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from evenfold.estimates.comparison import Comparison
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import Decision
-from evenfold.estimates.results import Estimate, FoldScore
+from evenfold.estimates.results import Estimate, FoldScore, Interval
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import Picture
 from evenfold.reports.page import (
@@ -26,9 +26,9 @@ from evenfold.reports.page import (
 )
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
-from .page import estimates_table, score_tiles, warnings_of
+from .page import estimates_table, remarks_on, score_tiles
 from .pictures import month_pictures, score_pictures
-from .words import look_words, once, optimism, written
+from .words import look_words, once, written
 
 SAME, UNTOLD = "no difference", "cannot be told"
 
@@ -42,7 +42,8 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     tiles, rows = [], []
     for comparison in comparisons:
         reading, better = metric_of(comparison.metric), _better(comparison, names)
-        half = _half(comparison)
+        of = _interval_of(comparison)
+        half = None if of is None else (of.high - of.low) / 2
         move = written(abs(comparison.difference), half)
         scores = " and ".join(written(reading.shown(score), half) for score in (comparison.a, comparison.b))
         tiles.append(Tile(better, f"{reading.title}: {scores}", f"apart by {move}"))
@@ -86,9 +87,8 @@ def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
     return words[:1].upper() + words[1:] + "." if words else "Nothing was compared."
 
 
-def _half(comparison: Comparison) -> float | None:
-    interval = comparison.interval or (comparison.test.interval if comparison.test else None)
-    return None if interval is None else (interval.high - interval.low) / 2
+def _interval_of(comparison: Comparison) -> Interval | None:
+    return comparison.interval or (comparison.test.interval if comparison.test else None)
 
 
 def _better(comparison: Comparison, names: tuple[str, str]) -> str:
@@ -117,7 +117,7 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
     """Draw each metric's difference in units of its interval's half width: left of zero A is better, right of it B."""
     places = []
     for comparison in comparisons:
-        interval = comparison.interval or (comparison.test.interval if comparison.test else None)
+        interval = _interval_of(comparison)
         if interval is not None and interval.high > interval.low:
             half = (interval.high - interval.low) / 2
             places.append(
@@ -177,7 +177,7 @@ def retraining_page(
     tiles = [Tile("promoted" if decision.promote else "not promoted", recipe)]
     if decision.difference is not None:
         tiles.append(_difference_tile(decision, decision.difference))
-    overfit, verdict = optimism(estimates), verdict_of(None, audit)
+    verdict = verdict_of(None, audit)
     details = [Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])]
     details += [Section("newer", "The champion on newer rows", [Paragraph(newer)])] if newer else []
     details += [Section("rule", "The rule", [Paragraph(decision.rule)])]
@@ -190,8 +190,7 @@ def retraining_page(
         lead=lead.strip(),
         tiles=[*tiles, *score_tiles(estimates)][:4],
         findings=[
-            *(Remark("warning", words) for words in unclear), *remarks_of(audit), *warnings_of(estimates),
-            *([Remark("note", overfit)] if overfit else []),
+            *(Remark("warning", words) for words in unclear), *remarks_of(audit), *remarks_on(estimates),
         ],
         sections=[
             *([Section("split", "What joined the split", joined)] if joined else []),

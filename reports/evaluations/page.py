@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.levels import LevelScore
-from evenfold.estimates.metrics.classes import POOLED, class_scores, confusion_table
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.models.confusion import Confusion
 from evenfold.estimates.models.importance import importance_table
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Baseline, Estimate, FoldScore, in_percent, warned
+from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut, shortened
 from evenfold.reports.page import (
@@ -39,13 +39,15 @@ from markupsafe import Markup
 from .calibration import calibration_section
 from .importance import importance_rows, importance_section
 from .pictures import score_pictures
-from .studies import fold_count_pictures, fold_count_table
+from .studies import fold_count_table, study_pictures
 from .words import (
     encoding_words,
     headline,
     imputing_words,
     kept_promises,
+    last_of,
     level_score,
+    notes_of,
     once,
     optimism,
     partial_words,
@@ -55,7 +57,7 @@ from .words import (
     written,
 )
 
-MOST_ROWS, MOST_CLASSES, MOST_TILES = 100, 20, 4
+MOST_ROWS, MOST_TILES = 100, 4
 TOLD_APART = {"estimator", "params", "task", "features", "exclude", "metrics"}  # of a model's settings
 MOST_OF_A_CLASS = 120.0  # pixels of its name in the confusion matrix
 
@@ -104,8 +106,8 @@ def evaluation_page(
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     sections += calibration_section(problem, predictions, level)
     if study is not None:
-        curves = fold_count_pictures(study)
-        sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in enumerate(curves.values())]
+        curves = enumerate(study_pictures(study))
+        sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in curves]
     partial = partial_words(scores, n_missing)
     verdict = _verdict(audit, [partial, *(words for estimate in estimates for words in estimate.warnings)])
     return Page(
@@ -128,9 +130,9 @@ def _remarks(
     partial: str, audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]
 ) -> list[Remark]:
     """Return what is to know of the score: what it lacks, then of the split that it rests on, then of the estimates."""
-    notes = (optimism(estimates), resolution(estimates), *warned(scores))
+    notes = (resolution(estimates), *warned(scores))
     lacking = [Remark("warning", partial)] if partial else []
-    return [*lacking, *remarks_of(audit), *warnings_of(estimates), *(Remark("note", words) for words in notes if words)]
+    return [*lacking, *remarks_of(audit), *remarks_on(estimates), *(Remark("note", words) for words in notes if words)]
 
 
 def _verdict(audit: Audit | None, warnings: Sequence[str]) -> Verdict:
@@ -174,10 +176,9 @@ def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
 
 
 def _level_cell(score: LevelScore) -> Any:
-    metric = metric_of(score.metric)
     if score.value is None:
         return "undefined"
-    return number(metric.shown(score.value), level_score(score))
+    return number(metric_of(score.metric).shown(score.value), level_score(score))
 
 
 def _lead(problem: Problem, scores: Sequence[FoldScore]) -> str:
@@ -187,9 +188,8 @@ def _lead(problem: Problem, scores: Sequence[FoldScore]) -> str:
 
 def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     """Return the last estimate of each metric, the one that is meant to be read: value, interval, score in training."""
-    last = {estimate.metric: estimate for estimate in estimates}
     tiles = []
-    for estimate in list(last.values())[:MOST_TILES]:
+    for estimate in last_of(estimates)[:MOST_TILES]:
         title, value, interval = headline(estimate)
         reading = metric_of(estimate.metric)
         half = estimate.resolution  # half of the interval's width: all figures of a tile have its digits
@@ -204,6 +204,11 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     return tiles
 
 
+def remarks_on(estimates: Sequence[Estimate]) -> list[Remark]:
+    """Return what has to be known of scores: warnings of the model, and how far training rows flatter it."""
+    return [*warnings_of(estimates), *(Remark("note", words) for words in [optimism(estimates)] if words)]
+
+
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
     """Return what has to be known of the model before its scores are read, each sentence once."""
     return [Remark("warning", words) for words in once(w for estimate in estimates for w in estimate.warnings)]
@@ -215,8 +220,7 @@ def evaluation_band(
     """Return the top of an evaluation's page for a notebook: what the audit found, its scores, and the first strip."""
     pictures = list(score_pictures(scores, estimates).values())[:1]
     sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
-    overfit = optimism(estimates)
-    findings = [*remarks_of(audit), *warnings_of(estimates), *([Remark("note", overfit)] if overfit else [])]
+    findings = [*remarks_of(audit), *remarks_on(estimates)]
     verdict = verdict_of(None, audit) if audit else Verdict.NONE
     return Page(title, verdict, lead, score_tiles(estimates), findings, sections).band()
 
@@ -235,29 +239,28 @@ class Matrix:
 
 
 def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Section]:
-    if predictions is None or not problem.classes or len(problem.classes) > MOST_CLASSES:
+    confusion = None if predictions is None else Confusion.of(problem, predictions)
+    if predictions is None or confusion is None:
         return []
-    cells = confusion_table(predictions, problem.classes)
-    pooled = cells[cells["fold"] == POOLED].groupby(["y", "prediction"], sort=False)["rows"].sum()
-    scores = class_scores(predictions, problem.classes)
-    per_class = scores[scores["fold"] == POOLED].groupby("class", sort=False)[["recall", "precision"]].mean()
+    counts = np.array(confusion.counts)
+    held, called, right = counts.sum(axis=1), counts.sum(axis=0), np.diagonal(counts)
+    with np.errstate(invalid="ignore"):
+        recalls, precisions = right / held, right / called  # NaN of a class that has no row, or is never said
+    names = [shortened(name, MOST_OF_A_CLASS) for name in confusion.classes]
     rows = []
-    for truth in problem.classes:
-        counts = [int(pooled[truth, guess]) for guess in problem.classes]
-        whole = max(sum(counts), 1)
-        shaded = [(number(count), round(100 * count / whole)) for count in counts]
-        recall, precision = per_class.loc[truth, "recall"], per_class.loc[truth, "precision"]
-        shares = [number(sum(counts)), *(("-" if np.isnan(v) else f"{v:.0%}") for v in (recall, precision))]
-        rows.append((shortened(str(truth), MOST_OF_A_CLASS), shaded, shares))
-    n, repeats, recalls = int(pooled.sum()), predictions["repeat"].nunique(), per_class["recall"].dropna()
-    right = sum(int(pooled[label, label]) for label in problem.classes) / max(n, 1)
-    least = f"; {recalls.idxmin()} is found least often" if recalls.nunique() > 1 else ""
+    for i, name in enumerate(names):
+        shaded = [(number(count), round(100 * count / max(int(held[i]), 1))) for count in confusion.counts[i]]
+        shares = (("-" if np.isnan(share) else f"{share:.0%}") for share in (recalls[i], precisions[i]))
+        rows.append((name, shaded, [number(int(held[i])), *shares]))
+    n, repeats, share = int(held.sum()), predictions["repeat"].nunique(), right.sum() / max(held.sum(), 1)
+    varied = np.unique(recalls[~np.isnan(recalls)]).size > 1
+    least = f"; {confusion.classes[int(np.nanargmin(recalls))]} is found least often" if varied else ""
     several, of = n > predictions["row"].nunique(), f" of {repeats} repeats" if repeats > 1 else ""
     what = f"{counted(n, 'prediction')}{of} are correct" if several else "the rows are classified correctly"
-    title = f"{right:.0%} of {what}{least}"
+    title = f"{share:.0%} of {what}{least}"
     head = [
         "true class",
-        *(f"called {shortened(str(label), MOST_OF_A_CLASS)}" for label in problem.classes),
+        *(f"called {name}" for name in names),
         "predictions" if several else "rows",
         "found (recall)",
         "right (precision)",
@@ -321,25 +324,15 @@ def _details(
     return sections
 
 
+FIGURES = (
+    "method", "value", "mean of folds", "sd", "se", "training rows", "gap", "interval from", "to", "baseline",
+    "better by", "from", "to",
+)  # fmt: skip
+
+
 def estimates_table(estimates: Sequence[Estimate]) -> Table:
     """Return every estimate at full precision: a column each, so that a narrow page shows them all."""
-    names = {
-        "value": "value",
-        "fold_mean": "mean of folds",
-        "sd": "sd",
-        "se": "se",
-        "apparent": "training rows",
-        "gap": "gap",
-    }
-    beside = [_beside(estimate.baseline) for estimate in estimates]
-    intervals = [estimate.interval for estimate in estimates]
-    rows: list[list[Any]] = [
-        ["method", *(estimate.method for estimate in estimates)],
-        *([title, *(number(getattr(estimate, name)) for estimate in estimates)] for name, title in names.items()),
-        ["interval from", *(number(interval.low if interval else None) for interval in intervals)],
-        ["to", *(number(interval.high if interval else None) for interval in intervals)],
-        *([title, *cells] for title, *cells in zip(["baseline", "better by", "from", "to"], *beside, strict=True)),
-    ]
+    rows = [[title, *cells] for title, *cells in zip(FIGURES, *map(_figures, estimates), strict=True)]
     scorers = listed(list(dict.fromkeys(estimate.metric for estimate in estimates)))
     note = (
         f"As scikit-learn's scorers have it ({scorers}): higher is better, errors are negative. sd: spread of the "
@@ -349,33 +342,25 @@ def estimates_table(estimates: Sequence[Estimate]) -> Table:
     return Table("Every estimate", rows, ["", *(metric_of(estimate.metric).title for estimate in estimates)], note)
 
 
-def _beside(baseline: Baseline | None) -> list[Any]:
-    interval = None if baseline is None else baseline.interval
-    figures = (
-        baseline.value if baseline else None, baseline.difference if baseline else None,
-        interval.low if interval else None, interval.high if interval else None,
-    )  # fmt: skip
-    return [number(figure) for figure in figures]
+def _figures(estimate: Estimate) -> list[Any]:
+    def ends(interval: Interval | None) -> tuple[float | None, float | None]:
+        return (interval.low, interval.high) if interval else (None, None)
+
+    figures = [estimate.value, estimate.fold_mean, estimate.sd, estimate.se, estimate.apparent, estimate.gap]
+    beside = estimate.baseline
+    without = (beside.value, beside.difference, *ends(beside.interval)) if beside else (None,) * 4
+    return [estimate.method, *map(number, [*figures, *ends(estimate.interval), *without])]
 
 
 def _notes(estimates: Sequence[Estimate]) -> list[Block]:
-    """Return every note once, after the names of the metrics that it is about where these are not all."""
-    about: dict[str, list[str]] = {}
-    for estimate in estimates:
-        for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
-            about.setdefault(note, []).append(estimate.metric)
-    n_metrics = len({estimate.metric for estimate in estimates})
+    """Return how the intervals were made, and every note once."""
     methods = {
         (in_percent(estimate.interval.level), estimate.interval.method): 0
         for estimate in estimates
         if estimate.interval
     }
     blocks: list[Block] = [Paragraph(f"{level} intervals: {method}.") for level, method in methods]
-    for note, metrics in about.items():
-        names = list(dict.fromkeys(metrics))
-        titles = ", ".join(metric_of(name).title for name in names)
-        blocks.append(Paragraph(f"{titles}: {note}" if len(names) < n_metrics else note))
-    return blocks
+    return [*blocks, *map(Paragraph, notes_of(estimates))]
 
 
 def _splits(scores: Sequence[FoldScore]) -> Table:

@@ -10,7 +10,7 @@ import pandas as pd
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.studies import ratio_ends
-from evenfold.reports.charts import Picture, around, ends, stacked
+from evenfold.reports.charts import Picture, around, ends
 from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Verdict, counted, number
 
 from .words import direction, written
@@ -29,61 +29,54 @@ VARIANCE = (
 )
 
 
-def fold_count_html(problem: Problem, study: pd.DataFrame) -> str:
-    """Return one self-contained HTML page about what ``fold_count_study`` found: no network, no script."""
-    details = Section("fold-count", "Mean, spread and pooled score", [fold_count_table(study)])
-    return _page(problem, "The number of folds", fold_count_pictures(study), MEANING, details)
+def study_page(problem: Problem, study: pd.DataFrame) -> Page:
+    """Return the page about what ``fold_count_study`` or ``stratification_study`` found."""
+    pictures = study_pictures(study)
+    if "way" in study:
+        title, meaning, details = (
+            "Ways of stratifying",
+            VARIANCE,
+            Section("ratios", "Every ratio", [_ratios_table(study)]),
+        )
+    else:
+        title, meaning = "The number of folds", MEANING
+        details = Section("fold-count", "Mean, spread and pooled score", [fold_count_table(study)])
+    sections = [
+        Section(f"metric-{i}", picture.title, [picture, *([Paragraph(meaning, "soft")] if i == 0 else [])])
+        for i, picture in enumerate(pictures)
+    ]
+    lead = f"{pictures[0].title}." if pictures else "Nothing was tried."
+    footer = [f"{problem.model.estimator}, {counted(problem.n, 'row')}, {problem.task}", *Origin().words()]
+    return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer)
 
 
-def strategies_html(problem: Problem, study: pd.DataFrame) -> str:
-    """Return one self-contained HTML page about what ``stratification_study`` found: no network, no script."""
+def study_pictures(study: pd.DataFrame) -> list[Picture]:
+    """Return a picture per metric: a curve over the numbers of folds, or the variances beside those of random folds."""
+    draw = _ratios if "way" in study else _curve
+    return [draw(str(metric), part) for metric, part in study.groupby("metric", sort=False)]
+
+
+def _ratios_table(study: pd.DataFrame) -> Table:
     rows = [
         [str(row["metric"]), str(row["way"]), *(figure for name in RATIOS for figure in _with_ends(row, name))]
         for row in study.to_dict("records")
     ]
     head = ["metric", "way", *(column for title in RATIOS.values() for column in (title, "95 %"))]
-    table = Table("Variance beside random folds", rows, head)
-    details = Section("ratios", "Every ratio", [table])
-    return _page(problem, "Ways of stratifying", strategy_pictures(study), VARIANCE, details)
+    return Table("Variance beside random folds", rows, head)
 
 
 def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:
     low, high = ratio_ends(float(row[name]), int(row["partitions"]))
-    return [number(_known(row[name])), "" if row["way"] == "random" or np.isnan(low) else f"{low:.2f} to {high:.2f}"]
-
-
-def study_svg(pictures: Mapping[str, Picture]) -> str:
-    """Return the pictures of a study below one another as one SVG file."""
-    return stacked(list(pictures.values()))
-
-
-def _page(problem: Problem, title: str, pictures: dict[str, Picture], meaning: str, details: Section) -> str:
-    sections = [
-        Section(f"metric-{i}", picture.title, [picture, *([Paragraph(meaning, "soft")] if i == 0 else [])])
-        for i, picture in enumerate(pictures.values())
-    ]
-    lead = f"{next(iter(pictures.values())).title}." if pictures else "Nothing was tried."
-    of = f"{problem.model.estimator}, {counted(problem.n, 'row')}, {problem.task}"
-    footer = [of, *Origin().words()]
-    return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer).html()
+    return [number(row[name]), "" if row["way"] == "random" or np.isnan(low) else f"{low:.2f} to {high:.2f}"]
 
 
 def fold_count_table(study: pd.DataFrame) -> Table:
     """Return the figures of a study of the number of folds."""
     rows = [
-        [str(row["metric"]), number(int(row["n_splits"])), *(number(_known(row[name])) for name in FOLD_FIGURES)]
+        [str(row["metric"]), number(int(row["n_splits"])), *(number(row[name]) for name in FOLD_FIGURES)]
         for row in study.to_dict("records")
     ]
     return Table("The number of folds", rows, ["metric", "folds", *FOLD_FIGURES])
-
-
-def _known(value: float | None) -> float | None:
-    return None if value is None or np.isnan(value) else float(value)
-
-
-def fold_count_pictures(study: pd.DataFrame) -> dict[str, Picture]:
-    """Return a curve per metric over the numbers of folds."""
-    return {str(metric): _curve(str(metric), part) for metric, part in study.groupby("metric", sort=False)}
 
 
 def _curve(metric: str, part: pd.DataFrame) -> Picture:
@@ -136,18 +129,13 @@ def fold_count_words(metric: str, part: pd.DataFrame) -> str:
     return f"Take {enough} folds or more: from {first} to {last}, {reading.title} changes by {gain}"
 
 
-def strategy_pictures(study: pd.DataFrame) -> dict[str, Picture]:
-    """Return a picture per metric: the variance of each estimate, as a ratio to that of random folds."""
-    return {str(metric): _ratios(str(metric), part) for metric, part in study.groupby("metric", sort=False)}
-
-
 def _ratios(metric: str, part: pd.DataFrame) -> Picture:
     ways = part[part["way"] != "random"]
     lines = [
         (str(row["way"]), RATIOS[name], float(row[name]), *ratio_ends(float(row[name]), int(row["partitions"])))
         for row in ways.to_dict("records")
         for name in RATIOS
-        if _known(row[name]) is not None
+        if not np.isnan(row[name])
     ]
     picture = Picture(
         strategy_words(metric, part), "variance, random folds = 1 (95 %)",  # ▸: longer than is drawn

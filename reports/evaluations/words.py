@@ -81,6 +81,20 @@ def once(sentences: Iterable[str]) -> list[str]:
     ]
 
 
+def notes_of(estimates: Sequence[Estimate]) -> list[str]:
+    """Return each note once, after the metrics that it is about, where these are not all and it names none itself."""
+    about: dict[str, list[str]] = {}
+    for estimate in estimates:
+        for note in (*estimate.notes, *(estimate.interval.notes if estimate.interval else ())):
+            about.setdefault(note, []).append(metric_of(estimate.metric).title)
+    n_metrics, sentences = len({estimate.metric for estimate in estimates}), []
+    for note, titles in about.items():
+        of = list(dict.fromkeys(titles))
+        of_some = len(of) < n_metrics and of[0] not in note
+        sentences.append(f"{', '.join(of)}: {note}" if of_some else note)
+    return sentences
+
+
 def optimism(estimates: Sequence[Estimate]) -> str:
     """Return one sentence about the metrics whose score on training rows lies beyond the interval; else nothing.
 
@@ -88,7 +102,7 @@ def optimism(estimates: Sequence[Estimate]) -> str:
     """
     beyond = [
         estimate
-        for estimate in _last(estimates)
+        for estimate in last_of(estimates)
         if estimate.apparent is not None and estimate.interval and estimate.apparent > estimate.interval.high
     ]
     if not beyond:
@@ -103,7 +117,7 @@ def optimism(estimates: Sequence[Estimate]) -> str:
 
 def resolution(estimates: Sequence[Estimate]) -> str:
     """Return one sentence: the smallest differences from a model of another kind that these splits could show."""
-    resolutions = [(estimate, estimate.resolution) for estimate in _last(estimates)]
+    resolutions = [(estimate, estimate.resolution) for estimate in last_of(estimates)]
     smallest = [f"{written(half, half)} {metric_of(estimate.metric).title}" for estimate, half in resolutions if half]
     level = next((in_percent(estimate.interval.level) for estimate, _ in resolutions if estimate.interval), "")
     if not smallest:
@@ -122,7 +136,7 @@ def why_good(estimates: Sequence[Estimate]) -> str:
     return f" The split passed its audit{f', and the model is better than predicting {listing}' if better else ''}."
 
 
-def _last(estimates: Sequence[Estimate]) -> list[Estimate]:
+def last_of(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Return the last estimate of each metric, the one that is meant to be read."""
     return list({estimate.metric: estimate for estimate in estimates}.values())
 

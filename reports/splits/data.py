@@ -172,14 +172,9 @@ def cumulative(seen: SplitData) -> Cumulative | None:
     low, high = ranked.size // 200, ranked.size - 1 - ranked.size // 200
     values = np.unique(ranked[np.unique(np.linspace(low, high, MOST_POINTS).astype(np.int64))])
     whole = np.searchsorted(ranked, values, side="right") / ranked.size
-    sets = list(seen.parts.values()) or seen.tests
-    return Cumulative(
-        values, whole, [_ecdf(y[rows], values) for rows in sets], list(seen.parts) or split_names(seen.manifest)
-    )
-
-
-def _ecdf(y: Floats, at: Floats) -> Floats:
-    return np.searchsorted(y[stable_order(y)], at, side="right") / max(y.size, 1)
+    parts = [y[rows] for rows in list(seen.parts.values()) or seen.tests]
+    folds = [np.searchsorted(y[stable_order(y)], values, side="right") / max(y.size, 1) for y in parts]
+    return Cumulative(values, whole, folds, list(seen.parts) or split_names(seen.manifest))
 
 
 def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:

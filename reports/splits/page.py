@@ -64,9 +64,13 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
     pictures = split_pictures(seen)
     sections = [Section(name, picture.title, [picture, *_beside(seen, name)]) for name, picture in pictures.items()]
     if seen.parts:
-        sections.insert(0, Section("parts", _parts_title(seen), [_parts(seen)]))
+        total = sum(part.size for part in seen.parts.values())
+        shares = [f"{100 * part.size / total:.1f} % {name}" for name, part in seen.parts.items()]
+        sections.insert(0, Section("parts", listed(shares), [_parts(seen)]))
     if seen.balance.attributes:
-        sections.append(Section("attributes", _attributes_title(seen.balance), list(_attributes(seen.balance))))
+        attribute, measured = max(seen.balance.attributes.items(), key=lambda each: each[1].worst)
+        title = f"Every fold has its share of {attribute} within {100 * measured.worst:.1f} points"
+        sections.append(Section("attributes", title, list(_attributes(seen.balance))))
     return Page(
         title=f"Split {manifest.name} {manifest.version}",
         # Draws are random, and what comes later differs: only dealt folds are held against random ones.
@@ -193,11 +197,6 @@ def _beside(seen: SplitData, name: str) -> list[Block]:
     return [Paragraph(f"Rows of {report.classes[rare]} in each {unit_of(seen)}: {', '.join(f'{n:,}' for n in rows)}.")]
 
 
-def _parts_title(seen: SplitData) -> str:
-    total = sum(part.size for part in seen.parts.values())
-    return listed([f"{100 * part.size / total:.1f} % {name}" for name, part in seen.parts.items()])
-
-
 def _parts(seen: SplitData) -> Table:
     head, rows = part_figures(seen)
     shares = set(head[2:]) - {f"mean {seen.target.name}" if seen.target else "", "sd", "KS"}
@@ -209,11 +208,6 @@ def _parts(seen: SplitData) -> Table:
         for row in rows
     ]
     return Table("The parts", cells, head)
-
-
-def _attributes_title(balance: BalanceReport) -> str:
-    name, attribute = max(balance.attributes.items(), key=lambda each: each[1].worst)
-    return f"Every fold has its share of {name} within {100 * attribute.worst:.1f} points"
 
 
 def _attributes(balance: BalanceReport) -> Iterator[Table]:

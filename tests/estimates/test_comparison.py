@@ -19,6 +19,7 @@ from evaluations import (
     frame_of,
     normals,
     of_rows,
+    pooled_interval,
 )
 from evenfold.estimates import (
     ModelError,
@@ -27,7 +28,6 @@ from evenfold.estimates import (
     compare,
     compare_all,
     corrected_resampled_t,
-    pooled_interval,
 )
 from evenfold.splitters import StratifiedKFold
 from scipy import stats

@@ -19,7 +19,6 @@ from evenfold.estimates import (
     compare,
     corrected_resampled_t,
     interval_for,
-    resampled_interval,
 )
 from evenfold.estimates.intervals.rows import standard_error
 from evenfold.splitters import ShuffleSplit
@@ -45,7 +44,7 @@ def worse(frame: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize(("metric", "problem", "frame"), EVALUATED)
 def test_a_bootstrap_draws_a_row_with_all_its_tests(metric: str, problem: Problem, frame: pd.DataFrame) -> None:
     about = (Evidence(METRICS[metric], problem, predictions=each) for each in (frame, twice(frame)))
-    once, again = (resampled_interval(evidence, method="percentile", n_resamples=9) for evidence in about)
+    once, again = (interval_for(evidence, "bootstrap") for evidence in about)
     assert (again.low, again.high) == pytest.approx((once.low, once.high))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import LOGISTIC, RIDGE, normals
+from evaluations import LOGISTIC, RIDGE, normals, pooled_interval
 from evenfold.estimates import (
     DrawScores,
     ModelError,
@@ -19,7 +19,6 @@ from evenfold.estimates import (
     choose,
     choose_by_draws,
     corrected_resampled_t,
-    pooled_interval,
     score_draws,
     simplest_near_best,
 )

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from evenfold.estimates import ModelError, ModelSpec, Problem, fold_count_study, stratification_study
 from evenfold.estimates.studies import ratio_ends
-from evenfold.reports.evaluations.studies import fold_count_html, strategies_html, strategy_words
+from evenfold.reports.evaluations.studies import strategy_words, study_page
 from evenfold.splitters import SplitError
 
 
@@ -49,13 +49,13 @@ def test_folds_of_a_row_have_no_r2_and_the_pooled_score_all_the_same() -> None:
     r2 = study[study["metric"] == "r2"].set_index("n_splits")
     assert r2["pooled"].notna().all()
     assert r2["mean"].notna().tolist() == [True, True, False]
-    page = fold_count_html(problem, study)
+    page = study_page(problem, study).html()
     assert "4 folds: mean" in page
     assert "nan" not in page
     grouped = Problem.of(table.assign(g=range(12)), problem.model, "y", groups="g")
     ratios = stratification_study(problem.model, grouped, n_splits=11, n_seeds=2)
     assert set(ratios["metric"]) == {"r2", "neg_mean_absolute_error"}
-    assert "nan" not in strategies_html(problem, ratios)
+    assert "nan" not in study_page(problem, ratios).html()
 
 
 def test_a_study_of_ways_is_refused_before_anything_is_fitted() -> None:

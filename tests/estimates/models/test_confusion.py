@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import DIABETES_ROWS, LOGISTIC, RIDGE, UNSCALED, WINE_ROWS, evaluate, problem
+from evaluations import (
+    DIABETES_ROWS,
+    LOGISTIC,
+    RIDGE,
+    WINE_ROWS,
+    problem,
+)
 from evenfold.estimates import (
     METRICS,
     Confusion,
@@ -15,8 +21,6 @@ from evenfold.estimates import (
     ModelSpec,
     Problem,
     aggregate,
-    class_scores,
-    confusion_table,
     fit_and_score,
     metric_of,
     score_draws,
@@ -27,36 +31,11 @@ from evenfold.splitters import StratifiedKFold
 from sklearn.metrics import (
     average_precision_score,
     brier_score_loss,
-    classification_report,
     confusion_matrix,
     f1_score,
     precision_score,
     recall_score,
 )
-
-
-def test_confusion_and_class_scores_are_scikit_learns() -> None:
-    seen = problem(estimator=UNSCALED, balance="undersample", metrics=["accuracy"])
-    together = pd.concat([frame for _, frame in evaluate(seen)])
-    cells, scores = confusion_table(together, seen.classes), class_scores(together, seen.classes)
-    for fold in (-1, 0, 2):
-        part = together if fold == -1 else together[together["fold"] == fold]
-        theirs = confusion_matrix(part["y"], part["prediction"])
-        np.testing.assert_array_equal(cells[cells["fold"] == fold]["rows"].to_numpy().reshape(2, 2), theirs)
-        report = classification_report(part["y"], part["prediction"], output_dict=True)
-        for row in scores[scores["fold"] == fold].to_dict("records"):
-            assert row["recall"] == pytest.approx(report[row["class"]]["recall"])
-            assert row["precision"] == pytest.approx(report[row["class"]]["precision"])
-            assert row["rows"] == report[row["class"]]["support"]
-
-
-def test_a_class_that_is_never_said_has_no_precision() -> None:
-    frame = pd.DataFrame({"repeat": 0, "fold": 0, "y": list("aab"), "prediction": list("aaa")})
-    pooled = class_scores(frame, ("a", "b", "c")).query("fold == -1").set_index("class")
-    assert pooled["precision"].isna().to_dict() == {"a": False, "b": True, "c": True}
-    assert pooled["recall"].isna().to_dict() == {"a": False, "b": False, "c": True}
-    assert pooled.loc["a", "precision"] == pytest.approx(2 / 3)
-
 
 # ---------------------------------------------------------------- one class of two
 
