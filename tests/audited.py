@@ -1,7 +1,5 @@
 """A table that nothing is wrong with, splits of it, and what an audit says of one thing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -41,14 +39,12 @@ def the(check: str, made: Audit) -> Finding:
 
 
 def moved(manifest: Manifest, row: int, fold: int) -> Manifest:
-    """Return a manifest that somebody has edited: one row is in another fold."""
     codes = manifest.membership.codes.copy()
     codes[row] = fold
     return replace(manifest, membership=replace(manifest.membership, codes=codes))
 
 
 def plain(seed: int = 0, n: int = N) -> tuple[pd.DataFrame, np.random.Generator]:
-    """Return rows of four numbers, a category and a class that nothing is wrong with."""
     random = np.random.default_rng(seed)
     frame = pd.DataFrame(random.normal(size=(n, 4)), columns=list("abcd"))
     frame["kind"] = random.choice(["oak", "elm", "ash"], n)
@@ -58,7 +54,6 @@ def plain(seed: int = 0, n: int = N) -> tuple[pd.DataFrame, np.random.Generator]
 
 
 def audited(frame: pd.DataFrame, *only: str) -> Audit:
-    """Return the audit of five random folds by some checks, by all where none is named."""
     manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, frame)
     return asked(manifest, frame, *only or GATES)
 
@@ -70,15 +65,12 @@ def asked(manifest: Any, frame: Any, *checks: str, **how: Any) -> Audit:
 
 
 def finding(manifest: Any, frame: Any, check: str, **how: Any) -> Finding:
-    """Return what an audit of one check finds."""
     return the(check, asked(manifest, frame, check, **how))
 
 
 def alarms(made: Audit) -> dict[str, str]:
-    """Return what warns or fails; notes are questions."""
     return {found.check: found.message for found in made.findings if found.severity != "note"}
 
 
 def told(frame: pd.DataFrame, check: str) -> str:
-    """Return the alarm of one check about five random folds; "" where it raises none."""
     return alarms(audited(frame, check)).get(check, "")

@@ -1,7 +1,5 @@
 """Splitters that are broken on purpose, each in one way, which the conformance suite must name."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -94,7 +92,6 @@ def swap_top_and_bottom(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
 
 def forget_the_smallest_group(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     """Put the smallest group beside the largest, which empties its fold where groups are as few as folds."""
-    assert rows.groups is not None
     sizes = np.bincount(rows.groups)
     small = np.flatnonzero(rows.groups == np.argmin(sizes))
     big = int(np.flatnonzero(rows.groups == np.argmax(sizes))[0])

@@ -1,7 +1,5 @@
 """The command line in the tests' own process: a new one's imports take longer than most commands."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

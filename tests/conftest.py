@@ -1,7 +1,5 @@
 """What tests share: a home of their own, an empty MLflow store to start from, one Prefect server for the session."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import gc

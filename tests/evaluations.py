@@ -1,7 +1,5 @@
 """Data sets, two of them evaluated, and what the tests of estimates ask of predictions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -34,12 +32,10 @@ RIDGE = "sklearn.linear_model:Ridge"
 
 
 def normals(n: int, seed: int = 0) -> Any:
-    """Return n normal numbers."""
     return stats.norm.ppf(Stream(seed).uniform(n) * 0.999999 + 5e-7)
 
 
 def of_rows(metric: str, frame: pd.DataFrame, problem: Problem, method: str = "wald") -> Interval:
-    """Return the interval of some predictions by a method."""
     made = interval_for(Evidence(METRICS[metric], problem, predictions=frame), method)
     assert isinstance(made, Interval)
     return made
@@ -58,17 +54,14 @@ def pooled_interval(losses: Any, groups: Any = None, weights: Any = None) -> Int
 
 
 def frame_of(y: Any, prediction: Any, fold: Any = 0, **more: Any) -> pd.DataFrame:
-    """Return predictions of rows of one repeat."""
     return pd.DataFrame({"row": range(len(y)), "repeat": 0, "fold": fold, "y": y, "prediction": prediction, **more})
 
 
 def answered(frame: pd.DataFrame, problem: Problem) -> Answered:
-    """Return some predictions as metrics read them."""
     return Answered(replay(frame, problem.classes), frame["y"].to_numpy(), problem.classes)
 
 
 def nested_of(problem: Problem, pairs: list[Any], level: float = 0.95) -> Any:
-    """Return the nested interval of the mean squared error of a problem's model, every fit made here."""
     scores, frames = evaluated(problem, pairs)
     evidence = Evidence(METRICS["neg_mean_squared_error"], problem, scores, pd.concat(frames))
     refits = [fit_predictions(problem.model, problem, *pair, seed=0) for pair in nested_splits(evidence)]
@@ -76,7 +69,6 @@ def nested_of(problem: Problem, pairs: list[Any], level: float = 0.95) -> Any:
 
 
 def evaluated(problem: Problem, pairs: list[Any], repeat: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
-    """Return the scores and predictions of a problem's model on some splits."""
     done = [
         fit_and_score(problem.model, problem, *pair, seed=0, name=f"fold {i}", fold=i, repeat=repeat)
         for i, pair in enumerate(pairs)
@@ -96,7 +88,7 @@ DIABETES_SCORES, DIABETES_FRAMES = evaluated(DIABETES, list(KFold(5).split(DIABE
 class Remembering(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Remembers what it was fitted on."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, colours: Any = None, loud: bool = False) -> Remembering:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, colours: Any = None, loud: bool = False) -> "Remembering":
         self.seen_X_, self.seen_y_, self.weights_, self.colours_, self.loud_ = (
             np.asarray(X),
             y,
@@ -118,7 +110,6 @@ REMEMBERING = f"{__name__}:Remembering"
 
 
 def rare(n: int = 600, share: float = 0.15) -> pd.DataFrame:
-    """Return rows of two normal features that lean towards a rare class."""
     stream = Stream(2)
     y = stream.uniform(n) < share
     x = stats.norm.ppf(stream.uniform(2 * n) * 0.9999 + 5e-5).reshape(n, 2) + 0.7 * y[:, None]

@@ -1,7 +1,5 @@
 """The folds of every case and many packings as digests: `python tests/golden_digests.py --write` where they change."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json
@@ -129,12 +127,10 @@ def packings() -> dict[str, dict[str, str]]:
 
 
 def pinned() -> dict[str, dict[str, dict[str, Any]]]:
-    """Return what the golden files hold."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(GOLDEN.glob("*.json"))}
 
 
 def write() -> None:
-    """Write a golden file per class, and remove those of classes that are gone."""
     current = digests()
     for path in GOLDEN.glob("*.json"):
         if path.stem not in current:
@@ -177,7 +173,6 @@ IDENTITIES = Path(__file__).parent / "golden_identities.json"
 
 
 def differences() -> list[str]:
-    """Return what differs from what is pinned."""
     current, known = (
         digests() | {"identities": identities()},
         pinned() | {"identities": json.loads(IDENTITIES.read_text())},

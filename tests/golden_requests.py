@@ -4,8 +4,6 @@
 Trees learn them, whose sums are elementwise: no BLAS decides the last digit.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -89,7 +87,6 @@ def requests() -> dict[str, Any]:
 
 
 def record() -> dict[str, Any]:
-    """Return what the requests recorded, in a home of its own, without what changes from run to run."""
     from evenfold.tasks import Home
     from mlflow.tracking import MlflowClient
 

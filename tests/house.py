@@ -1,7 +1,5 @@
 """A team's servers on loopback: PostgreSQL, Prefect, MLflow behind a password, and a process worker."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess
@@ -36,19 +34,16 @@ class House:
         return done.stdout
 
     def python(self, script: str) -> Any:
-        """Return the JSON that a script prints last."""
         command = [sys.executable, "-c", script]
         done = subprocess.run(command, env=self.env, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout.strip().splitlines()[-1])
 
     def runs(self) -> list[dict[str, Any]]:
-        """Return every flow run, as Prefect's server tells it, with the name of its flow."""
         flows = {flow["id"]: flow["name"] for flow in self._asked("flows")}
         return [run | {"flow": flows[run["flow_id"]]} for run in self._asked("flow_runs")]
 
     def state(self, run: str) -> str:
-        """Return the type of a run's state; UNKNOWN where the server does not answer."""
         try:
             (mine,) = self._asked("flow_runs", flow_runs={"id": {"any_": [run]}})
         except OSError:
@@ -63,7 +58,6 @@ class House:
             return list(json.load(answer))
 
     def recorded(self, query: str) -> list[Any]:
-        """Return the rows of a query to MLflow's database."""
         import psycopg2
 
         address = f"postgresql://evenfold@127.0.0.1:{self.ports['postgresql']}/mlflow"
@@ -74,7 +68,6 @@ class House:
     def triggered(
         self, deployment: str, timeout: float = 300, env: Mapping[str, str] | None = None, **parameters: Any
     ) -> dict[str, Any]:
-        """Run a deployment with parameters that go over its own, and return what became of it."""
         more = {"job_variables": {"env": dict(env)}} if env else {}
         script = f"""
 import json
@@ -121,7 +114,6 @@ def lived_in(folder: Path, described: Callable[[], dict[str, Any]]) -> Iterator[
 
 
 def shipped() -> dict[str, Any]:
-    """Return the shipped prefect.yaml."""
     return dict(yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text()))
 
 

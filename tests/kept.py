@@ -1,7 +1,5 @@
 """A home as it was: made once, and put back for every test that goes on from there."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """A project of a user's own: a factory that imports a transformer in a function, and folds."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import os
@@ -41,7 +39,6 @@ _seconds = itertools.count(1)  # two edits within one would be one to Python's o
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
-    """Write modules, and forget those of the project as a new process would."""
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)

@@ -1,7 +1,5 @@
 """What tests of pages share: a reader of HTML, and a real browser where there is one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -65,7 +63,6 @@ class Page(HTMLParser):
 
 @cache
 def chromium() -> tuple[str | None, str]:
-    """Return the path of a browser, Debian's installed now if need be, or None and why there is none."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found:
         return found, ""
@@ -106,7 +103,6 @@ def require_silent(html: str, folder: Path, scheme: str) -> str:
     seen = browse(path, folder / "profile", "--window-size=800,900", "--enable-logging=stderr", *both, *dark)
     assert "CONSOLE" not in seen.stderr
     title = re.search(r"<title>(\d+) (.*?)</title>", seen.stdout)
-    assert title is not None
     assert int(title[1]) <= 800
     assert title[2] == ("rgb(18, 22, 27)" if scheme == "dark" else "rgb(255, 255, 255)")
     assert re.findall(r'<section id="([\w-]+)"', seen.stdout) == Page(html).sections

@@ -1,7 +1,5 @@
 """One page of every kind, from small made-up data with long and non-Latin names: what people look at, and axe."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -57,18 +55,15 @@ def rows(n: int = 600) -> pd.DataFrame:
 
 
 def split(strategy: str, params: dict[str, Any] | None = None, **columns: str) -> Manifest:
-    """Return a split of the rows."""
     spec = {"name": "beds", "strategy": strategy, "params": params or {}, "columns": {"key": "row", **columns}}
     return decide(spec, rows())
 
 
 def split_page(manifest: Manifest) -> str:
-    """Return the page of a split with its audit."""
     return report_html(manifest, measure(manifest, rows()), rows(), audit(manifest, rows()))
 
 
 def grown() -> str:
-    """Return the page of a split of thirteen versions."""
     spec = {
         "name": "wards",
         "strategy": "BalancedGroupKFold",
@@ -82,7 +77,6 @@ def grown() -> str:
 
 @cache
 def folds(alpha: float = 0.0, target: str = "amount") -> tuple[Problem, list[FoldScore], pd.DataFrame]:
-    """Fit five folds of a linear model of the number, or of the class."""
     used: dict[str, Any] = {"features": ["age", "leak"]}
     if target == "amount":
         model = ModelSpec(
@@ -107,7 +101,6 @@ def folds(alpha: float = 0.0, target: str = "amount") -> tuple[Problem, list[Fol
 
 
 def evaluation(target: str) -> str:
-    """Return the page of an evaluation, with the study of the number of folds."""
     problem, scores, predictions = folds(target=target)
     manifest = split("KFold", target=target)
     return evaluation_page(
@@ -122,7 +115,6 @@ def evaluation(target: str) -> str:
 
 
 def comparison() -> str:
-    """Return the page of two models."""
     names = ("Ridge 1000", "Ridge 0")
     (_, _, far), (_, _, near) = folds(1000.0), folds()
     return comparison_page(
@@ -131,7 +123,6 @@ def comparison() -> str:
 
 
 def tuning() -> str:
-    """Return the page of a tuning."""
     tried = [{"alpha": alpha} for alpha in (0.0, 10.0, 1000.0)]
     fits = [folds(**params) for params in tried]
     scores = [[score.test["r2"] for score in fit[1]] for fit in fits]
@@ -141,7 +132,6 @@ def tuning() -> str:
 
 
 def retraining() -> str:
-    """Return the page of a retraining that promotes."""
     problem, scores, predictions = folds()
     estimates = aggregate(scores, predictions, problem, problem.model)
     decision = Decision("candidate", True, "it is as good and has seen 500 newer rows", "r2", 0.01, -0.02, 0.04, 0.3)
@@ -151,14 +141,12 @@ def retraining() -> str:
 
 
 def look() -> str:
-    """Return the page of a second look at locked rows."""
     return look_page(
         folds()[1][0], look=2, reason="the paper", split="orders 1.0", model="sklearn.linear_model:Ridge"
     ).html()
 
 
 def strategies() -> str:
-    """Return the page of the study of stratifying."""
     problem = folds()[0]
     return study_page(problem, stratification_study(problem.model, problem, n_seeds=3)).html()
 

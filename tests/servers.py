@@ -1,7 +1,5 @@
 """Real servers on loopback, each in a process group of its own that ends with the test."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select
@@ -42,7 +40,6 @@ def free_port() -> int:
 
 
 def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return an environment in which nothing of this machine's own settings is left."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW", "EVENFOLD"))}
     return {**kept, **QUIET, "PREFECT_HOME": str(folder / "prefect"), "OMP_NUM_THREADS": "1", **(more or {})}
 
@@ -90,7 +87,6 @@ def _listens(port: int) -> bool:
 
 
 def _listener(port: int) -> int:
-    """Return the process that listens on a port of the loopback, as Linux's tables name it."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     socket_of = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A" and int(row[1].partition(":")[2], 16) == port}
     for process in Path("/proc").glob("[0-9]*"):
@@ -209,7 +205,6 @@ def mlflow_server(folder: Path, store: str, password: str | None = None, port: i
 
 
 def install_postgres() -> str | None:
-    """Return why there is no PostgreSQL, having tried to install Debian's."""
     if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
         return None
     if os.geteuid() != 0:

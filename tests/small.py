@@ -1,7 +1,5 @@
 """A small table, its evaluation by the plain engine, and what the store then holds."""
 
-from __future__ import annotations
-
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -44,7 +42,6 @@ def small(n: int = 120) -> pd.DataFrame:
 
 
 def evaluated(data: Any, **fields: Any) -> Evaluation:
-    """Return what the plain engine makes of ``data``."""
     return evaluate(data, **({"engine": "plain", "spec": SPEC, "model": RIDGE} | fields))
 
 
@@ -52,7 +49,6 @@ compared = partial(compare, engine="plain")
 
 
 def runs(home: Home) -> list[Any]:
-    """Return every MLflow run below ``home``."""
     client = MlflowClient(home.tracking_uri)
     experiments = [each.experiment_id for each in client.search_experiments()]
     return list(client.search_runs(experiments, max_results=1000))
@@ -75,23 +71,19 @@ def artifact(home: Home, run_id: str, name: str) -> pd.DataFrame:
 
 
 def retrain(name: str, frame: Any, model: dict[str, Any], **fields: Any) -> Retraining:
-    """Return what the plain engine makes of a month's table; two folds say what three say."""
     spec = {"name": name, "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
     return flows.retrain(frame, engine="plain", spec=spec | fields.pop("spec", {}), model=model, **fields)
 
 
 def registry(home: Home) -> MlflowClient:
-    """Return a client of the home's MLflow store."""
     return MlflowClient(home.tracking_uri)
 
 
 def champion(home: Home, name: str) -> str:
-    """Return the version of the champion of a registered name."""
     return str(registry(home).get_model_version_by_alias(name, "champion").version)
 
 
 def changed(home: Home, name: str, version: str, tag: str, value: str | None = None) -> None:
-    """Set a tag of a version, or delete it, and sign what it is then, as somebody who may."""
     if value is None:
         registry(home).delete_model_version_tag(name, version, tag)
     else:
@@ -101,7 +93,6 @@ def changed(home: Home, name: str, version: str, tag: str, value: str | None = N
 
 
 def final_of(model: Any, key: str = "a" * 64) -> FinalModel:
-    """Return a fitted model as ``fit_final`` keeps it."""
     path = Home.here().shared / "models" / f"{key}.skops"
     path.parent.mkdir(parents=True, exist_ok=True)
     skops.io.dump(model, path)
@@ -124,7 +115,6 @@ STEPS = {
 
 
 def called(module: str, name: str) -> tuple[Any, str]:
-    """Return where a function lies, and as what, so that another may stand there."""
     place = import_module(f"evenfold.{'' if '.' in module else 'tasks.record.models.'}{module}")
     step = getattr(place, name)
     return (step.fn, "fn") if hasattr(step, "fn") else (place, name)

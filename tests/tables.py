@@ -1,7 +1,5 @@
 """A table with a column for everything that a strategy may need, and the specification that a splitter stands for."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -38,7 +36,6 @@ def table(n: int = 97, seed: int = 0) -> pd.DataFrame:
 
 
 def spec_of(splitter: Splitter, target: str | None = None) -> dict[str, Any] | None:
-    """Return the specification of ``splitter`` on ``table()``, or None where JSON cannot hold it."""
     if not isinstance(splitter.needs, Needs) or getattr(splitter.needs, "fixed", False):
         return None
     columns = {"key": "id", "target": target or ("label" if splitter.needs.y in ("classes", "any") else "number")}
@@ -98,7 +95,6 @@ def rows(n: int, seed: int = 0) -> pd.DataFrame:
 
 
 def arrivals(n: int, seed: int = 0, start: int = 0) -> pd.DataFrame:
-    """Return made-up rows with keys from ``start``."""
     rng = np.random.default_rng(seed)
     return pd.DataFrame(
         {
@@ -120,12 +116,10 @@ def visits(n: int = 300) -> pd.DataFrame:
 
 
 def split(frame: Any, strategy: str = "StratifiedKFold", key: Any = "id", **fields: Any) -> Manifest:
-    """Return a split of rows with a class ``y``."""
     return decide({"strategy": strategy, "columns": {"key": key, "target": "y"}} | fields, frame)
 
 
 def hourly(n: int = 400) -> pd.DataFrame:
-    """Return a row an hour: a key, a class, and a site of eight rows."""
     return pd.DataFrame(
         {
             "id": np.arange(n) * 3,

@@ -1,7 +1,5 @@
 """A year of flights that come month by month, and what goes wrong with files in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,6 @@ Fault = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]  # of the rows know
 
 
 def flights(per_month: int) -> list[pd.DataFrame]:
-    """Return the months of the year, of so many flights each, in the order of their days."""
     rows = pd.read_parquet(FLIGHTS).dropna(subset=["arr_delay", "dep_delay"])
     rows = rows.sample(frac=1, random_state=0).groupby("month").head(per_month).sort_values(["date", "flight_id"])
     return [month for _, month in rows.groupby("month")]

@@ -1,7 +1,5 @@
 """Flows on a table that takes more memory than they are given: the same split, recorded, and evaluated on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.flows import evaluate, extend, split
-from evenfold.manifests import decide, verbs
+from evenfold.manifests import decide
 from evenfold.manifests.tables import read as tables
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.record import splits as records
 from mlflow.tracking import MlflowClient
 
 LITTLE = "400kB"  # what is held of 5,000 rows fits into it, and what deciding them in memory takes does not
@@ -27,7 +24,6 @@ FOLDS: dict[str, Any] = {**COLUMNS, "n_splits": 2}
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Return a file of 5,000 rows: 120 kB of used columns."""
     rng, n = np.random.default_rng(0), 5_000
     columns = {"id": rng.permutation(n), "g": rng.integers(0, 125, n), "y": rng.normal(size=n), "x": rng.normal(size=n)}
     pq.write_table(pa.table(columns), tmp_path / "data.parquet")
@@ -51,43 +47,6 @@ def test_what_takes_more_than_memory_is_refused_with_its_size(home: Home, data: 
     with pytest.raises(SplitError, match=r"flights 1.0 looks at 5,000 rows at once, .* GB are allowed"):
         extend(made.split.uri, data, engine="plain", memory="250kB")
     assert [path.name for path in (home.splits / "flights").iterdir()] == ["1.0"]
-
-
-def test_a_setting_says_how_much_memory_a_table_may_take(
-    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a flag EVENFOLD_MEMORY decides where rows are sorted, and a wrong size is said."""
-    where: list[bool] = []
-    fits = verbs.fits_in_memory
-    monkeypatch.setattr(verbs, "fits_in_memory", lambda *given: where.append(fits(*given)) or where[-1])
-    monkeypatch.setenv("EVENFOLD_MEMORY", LITTLE)
-    first = split(data, **COLUMNS, engine="plain")
-    monkeypatch.setenv("EVENFOLD_MEMORY", "1GB")
-    second = split(data, **COLUMNS, name="other", engine="plain")
-    assert (where[0], where[-1]) == (False, True)
-    assert first.split.split_id == second.split.split_id
-    with pytest.raises(SplitError, match="write a size such as '2GB'"):
-        split(data, **COLUMNS, name="third", engine="plain", memory="much")
-
-
-def test_a_record_that_is_complete_is_not_made_again(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page of a split is drawn once, again where its record lost a file, the data changed, or a refresh asks."""
-    drawn: list[str] = []
-    split_pages = records.split_pages
-    monkeypatch.setattr(records, "split_pages", lambda uri, *rest: drawn.append(uri) or split_pages(uri, *rest))
-    first = split(data, **COLUMNS, engine="plain")
-    again = split(data, **COLUMNS, engine="plain")
-    assert (len(drawn), again.run_id) == (1, first.run_id)
-    page = home.path / "mlartifacts" / "data" / first.run_id / "artifacts" / "split" / "report.html"
-    page.unlink()
-    split(data, **COLUMNS, engine="plain")
-    assert page.exists()
-    split(data, **COLUMNS, engine="plain", refresh=True)
-    assert len(drawn) == 3
-    table = pq.read_table(data)
-    pq.write_table(table.set_column(3, "x", pa.array(np.arange(table.num_rows))), data)
-    assert split(data, **COLUMNS, engine="plain").run_id == first.run_id
-    assert len(drawn) == 4
 
 
 def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(

@@ -1,7 +1,5 @@
 """The flows with real Prefect and real MLflow: computed once, recorded completely, equal to scikit-learn."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import EvaluationError, ModelSpec, Problem, assemble, scaled_logistic_regression
+from evenfold.estimates import EvaluationError, ModelSpec, scaled_logistic_regression
 from evenfold.flows import Evaluation, evaluate, split
 from evenfold.manifests import read_manifest
 from evenfold.tasks import Home
@@ -126,20 +124,6 @@ def test_both_engines_give_the_same_scores_and_a_refresh_records_the_same_runs(p
     assert not {"splitters", "manifests", "estimates", "tasks", "flows", "deployments"} & set(sys.modules)
 
 
-def test_a_plain_k_fold_does_not_read_the_target_but_its_scores_do(shared_home: Home, data: Path) -> None:
-    """One changed target value: the same plan and split, from the cache, and every fold is fitted again."""
-    spec = SPEC | {"name": "unread", "strategy": "KFold"}
-    one = evaluated(data, spec=spec)
-    frame = small()
-    frame.loc[3, "y"] += 5
-    frame.to_parquet(data)
-    two = evaluated(data, spec=spec)
-    assert two.split == one.split
-    assert (two.cached, two.n_cached) == (True, 0)
-    assert values(two) != values(one)
-    assert two.run_id != one.run_id
-
-
 def test_a_split_that_was_decided_under_another_name_is_recorded_under_this_one(home: Home, data: Path) -> None:
     """The decision is shared; experiment and folder, from which the name grows, are those that were asked for."""
     one = evaluated(data)
@@ -217,21 +201,9 @@ def test_bootstrap_scores_are_those_of_scikit_learn(shared_home: Home) -> None:
     fitted = scaled_logistic_regression().fit(X, y)
     for metric in LOGISTIC["metrics"]:
         assert table[metric].to_numpy() == pytest.approx(theirs[f"test_{metric}"], abs=1e-12, rel=0)
-        assert outcome.apparent is not None
         assert outcome.apparent.apparent[metric] == pytest.approx(get_scorer(metric)(fitted, X, y), abs=1e-12)
         (oob,) = (e for e in outcome.estimates if (e.metric, e.method) == (metric, "out-of-bag"))
         assert oob.ingredients["oob"] == pytest.approx(theirs[f"test_{metric}"].mean(), abs=1e-12)
-
-
-def test_the_assembled_estimator_reproduces_the_flow(shared_home: Home, data: Path) -> None:
-    """What a reader would fit by hand from the recorded specification gives the recorded score."""
-    outcome = evaluated(data, model={"features": ["a", "note"], "metrics": ["r2"]} | RIDGE)
-    frame = small().sort_values("id", ignore_index=True)
-    model = ModelSpec.of({"features": ["a", "note"], "metrics": ["r2"]} | RIDGE)
-    problem = Problem.of(frame, model, "y", ["id"])
-    cv = read_manifest(outcome.split.uri).as_cv(frame)
-    ours = cross_val_score(assemble(model, problem, seed=0), problem.X, problem.y, cv=cv, scoring="r2")
-    assert ours == pytest.approx([score.test["r2"] for score in outcome.scores], abs=1e-12, rel=0)
 
 
 def test_data_that_change_under_way_poison_no_cache(home: Home, data: Path) -> None:
@@ -302,15 +274,6 @@ def test_a_frame_is_as_good_as_a_file(home: Home, data: Path) -> None:
         assert values(found) == values(wanted)
 
 
-def test_specifications_and_models_come_in_every_form(home: Home, data: Path, tmp_path: Path) -> None:
-    """A mapping, a file, an import path, or the thing itself."""
-    (tmp_path / "spec.yaml").write_text("name: small\ncolumns: {key: id, target: y}\nparams: {n_splits: 2}\n")
-    wanted = evaluated(data).run_id
-    assert evaluated(data, spec=tmp_path / "spec.yaml", model=RIDGE["estimator"]).run_id == wanted
-    assert evaluated(data, model=ModelSpec.of(RIDGE)).run_id == wanted
-    assert evaluated(data, model={**RIDGE, "params": {"alpha": 1}}).run_id != wanted
-
-
 OTHER = """
 import sys
 from evenfold.flows import split
@@ -335,8 +298,6 @@ def test_two_processes_at_once_split_once(prefect_home: Home, data: Path) -> Non
         [sys.executable, "-c", OTHER, str(data)],
         env=fresh, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdin is not None
         assert process.stdout.readline() == "ready\n"
         process.stdin.write("go\n")
         process.stdin.flush()

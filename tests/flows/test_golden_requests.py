@@ -1,7 +1,5 @@
 """What eight requests record does not change unless it is meant to."""
 
-from __future__ import annotations
-
 import json
 
 import golden_requests

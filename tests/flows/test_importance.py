@@ -1,7 +1,5 @@
 """What a model uses, from the fits to the record: once, and for nothing when they come from the cache."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,13 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.flows import evaluate
-from evenfold.flows.cli import app
 from evenfold.tasks import Home
 from mlflow import MlflowClient
 
 
-def test_importance_is_on_the_page_in_the_record_and_in_one_line(
-    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_importance_is_on_the_page_and_in_the_record(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a run whose fits are cached tells the same without predicting anything."""
     draw = np.random.default_rng(0)
@@ -37,17 +34,10 @@ def test_importance_is_on_the_page_in_the_record_and_in_one_line(
         )
         again = evaluate(file, **asked)
     assert (again.n_cached, again.scores) == (5, first.scores)
-    capsys.readouterr()
-    words = ["evaluate", str(file), "--target", "cost", "--key", "id", "--model", "sklearn.linear_model:Ridge"]
-    app([*words, "--importance", "none", "--engine", "plain"], standalone_mode=False)
-    assert "Importance" not in capsys.readouterr().out
-    app([*words, "--engine", "plain"], standalone_mode=False)
-    assert "Importance: R2 falls by this much where a feature's values change places: age 1." in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("home")
 def test_many_short_folds_do_not_pay_for_it_each() -> None:
-    """The first ten say what the others would."""
     draw = np.random.default_rng(0)
     frame = pd.DataFrame({"id": range(600), "age": draw.normal(size=600), "cost": draw.normal(size=600)})
     asked = {"target": "cost", "key": "id", "strategy": "KFold", "n_splits": 12, "engine": "plain"}

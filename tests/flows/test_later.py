@@ -1,7 +1,5 @@
 """A recorded model on rows that came later: the recipe as it was, the scores as scikit-learn's, and no row twice."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path
@@ -18,7 +16,6 @@ from evenfold.flows.outcomes import LaterScore
 from evenfold.manifests import decide
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.record.runs import recorded_runs
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
@@ -35,12 +32,10 @@ MODEL: dict[str, Any] = {
 
 @pytest.fixture
 def home(shared_home: Home) -> Home:
-    """Return one home for all: what is evaluated in it goes by another name for each table."""
     return shared_home
 
 
 def students() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return this year's students, and the next year's."""
     rng = np.random.default_rng(2)
     table = pd.DataFrame({"id": np.arange(260), "a": rng.normal(size=260), "b": rng.normal(size=260)})
     table["size"] = np.where(rng.random(260) < 0.4, "small", "large")
@@ -56,7 +51,6 @@ def X(table: pd.DataFrame) -> Any:
 
 @cache
 def of_students(home: Home) -> Evaluation:
-    """Return the evaluation of this year's students in a home, at which tests only look."""
     model = MODEL | {"metrics": ["roc_auc", "accuracy", "sensitivity"]}
     return evaluate(students()[0], spec=SPEC, model=model, engine="plain")
 
@@ -83,15 +77,9 @@ def test_a_registered_model_is_named_as_the_registry_does(home: Home, tmp_path: 
     by_alias, by_version = (predict_later(f"models:/pass{which}", then) for which in ("@champion", "/1"))
     pd.testing.assert_frame_equal(by_alias, by_version)
     pd.testing.assert_frame_equal(predict_later(made, then), by_alias)  # whose evaluation it is
-    for wrong in ("models:/pass@nobody", "models:/fail/1", "models:/pass"):
-        with pytest.raises(SplitError, match=f"there is no registered model '{wrong}' .*; write models:/NAME@champion"):
+    for wrong in ("models:/pass@nobody", "models:/pass", "pass"):
+        with pytest.raises(SplitError, match=f"there is no .* '{wrong}' .* models:/NAME@champion"):
             predict_later(wrong, then)
-    with pytest.raises(SplitError, match=r"there is no run 'pass' .*; a registered model is models:/NAME@champion"):
-        predict_later("pass", then)
-    evaluated = of_students(home)  # what a flow returned names its run
-    pd.testing.assert_frame_equal(predict_later(evaluated, then), predict_later(evaluated.run_id, then))
-    with pytest.raises(SplitError, match="a value of type int is no run; pass its id, or what the flow returned"):
-        predict_later(3, then)
 
 
 def test_a_category_may_be_called_as_python_calls_what_a_method_is_of() -> None:
@@ -102,9 +90,7 @@ def test_a_category_may_be_called_as_python_calls_what_a_method_is_of() -> None:
     assert made["self"].isna().tolist() == [False, True]
 
 
-def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
-    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(home: Home, tmp_path: Path) -> None:
     """By the recipe alone, on every training row, as scikit-learn fits and scores it."""
     now, later = students()
     tuned = tune(now, spec=SPEC | {"name": "tuned"}, model=MODEL, grid={"C": [0.01, 1.0]}, engine="plain")
@@ -114,40 +100,22 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(
     file = tmp_path / "next_year.parquet"
     later.to_parquet(file)
     scored = score_later(tuned.run_id[:8], file)
-    (listed,) = recorded_runs(home, "tuning")
-    assert (listed["run"], listed["model"], listed["on"]) == (tuned.run_id, "LogisticRegression", "tuned@1.0")
-    assert listed["chosen"] == f"C={chosen}"
-    assert listed["score"].startswith("AUC 0.")
     value = {each.metric: each.value for each in scored.estimates}
     assert value["roc_auc"] == pytest.approx(roc_auc_score(later["passed"] == "no", chance), abs=1e-3)
     assert value["sensitivity of no"] == recall_score(later["passed"], hand.predict(X(later)), pos_label="no")
     assert all(each.interval is not None for each in scored.estimates)
     assert [each.metric for each in scored.promised] == ["roc_auc", "sensitivity of no"]
-    assert scored.confusion is not None
     assert np.sum(scored.confusion.counts) == scored.rows == 60
     assert scored.known_groups == later["school"].isin(now["school"]).sum()
     client = MlflowClient(home.tracking_uri)
     run = client.get_run(scored.run_id)
     assert run.data.metrics["later/roc_auc"] == value["roc_auc"]
-    assert "next_year.parquet" in Path(client.download_artifacts(scored.run_id, "report.html")).read_text("utf-8")
-    capsys.readouterr()
-    app(["score", tuned.run_id[:8], str(file), "--level", "0.9"], standalone_mode=False)
-    told = capsys.readouterr().out
-    assert "of 60 rows are of groups that the model has seen" in told
-    assert f"{value['sensitivity of no']:.2f}" in told
-    for read, name in ((pd.read_csv, "said.csv"), (pd.read_parquet, "said.parquet")):
-        app(["predict", tuned.run_id[:8], str(file), "-o", str(tmp_path / name)], standalone_mode=False)
-        assert list(read(tmp_path / name).columns) == ["id", "prediction", "proba_no", "proba_yes"]
-        assert len(read(tmp_path / name)) == 60
-        assert "60 rows predicted: id, prediction" in capsys.readouterr().out
-    later.head(1).to_parquet(tmp_path / "one.parquet")
-    app(["predict", tuned.run_id, str(tmp_path / "one.parquet"), "-o", str(tmp_path / "1.csv")], standalone_mode=False)
+    app(["predict", tuned.run_id[:8], str(file), "-o", str(tmp_path / "said.csv")], standalone_mode=False)
+    assert list(pd.read_csv(tmp_path / "said.csv").columns) == ["id", "prediction", "proba_no", "proba_yes"]
     (part,) = Path(tuned.split.uri).glob("assignments*.parquet")
     for read_too, more in ((Path(tuned.split.data), []), (part, []), (part, ["--training-data", tuned.split.data])):
-        given = [tuned.run_id, str(tmp_path / "one.parquet"), *more, "-o", str(read_too)]
         with pytest.raises(SplitError, match=f"{read_too} is read as well; write to another file"):
-            app(["predict", *given], standalone_mode=False)
-    assert "1 row predicted: id, prediction" in capsys.readouterr().out
+            app(["predict", tuned.run_id, str(file), *more, "-o", str(read_too)], standalone_mode=False)
     said = predict_later(tuned.run_id, later.drop(columns=["passed", "school"]).sample(frac=1, random_state=0))
     assert list(said.columns) == ["id", "prediction", "proba_no", "proba_yes"]
     assert said.set_index("id").loc[later["id"], "proba_no"].to_numpy() == pytest.approx(chance, abs=1e-3)
@@ -166,10 +134,6 @@ def test_rows_of_the_split_and_columns_of_another_kind_are_refused(home: Home) -
         predict_later(made.run_id, later.assign(a="tall"))
     with pytest.raises(ModelError, match="target 'passed' holds 'maybe', a class that the model was never shown"):
         score_later(made.run_id, later.assign(passed=["maybe", *later["passed"][1:]]))
-    with pytest.raises(SplitError, match="there is no column 'b'"):
-        predict_later(made.run_id, later.drop(columns="b"))
-    with pytest.raises(SplitError, match=r"students 1.0 split\) names no recipe; give the run of an evaluation"):
-        score_later(made.split_run_id, later)
     numbers = predict_later(made.run_id, later.assign(size=pd.Series(["huge"] * 60)))
     assert numbers[["proba_no", "proba_yes"]].sum(axis=1).to_numpy() == pytest.approx(1)
 
@@ -226,7 +190,6 @@ def test_a_mean_of_classes_is_of_those_that_have_later_rows(home: Home) -> None:
     assert value["f1_weighted"] == pytest.approx(f1_score(later["passed"], said, average="weighted"))
     intervals = {each.metric: each.interval for each in scored.estimates}
     interval = intervals["f1_macro"]
-    assert interval is not None
     assert interval.low < value["f1_macro"] < interval.high
     assert scored.notes == [
         f"F1, mean of the classes; recall, mean of the classes: of the 2 classes ('no', 'yes') of 3 that {scored.name} "
@@ -252,22 +215,6 @@ def test_later_numbers_of_one_value_are_scored_by_what_is_defined_on_them(home: 
     assert re.search(r"^R2 is not defined on .*\(2 rows of 1 different value\)", of_two.notes[0])
     (one,) = score_later(made.run_id, later.head(1)).estimates
     assert one.value == pytest.approx(-abs(2.0 - later["a"][0] - later["b"][0]))
-
-
-def test_where_keys_do_not_tell_whether_rows_are_later_a_note_says_so(home: Home) -> None:
-    """The rows that the model was trained on got a score that is far too good, without a word."""
-    now, later = (table.drop(columns="school") for table in students())
-    spec = {"name": "keyless", "columns": {"target": "passed"}, "strategy": "ShuffleSplit", "params": {"n_splits": 2}}
-    made = evaluate(now.drop(columns="id"), spec=spec, model=MODEL, engine="plain")
-    told = r"^keyless 1\.0 has no key: whether the model was trained on rows of .* cannot be told\."
-    assert re.search(told, "".join(score_later(made.run_id, now.drop(columns="id")).notes))
-    spec |= {"name": "keyed", "columns": {"key": "id", "target": "passed"}}
-    made = evaluate(now, spec=spec, model=MODEL, engine="plain")
-    assert not score_later(made.run_id, later).notes
-    with pytest.raises(SplitError, match=r"^1 of [\d,]+ rows of .* are rows of keyed 1\.0"):  # be it the first of all
-        score_later(made.run_id, pd.concat([later, now.nsmallest(1, "id")]))
-    told = r" has no column 'id', the key of keyed 1\.0: whether the model was trained on its rows cannot be told\."
-    assert re.search(told, "".join(score_later(made.run_id, later.drop(columns="id")).notes))
 
 
 def test_a_key_of_which_later_rows_lack_a_column_does_not_tell_them_either() -> None:
@@ -320,19 +267,7 @@ def test_groups_are_known_by_the_type_that_was_declared(home: Home, tmp_path: Pa
     known = int(later["school"].isin(now["school"]).sum())
     assert score_later(made.run_id, files[1]).known_groups == known > 0
     interval = score_later(made.run_id, files[1], level=0.5).estimates[0].interval
-    assert interval is not None
     assert (interval.level, interval.method) == (0.5, "pooled rows, cluster-robust")
-    few = tmp_path / "few.csv"
-    later.head(20).to_csv(few, index=False)
-    assert score_later(made.run_id, few).notes == ["few.csv has 20 rows, too few to measure a score well."]
-
-
-def test_the_page_of_an_evaluation_leads_to_its_splits_page(home: Home) -> None:
-    """On disk, where pages are opened from."""
-    made = of_students(home)
-    (page,) = home.path.glob(f"mlartifacts/*/{made.run_id}/artifacts/report.html")
-    (address,) = re.findall(r'<a href="([^"#]+split/report\.html)">', page.read_text("utf-8"))
-    assert (page.parent / address).resolve().is_file()
 
 
 def test_the_page_of_a_split_leads_to_those_of_its_evaluations(home: Home) -> None:

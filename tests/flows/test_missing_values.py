@@ -1,7 +1,5 @@
 """Missing values: what refuses them names the flag that fills them, and everywhere the same request does."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -10,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.flows import evaluate, retrain, tune
+from evenfold.flows import retrain
 from evenfold.flows.cli import main
-from evenfold.flows.requests import recipe_of
 from evenfold.tasks import Home
 from mlflow import MlflowClient
 
@@ -21,7 +18,6 @@ LOGISTIC = "sklearn.linear_model:LogisticRegression"
 
 @pytest.fixture
 def passengers(tmp_path: Path) -> Path:
-    """Return a table whose ages are missing in a fifth of the rows."""
     draw = np.random.default_rng(0)
     table = pd.DataFrame({"id": range(200), "age": draw.normal(30, 9, 200), "fare": draw.gamma(2, 15, 200)})
     table["survived"] = (table["fare"] + draw.normal(0, 15, 200) > 30).astype(int)
@@ -60,14 +56,6 @@ def test_the_refusal_names_the_flag_and_the_flag_does_what_it_says(
     assert json.loads((artifacts / "features.json").read_text(encoding="utf-8"))["imputed"] == ["age"]
     assert called(*asked) == 0
     assert "Missing numbers" not in capsys.readouterr().out
-
-
-def test_every_flow_that_fits_a_model_takes_it() -> None:
-    """In Python it is the same parameter of evaluate, tune and retrain, and it goes over the model's own."""
-    for flow in (evaluate, tune, retrain):
-        assert "impute" in flow.parameters.properties
-    given = {"estimator": LOGISTIC, "impute": "mean"}
-    assert recipe_of(given, impute="most_frequent").impute == "most_frequent"
 
 
 def test_a_deployed_retraining_loads_the_model_that_fills_missing_numbers(

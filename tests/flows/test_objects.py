@@ -1,7 +1,5 @@
 """Objects of scikit-learn's kind, passed as they are: what names them is the same request."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelSpec, Problem, score_key
-from evenfold.flows import evaluate, retrain
+from evenfold.flows import evaluate
 from evenfold.manifests import SplitSpec, decide
-from evenfold.splitters import KFold, Repeated, SplitError
+from evenfold.splitters import KFold, Repeated
 from evenfold.tasks import Home
 from lightgbm import LGBMRegressor
 from sklearn import model_selection
@@ -19,8 +17,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, StackingRegressor
 from sklearn.linear_model import Lasso, Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
-from small import SPEC, runs, small
+from sklearn.preprocessing import StandardScaler
+from small import SPEC, small
 
 RIDGE, LASSO = "sklearn.linear_model:Ridge", "sklearn.linear_model:Lasso"
 SCALER, MIN_MAX = "sklearn.preprocessing:StandardScaler", "sklearn.preprocessing:MinMaxScaler"
@@ -28,7 +26,6 @@ SCALED = [["scale", {"estimator": SCALER}], ["model", {"estimator": RIDGE, "para
 COLUMNS = [["scaled", {"estimator": SCALER, "params": {}}, ["a"]], ["same", "passthrough", ["b"]]]
 MODELS: dict[str, tuple[Any, Any]] = {
     "with a parameter": (Ridge(alpha=2.0), {"estimator": RIDGE, "params": {"alpha": 2.0}}),
-    "with its defaults": (Ridge(), {"estimator": RIDGE, "params": {"alpha": 1.0, "fit_intercept": True}}),
     "by its class": (Ridge, RIDGE),
     "by its file": (Ridge(), "sklearn.linear_model._ridge:Ridge"),
     "fitted": (Ridge().fit([[1.0], [2.0]], [1.0, 2.0]), RIDGE),
@@ -40,22 +37,6 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "a pipeline": (
         Pipeline([("scale", StandardScaler()), ("model", Ridge(alpha=2.0))]),
         {"estimator": "sklearn.pipeline:Pipeline", "params": {"steps": SCALED}},
-    ),
-    "a parameter of a part": (
-        Pipeline([("scale", StandardScaler()), ("model", Ridge(alpha=3.0))]),
-        {"estimator": "sklearn.pipeline:Pipeline", "params": {"steps": SCALED, "model__alpha": 3.0}},
-    ),
-    "a tuple": (
-        make_pipeline(MinMaxScaler((0, 2)), Ridge()),
-        {
-            "estimator": "sklearn.pipeline:Pipeline",
-            "params": {
-                "steps": [
-                    ["minmaxscaler", {"estimator": MIN_MAX, "params": {"feature_range": [0, 2]}}],
-                    ["ridge", {"estimator": RIDGE}],
-                ]
-            },
-        },
     ),
     "columns": (
         make_pipeline(
@@ -129,12 +110,6 @@ def test_an_evaluation_of_an_object_is_that_of_its_name(prefect_home: Home, tmp_
     assert first.model.params["steps"][1][1] == SCALED[1][1]
 
 
-def test_whoever_retrains_passes_objects_too(home: Home) -> None:
-    retrained = retrain(small(60), SPEC, make_pipeline(StandardScaler(), Ridge()), engine="plain")
-    assert retrained.registered is not None
-    assert runs(home)
-
-
 STRATEGIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "one of ours": (KFold(n_splits=4), {"strategy": "KFold", "params": {"n_splits": 4}}),
     "one of ours, seeded": (KFold(4, random_state=7), {"strategy": "KFold", "params": {"n_splits": 4}, "seed": 7}),
@@ -169,12 +144,6 @@ def test_a_strategy_that_is_passed_is_the_split_of_the_one_that_is_named(passed:
     assert both[0].split_id == both[1].split_id
     if named["strategy"] == "PredefinedPairs":
         assert evaluate(rows, model=Ridge(), target="y", strategy=passed, engine="plain").split.split_id
-
-
-def test_positions_of_rows_and_a_key_are_not_given_together() -> None:
-    """Rows with a key lie in its order, and positions are of the order in the file."""
-    with pytest.raises(SplitError, match="leave the key out, or name a column of folds"):
-        decide({"columns": {"key": "id"}, "strategy": [(range(30), range(30, 60))]}, small(60))
 
 
 def test_a_column_of_folds_is_a_split(home: Home) -> None:

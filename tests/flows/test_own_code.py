@@ -1,7 +1,5 @@
 """A model of one's own project: its code is part of what was evaluated, and a changed one is another run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +24,6 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bare(outcome: object, factor: list[float]) -> float:
-    """Return the pooled R2 of a loop over the same folds."""
     table = small().set_index("id").sort_index()
     said = np.empty(len(table))
     for train, test in outcome.split.manifest().pairs():  # type: ignore[attr-defined]

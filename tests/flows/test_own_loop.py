@@ -1,7 +1,5 @@
 """A team keeps its own loop: its folds are adopted, recorded and grown, and what the loop scores is recorded too."""
 
-from __future__ import annotations
-
 import mlflow
 import numpy as np
 import pytest

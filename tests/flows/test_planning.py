@@ -1,7 +1,5 @@
 """What ``plan`` says: which steps would be computed, and why, before anything runs; and it leaves nothing behind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a request asks for is done, or refused by a sentence before anything is fitted: nothing is dropped."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -22,7 +20,6 @@ FIELDS = {"strategy": "KFold", "n_splits": 10, "seed": 0, "target": "other", "ho
 
 @pytest.fixture
 def home(shared_home: Home) -> Home:
-    """Return one home for all: nearly every test is about what is refused, and leaves nothing in it."""
     return shared_home
 
 
@@ -34,7 +31,6 @@ def _made(home: Home) -> str:
 
 @pytest.fixture
 def made(home: Home) -> str:
-    """Return the address of a split that is made once, and asked of by all."""
     return _made(home)
 
 
@@ -79,14 +75,7 @@ def test_a_share_beside_a_holdout_leaves_its_budget_and_seed_as_they_are() -> No
     assert specification("rows.csv", {"holdout": None}, holdout=0.3).holdout == LockedPart(fraction=0.3)
 
 
-@pytest.mark.parametrize("flow", [evaluate, tune])
-def test_a_reason_without_a_look_is_refused(flow: Any, home: Home, no_fit: None) -> None:
-    with pytest.raises(SplitError, match=r"^a reason is given, .*on='holdout'"):
-        asked(flow, key="id", target="y", reason="final")
-
-
 def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(made: str, no_fit: None) -> None:
-    """A tuning found out after all its fits."""
     with pytest.raises(SplitError, match=r"made 1.0 has no locked rows; split with a holdout"):
         asked(tune, manifest=made, on="holdout", reason="final")
 
@@ -113,7 +102,6 @@ def test_a_field_of_the_model_that_is_given_is_taken_even_if_it_is_empty(before:
 
 
 def test_an_empty_list_of_features_is_refused_before_anything_is_fitted(home: Home, no_fit: None) -> None:
-    """It trained on every column."""
     with pytest.raises(ModelError, match=r"^no feature is left: .*list at least one"):
         asked(evaluate, key="id", target="y", features=[])
 
@@ -131,18 +119,3 @@ def test_a_tuning_chooses_by_the_metric_that_is_named(home: Home) -> None:
     )
     assert tuned.metric == "neg_mean_absolute_error"
     assert (tuned.scores, tuned.chosen) == (alone.scores, alone.chosen)
-
-
-def test_values_without_names_are_those_that_the_signature_takes_so(home: Home) -> None:
-    """More of them, and a value given twice, were dropped; what asks for its name was taken without."""
-    with pytest.raises(
-        TypeError, match=r"^split takes 2 values without a name \(data, spec\) and was given 3; name the "
-    ):
-        split(rows(60), None, "y", engine="plain")  # type: ignore[misc]
-    with pytest.raises(TypeError, match=r"^split: multiple values for argument 'data'$"):
-        split("nowhere.csv", data=rows(60), key="id", target="y", engine="plain")  # type: ignore[misc]
-    with pytest.raises(SplitError, match="there is no field 'keys' in the request"):
-        split(rows(60), None, keys="id", engine="plain")  # type: ignore[call-arg]
-    assert (
-        split(rows(60), {"strategy": "KFold", "name": "made"}, key="id", target="y", engine="plain").split.n_splits == 5
-    )

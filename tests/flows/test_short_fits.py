@@ -1,7 +1,5 @@
 """Short fits share task runs, which nobody sees in the results."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -53,7 +51,6 @@ class Mortal(Ridge):
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a file of 90 rows, beside a module of estimators."""
     x = np.arange(90)
     pd.DataFrame({"id": x, "x": x, "y": x % 7 + x / 10}).to_parquet(tmp_path / "rows.parquet")
     (tmp_path / "estimators.py").write_text(MODULE)
@@ -159,15 +156,7 @@ def test_a_block_that_is_killed_keeps_its_finished_folds(home: Home, data: Path,
 
 @pytest.mark.parametrize(
     ("seconds", "workers", "n_blocks"),
-    [
-        (0.1, 2, 2),
-        (0.2, 2, 4),
-        (0.1, 3, 3),
-        (1e-4, 4, 4),
-        (SHORT_SECONDS / 2, 5, 10),
-        (SHORT_SECONDS, 2, 0),
-        (np.inf, 2, 0),
-    ],
+    [(0.2, 2, 4), (1e-4, 4, 4), (SHORT_SECONDS / 2, 5, 10), (SHORT_SECONDS, 2, 0), (np.inf, 2, 0)],
 )
 def test_blocks_are_even_and_every_worker_has_as_many(seconds: float, workers: int, n_blocks: int) -> None:
     """Long fits have none. Each fold is in one block, and no block takes much more than it should."""

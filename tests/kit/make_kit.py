@@ -3,8 +3,6 @@
 Run by hand when the format changes: the bytes of Parquet follow the version of pyarrow, and the kit is to stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -22,7 +20,6 @@ Header = dict[str, Any]
 
 
 def rows(n: int = 24) -> pd.DataFrame:
-    """Return a small table with a key of each type, in no order."""
     frame = pd.DataFrame({"number": range(-5, n - 5)})
     frame["text"] = [f"{letter}{i:02d}" for i, letter in zip(range(n), "zéжa日\U0001f600" * n, strict=False)]
     frame["share"] = frame["number"] / 8
@@ -35,14 +32,12 @@ def rows(n: int = 24) -> pd.DataFrame:
 
 
 def grown() -> Manifest:
-    """Return a manifest of three generations, with rows that left and one that came back."""
     first = decide({"columns": {"key": "text", "target": "y"}, "params": {"n_splits": 3}}, rows().query("number < 12"))
     second = extend(first, rows().query("number > -3 and number < 16"), max_missing=0.5).manifest
     return extend(second, rows().query("number > -4"), max_missing=0.5).manifest
 
 
 def good() -> dict[str, Manifest]:
-    """Return a manifest of every kind, of every type of key."""
     parts = {"parts": {"train": 0.5, "validation": 0.25, "test": 0.25}}
     repeated = {"strategy": {"strategy": "KFold", "params": {"n_splits": 3}}, "n_repeats": 2}
     specs: dict[str, dict[str, Any]] = {
@@ -66,7 +61,6 @@ def good() -> dict[str, Manifest]:
 
 
 def rewritten(folder: Path, change: Callable[[Header], None], name: str = "", table: Any = None) -> None:
-    """Change a header and its copies, and where asked a table, so that all hashes of files fit again."""
     header = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     change(header)
     copy = json.dumps({field: value for field, value in header.items() if field != "files"}, ensure_ascii=False)
@@ -79,21 +73,18 @@ def rewritten(folder: Path, change: Callable[[Header], None], name: str = "", ta
 
 
 def header_alone(folder: Path, change: Callable[[Header], None]) -> None:
-    """Change ``manifest.json`` and nothing else."""
     header = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     change(header)
     (folder / "manifest.json").write_text(json.dumps(header, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def one_row_moved(table: pa.Table) -> pa.Table:
-    """Return the assignments with the first row in another fold."""
     folds = table.column("fold").to_pylist()
     moved = pa.array([(folds[0] + 1) % 3, *folds[1:]], table.schema.field("fold").type)
     return table.set_column(table.column_names.index("fold"), "fold", moved)
 
 
 def flip(path: Path) -> None:
-    """Change one byte in the middle of a file."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -116,7 +107,6 @@ BROKEN: dict[str, Callable[[Path], Any]] = {
 
 
 def main() -> None:
-    """Write every folder anew, and expected.json."""
     expected: dict[str, Any] = {}
     for verdict in ("good", "broken"):
         shutil.rmtree(KIT / verdict, ignore_errors=True)

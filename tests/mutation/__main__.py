@@ -7,8 +7,6 @@ docs/mutation.yaml. With ``--again`` only what survived is tried, against two mi
 place that is no longer in it is gone.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import io
@@ -28,7 +26,6 @@ SEED = 20261122
 
 
 def main() -> None:
-    """Run the parts that are named, all if none is, and write the results and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which parts; all of them if none is named")
     parser.add_argument("--seed", type=int, default=SEED)
@@ -71,7 +68,6 @@ def _find_again(mutant: Mutant) -> None:
 
 
 def tables(results: dict[str, Any], verdicts: dict[str, str]) -> str:
-    """Return a row for each part, and a row for each change that nobody noticed."""
     out = io.StringIO()
     out.write(HEAD)
     for name, found in results.items():

@@ -1,7 +1,5 @@
 """The changes that fit a place of the source, as syntax trees."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -103,6 +101,5 @@ def _typing_only(node: ast.AST) -> bool:
 
 
 def line_of(node: ast.AST) -> str:
-    """Return the first line of a node as source, cut at 90 characters."""
     text = ast.unparse(ast.fix_missing_locations(node)).splitlines()[0]
     return text if len(text) <= 90 else f"{text[:87]}..."

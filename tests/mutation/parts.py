@@ -1,7 +1,5 @@
 """The parts of the house, the tests that should notice a change of each, and the places that are drawn."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import random

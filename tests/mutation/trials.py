@@ -1,7 +1,5 @@
 """A change is tried in a copy of the repository, against the tests that run the changed function."""
 
-from __future__ import annotations
-
 import compileall
 import contextlib
 import importlib
@@ -137,7 +135,6 @@ def noticing(mutant: Mutant, passed: dict[str, float], ran: dict[str, list[str]]
 
 
 def try_all(part: Part, chosen: list[Mutant]) -> Iterator[str]:
-    """Note on each mutant what came of it, and yield it in a line."""
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for name in COMMON.split():
         with contextlib.suppress(ImportError):

@@ -1,7 +1,5 @@
 """The docs tell the truth: every block runs, the site builds, and what comes from code is made at each build."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -27,7 +25,6 @@ STARTS_RUNS = ("split", "evaluate", "extend", "demo")
 
 
 def blocks(page: Path, kind: str) -> list[str]:
-    """Return the blocks of a kind that run; one that does not must say why."""
     found = [each for each in BLOCK.finditer(page.read_text(encoding="utf-8")) if each["kind"] == kind]
     assert all(each["reason"] is None or each["reason"].strip() for each in found)
     return [each["code"] for each in found if each["reason"] is None]
@@ -43,7 +40,6 @@ def empty_store() -> Path:
 
 
 def ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command as a reader would, beside the examples, with a home of its own."""
     if not (folder / "examples").exists():
         (folder / "examples").symlink_to(ROOT / "examples")
         (folder / ".evenfold").mkdir()
@@ -85,7 +81,6 @@ def test_the_commands_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -
 
 
 def loaded(name: str) -> Any:
-    """Return a script of the docs as a module."""
     specification = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
@@ -118,25 +113,6 @@ def test_the_table_of_interval_methods_is_made_of_their_records() -> None:
     assert f"<!-- intervals -->\n{table}\n<!-- /intervals -->" in page, "make readme"
     assert re.findall(r"^\| `(\w+)` ", table, re.M) == list(INTERVALS)
     assert [name for name, method in METHODS.items() if bool(method.splits) != bool(method.fits)] == []
-
-
-def test_the_benchmarks_of_the_readme_are_those_of_the_results(tmp_path: Path) -> None:
-    module = loaded("regenerate")
-    row = {"work": "sorted folds, 10 M rows", "ours": "1 s", "peer": "3 s", "ratio": "3", "target": "2", "met": True}
-    told = {
-        "date": "2026-01-02",
-        "machine": "x",
-        "versions": {"numpy": "2"},
-        "results": {"a": [row, {**row, "work": "split"}, {**row, "work": "merge", "ratio": "1", "met": False}]},
-    }
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "benchmarks.json").write_text(json.dumps(told), encoding="utf-8")
-    module.ROOT = tmp_path
-    summary = module.benchmark_summary()
-    assert "2 of 3 rows reach" in summary
-    assert "* merge: 1 instead of 2" in summary
-    assert "split" not in summary
-    assert "2026-01-02" in summary
 
 
 def test_every_decision_says_what_keeps_it_true() -> None:

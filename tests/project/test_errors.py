@@ -1,7 +1,5 @@
 """One class stands above every error that the package raises on purpose."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import importlib
@@ -33,7 +31,6 @@ def _is_an_error(kind: ast.ClassDef) -> bool:
 
 @cache
 def parsed() -> list[tuple[Path, ast.Module]]:
-    """Return every file of the rooms and what it says; parsing them takes seconds."""
     files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
     return [(file.relative_to(ROOT), ast.parse(file.read_text(encoding="utf-8"))) for file in files]
 

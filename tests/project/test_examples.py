@@ -1,7 +1,5 @@
 """Each example ends in one picture and three sentences, and what it says is so."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -18,7 +16,6 @@ EXAMPLES = ROOT / "examples"
 
 
 def ran(command: list[str], folder: Path, **environment: str) -> list[str]:
-    """Run an example, and return its sentences; the picture is there."""
     done = subprocess.run(
         [sys.executable, *command], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
     )
@@ -80,7 +77,6 @@ assert run.state.is_completed(), run.state
 
 
 def alone(script: str, *arguments: str, folder: Path, **more: str) -> str:
-    """Return what a script of another project prints."""
     env = environment(folder, {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300", **more})
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], cwd=folder, env=env, capture_output=True, text=True

@@ -1,7 +1,5 @@
 """Names: those of Prefect that are not documented, and participles where a noun would say what a variable holds."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The artefact: what is shipped, what it imports, and what it may be installed with."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys
@@ -34,7 +32,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tracked() -> list[str]:
-    """Return the files that are part of the project: tracked, or new and not ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     return [name for name in names if name and (ROOT / name).exists()]
@@ -120,12 +117,6 @@ def test_no_name_that_a_room_offers_is_hidden_by_one_of_its_modules(room: str) -
     offered = set(importlib.import_module(f"evenfold.{room}").__all__)
     modules = {path.stem for path in (ROOT / room).iterdir() if path.is_dir() or path.suffix == ".py"}
     assert not offered & modules
-
-
-def test_the_tests_of_a_file_are_run_by_one_worker(request: pytest.FixtureRequest) -> None:
-    """So is all that needs a server; pytest-xdist adds its group to a test's id, which not every pytest lets it do."""
-    in_groups = getattr(request.config.option, "loadgroup", False)
-    assert request.node.nodeid.endswith("@test_packaging") is in_groups
 
 
 def test_the_constraints_name_versions_and_no_places() -> None:

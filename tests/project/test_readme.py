@@ -1,7 +1,5 @@
 """The README tells the truth: its output is what the commands print, its code runs, its table is generated."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

@@ -4,8 +4,6 @@ Run as a program it attacks itself: it stands where a worker's process would, tr
 the door that a deployed run uses, and prints what happened, with what an audit hook saw, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -25,7 +23,6 @@ MARKED = (
 
 
 def table(name: str) -> list[Any]:
-    """Return the payloads in a file beside this one."""
     return list(json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8")))
 
 
@@ -61,7 +58,6 @@ class Watch(MetaPathFinder):
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Note that a module is looked for which has not been imported yet."""
         if self.on:
             self.seen.append(f"import {name}")
 
@@ -100,7 +96,6 @@ def as_estimator(path: Any) -> None:
 
 
 def as_model(fields: Any) -> None:
-    """Do with a model of a request what a run does before it fits, and fit it."""
     import numpy as np
     from evenfold.estimates import ModelSpec
     from evenfold.estimates.models.options import check_metrics, check_options, target_transformer
@@ -175,7 +170,6 @@ def as_recipe_tag(text: Any) -> None:
 
 
 def as_decision_tag(text: Any) -> None:
-    """Read a decision, and look back at it as the next comparison does."""
     from datetime import date
 
     from evenfold.estimates.promotion import Difference, EarlierLook, decide, to_spend
@@ -215,7 +209,6 @@ def forge(change: tuple[str, Any]) -> None:
 
 
 def as_header(change: Any) -> None:
-    """Read a forged manifest and name it, as every command does."""
     from evenfold.manifests import read_manifest
     from evenfold.tasks.outcomes import SplitRef
 
@@ -291,7 +284,6 @@ def _short(payload: Any) -> str:
 
 
 def attacked(watch: Watch, kind: str, only: list[str]) -> list[dict[str, Any]]:
-    """Return of each payload what the door said, and what the hook saw meanwhile."""
     door, payloads = DOORS[kind]
     told = []
     for i, payload in enumerate(payloads):

@@ -1,7 +1,5 @@
 """Nothing that somebody else names is imported or run: every payload through every door, watched by an audit hook."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -32,7 +30,6 @@ FINE = {"sklearn.preprocessing:FunctionTransformer"}
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a working directory with planted modules, and a manifest for every path."""
     place = tmp_path_factory.mktemp("attacked")
     for name in PLANTED:
         (place / name).parent.mkdir(exist_ok=True)
@@ -62,7 +59,6 @@ def attack(place: Path, *words: str, **environment: str) -> dict[str, list[dict[
 
 @pytest.fixture(scope="module")
 def told(place: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return what a process said and did that has what a worker's has: the id of a flow run."""
     return attack(place, ", ".join(DOORS), PREFECT__FLOW_RUN_ID="6e5ff2a5-22a8-4b55-b2e5-9d1f2b3c4d5e")
 
 
@@ -91,22 +87,6 @@ def test_what_is_malformed_is_a_sentence(told: dict[str, list[dict[str, Any]]], 
     ]
     assert raw == []
     assert any(each["answer"] == "accepted" for each in told[kind])
-
-
-@pytest.mark.parametrize("tag", ["recipe", "decision", "scores"])
-def test_a_refused_tag_is_named_with_its_place_and_a_remedy(told: dict[str, list[dict[str, Any]]], tag: str) -> None:
-    """Who reads the sentence knows which tag of what to mend, and how."""
-    refused = [each["answer"] for each in told[f"{tag} tag"] if " tag " in each["answer"]]
-    assert len(refused) > 50
-    assert all(
-        re.search(r"the tag evenfold\.\w+ of (version 3 of flights|run 1f) in MLflow is not a ", each)
-        for each in refused
-    )
-
-
-def test_there_are_200_payloads_and_more() -> None:
-    """The table is as long as it says, and no line stands twice."""
-    assert len(set(PATHS)) == len(PATHS) >= 200
 
 
 # What would be there only if somebody had put it into the package.

@@ -1,7 +1,5 @@
 """A deployed run reads only what lies below its data roots, and its errors quote no cell."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -44,7 +42,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand where a worker's process stands."""
     monkeypatch.setenv("PREFECT__FLOW_RUN_ID", RUN)
 
 
@@ -279,7 +276,6 @@ TOLD: dict[str, Callable[[], str]] = {
 
 
 def chain(error: BaseException | None) -> str:
-    """Return what a log with a traceback would show of an error: its text and those of its causes."""
     texts = []
     while error is not None:
         texts.append(f"{type(error).__name__}: {error}")

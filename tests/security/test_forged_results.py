@@ -1,7 +1,5 @@
 """A forged file among shared results runs nothing, and the result is computed again."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -12,7 +10,6 @@ from typing import Any
 
 import fsspec
 import pytest
-from evenfold.estimates import EvaluationError
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import SplitAudit
 from evenfold.tasks.results.bucket import Bucket
@@ -28,14 +25,12 @@ AUDIT = SplitAudit(
 
 
 def packed(kind: str, result: object, key: str = KEY) -> bytes:
-    """Return a result, or its text, as this home would keep it under ``key``."""
     text = result if isinstance(result, bytes) else json.dumps(result).encode()
     claim = {"key": key, "kind": kind, "sha256": hashlib.sha256(text).hexdigest()}
     return f"{kind} {claim['sha256']} {sign('result', claim)}\n".encode() + text
 
 
 def by_another(team: str) -> bytes:
-    """Return a result that is signed by the key of somebody else."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EVENFOLD_SIGNING_KEY", team)
         return packed("SplitAudit", AUDIT.model_dump(mode="json"))
@@ -121,10 +116,3 @@ def test_a_file_of_a_bucket_with_other_bytes_is_not_written(home: Home, tmp_path
     store.pipe_file(f"/{tmp_path.name}/results/{KEY}.json", packed("FitResult", result))
     assert Bucket(f"memory://{tmp_path.name}", tmp_path / "mirror").result(KEY) is None
     assert not (tmp_path / "mirror" / "scores").exists()
-
-
-def test_a_split_of_a_bucket_that_is_no_zip_file_is_said(tmp_path: Path) -> None:
-    fsspec.filesystem("memory").pipe_file(f"/{tmp_path.name}/splits/flights/1.0.zip", b"cut short")
-    with pytest.raises(EvaluationError, match=r"cannot be read: flights 1\.0 is no ZIP file; delete it there"):
-        Bucket(f"memory://{tmp_path.name}", tmp_path / "mirror").fetch_splits("flights")
-    assert not list((tmp_path / "mirror").glob("splits/flights/*"))

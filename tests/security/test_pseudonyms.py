@@ -1,7 +1,5 @@
 """Nothing that names a patient leaves: every byte that a split, audit, evaluation and retraining write is read."""
 
-from __future__ import annotations
-
 import io
 import logging
 import struct
@@ -57,7 +55,6 @@ class Search:
         self.texts = texts
 
     def of_bytes(self, content: bytes, name: str) -> list[str]:
-        """Return where a value stands in some bytes, looking into Parquet and ZIP files."""
         near = [needle for middle, needles in self.needles.items() if middle in content for needle in needles]
         found = [f"{name}: {needle!r}" for needle in near if needle in content][:3]
         if content[:4] == b"PAR1":
@@ -74,7 +71,6 @@ class Search:
         return found
 
     def below(self, *folders: Path) -> list[str]:
-        """Return where a value stands in any file below the folders."""
         files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.is_file()]
         assert files
         return [told for file in files for told in self.of_bytes(file.read_bytes(), str(file))]

@@ -1,7 +1,5 @@
 """What lies in MLflow is somebody else's: its models and tags run nothing, and write nowhere else."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -43,10 +41,7 @@ def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> 
 RECIPES: list[tuple[str, dict[str, Any]]] = [
     ("y", {}),
     ("z", {"target_transform": "box-cox"}),
-    (
-        "y",
-        {"balance": "undersample", "estimator": "evenfold.estimates:scaled_logistic_regression"},
-    ),
+    ("y", {"balance": "undersample", "estimator": "evenfold.estimates:scaled_logistic_regression"}),
     ("y", {"balance": "oversample"}),
     ("y", {"threshold": "tuned", "features": ["a"], "estimator": "sklearn.naive_bayes:GaussianNB"}),
     ("z", {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_estimators": 3}, "text": "ordinal"}),
@@ -99,7 +94,6 @@ def _cloned(client: MlflowClient, name: str, version: str) -> None:
 
 
 def _relabelled(client: MlflowClient) -> None:
-    """Put everything that an old version says on the champion."""
     now, then = (client.get_model_version("shop", version).tags for version in "21")
     for tag in now:
         client.delete_model_version_tag("shop", "2", tag)

@@ -1,7 +1,5 @@
 """A model is loaded only where this home, or its team, signed it as it lies there: every forgery, watched by a hook."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -28,7 +26,7 @@ def test_a_forged_model_runs_nothing_and_no_other_file_is_read(tmp_path: Path) -
     told = json.loads(done.stdout)
     ours = ("by whoever reads it, ", "another under its key, loaded")
     forged = [each for each in told if not any(words in each[0] for words in ours)]
-    assert len(forged) == 6 * 31
+    assert len(forged) == 31 + 5 * 4
     assert [each for each in forged if not each[1].startswith(("nothing", "UntrustedNameError: "))] == []
     assert [each for each in forged if each[2]] == []
     assert [each[1] for each in told if each not in forged and "results" in each[0]] == ["accepted"] * 6

@@ -1,7 +1,5 @@
 """What may stand in a tag, a file or a header that somebody else wrote: one table of texts and of changed fields."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -82,7 +80,6 @@ SPEC = {
 
 
 def changed(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the fields with each in turn gone, or of a value that it should not have."""
     for name in fields:
         yield {each: value for each, value in fields.items() if each != name}
         for value in VALUES:
@@ -103,5 +100,4 @@ def forged_headers() -> list[tuple[str, Any]]:
 
 
 def documents_of(fields: dict[str, Any]) -> list[str]:
-    """Return each changed table of fields as JSON."""
     return [json.dumps(each) for each in changed(fields)]

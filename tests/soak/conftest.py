@@ -1,7 +1,5 @@
 """What the soak tests found, kept in docs/soak.json and docs/soak.md with the seeds they used."""
 
-from __future__ import annotations
-
 import json
 import platform
 import sys
@@ -23,8 +21,6 @@ KNOWN = ("prefect", "mlflow", "sqlalchemy", "fastapi", "scikit-learn", "numpy")
 
 @pytest.fixture
 def found(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Return what notes figures and seeds of this test for the results file."""
-
     def note(**figures: Any) -> None:
         FOUND.setdefault(request.node.name, {}).update(figures)
 
@@ -72,7 +68,6 @@ def _markdown(about: dict[str, Any], results: dict[str, dict[str, Any]]) -> str:
 
 
 def _matrix(outages: dict[str, dict[str, Any]]) -> list[str]:
-    """Return a table of what became of retrainings whose server was killed: a row for each phase."""
     cells = {tuple(name.removeprefix(OUTAGES).strip("[]").split("-")): each for name, each in outages.items()}
     across = sorted({(how, server) for server, _, how in cells}, reverse=True)
     told = [

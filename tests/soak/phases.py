@@ -1,7 +1,5 @@
 """A retraining small enough to be killed often, when its phases begin, and what its whole record is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ Names = Callable[[], list[str]]
 
 
 def rows(folder: Path) -> Path:
-    """Return a table of 3,000 rows."""
     draw = np.random.default_rng(0)
     frame = pd.DataFrame({"id": range(3_000), **{f"x{i}": draw.normal(size=3_000) for i in range(4)}})
     frame.assign(y=frame["x0"] + draw.normal(size=3_000)).to_parquet(folder / "rows.parquet")
@@ -28,7 +25,6 @@ def n_fits(home: Path) -> int:
 
 
 def _is_recorded(names: Names) -> bool:
-    """Return whether the run of an evaluation, which names its model, is open in MLflow's store."""
     return any(" @ " in name for name in names())
 
 

@@ -1,7 +1,5 @@
 """Deque's axe finds nothing serious on any kind of page: light, dark, and as wide as a phone."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -25,7 +23,6 @@ RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found => {
 
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return axe-core's source, installed by npm; the test is skipped where there is no npm."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("there is no npm to install axe-core with")

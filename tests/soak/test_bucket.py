@@ -1,7 +1,5 @@
 """Two machines without a folder in common share splits and scores through an S3-compatible server on loopback."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -20,7 +18,6 @@ pytestmark = pytest.mark.soak
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Yield the environment of a machine that has a bucket: moto's server speaks S3."""
     pytest.importorskip("moto", reason="make soak installs moto")
     s3fs = pytest.importorskip("s3fs", reason="make soak installs evenfold[s3]")
     folder, port = tmp_path_factory.mktemp("bucket"), free_port()

@@ -1,7 +1,5 @@
 """Dask with a real scheduler and two worker processes on loopback, one of which dies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

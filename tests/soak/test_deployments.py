@@ -1,7 +1,5 @@
 """The deployments on real servers: PostgreSQL, Prefect, MLflow behind a password, and a process worker."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -208,7 +206,6 @@ def test_a_run_that_crashes_is_started_again(house: House, found: Callable[..., 
 
 
 def of_run(run: str) -> list[str]:
-    """Return the processes that a flow run has started."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

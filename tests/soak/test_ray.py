@@ -1,7 +1,5 @@
 """Ray, started for the flow: the same folds and scores as in threads."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from importlib.metadata import version

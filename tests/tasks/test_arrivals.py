@@ -1,7 +1,5 @@
 """Whether a table looks like the next one: by what its recipe may read, and against what was learnt from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

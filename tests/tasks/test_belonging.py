@@ -1,24 +1,13 @@
 """What is given to a task belongs together: results to their split, records to what they are of, models to recipes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import export, measure
 from evenfold.splitters import SplitError
-from evenfold.tasks import (
-    FinalModel,
-    Home,
-    SplitRef,
-    aggregate,
-    fit_final,
-    fit_fold,
-    split,
-)
+from evenfold.tasks import FinalModel, Home, SplitRef, aggregate, fit_final, fit_fold, split
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.models.registry import register_model
 from evenfold.tasks.record.splits import record_split
@@ -35,7 +24,6 @@ LASSO = RIDGE | {"estimator": "sklearn.linear_model:Lasso"}
 
 @pytest.fixture
 def path(home: Home, tmp_path: Path) -> str:
-    """Return a file of 120 rows."""
     small().to_parquet(tmp_path / "rows.parquet")
     return str(tmp_path / "rows.parquet")
 
@@ -73,15 +61,6 @@ def test_draws_that_are_left_out_are_told_too(path: str) -> None:
     assert len(_of_draws(work_of(drawn, RIDGE))[1]) == 6, "what guessing scores is of every draw"
 
 
-def test_draws_that_are_stratified_say_that_their_spread_is_too_small(path: str) -> None:
-    model = {"estimator": "sklearn.linear_model:LogisticRegression", "features": ["a", "b"], "metrics": ["accuracy"]}
-    for strategy, said in (("StratifiedShuffleSplit", True), ("ShuffleSplit", False)):
-        drawn = split.fn(path, key="id", target="late", strategy=strategy, n_splits=3, name=strategy)
-        made = aggregate.fn(drawn, [fit_fold.fn(drawn, (0, 3), model)], apparent=fit_fold.fn(drawn, "all rows", model))
-        (interval,) = (estimate.interval for estimate in made.estimates if estimate.interval is not None)
-        assert any("stratified on the target" in note for note in interval.notes) == said
-
-
 def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
     """Neither an evaluation, nor a balance, nor a model, kept or to be registered; and nothing is written."""
     made, other = folds_of(path), folds_of(path, 5, name="other")
@@ -102,12 +81,6 @@ def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
     client = MlflowClient(Home.here().tracking_store)
     assert [each.name for each in client.search_experiments()] == ["Default"]
     assert client.search_registered_models() == []
-
-
-def test_inside_a_split_each_training_row_is_predicted_once_and_no_other(path: str) -> None:
-    made = folds_of(path)
-    predicted = pd.read_parquet(fit_fold.fn(made, 0, RIDGE, of="inside").predictions.path)["row"]
-    assert sorted(predicted) == sorted(work_of(made, RIDGE).pair(0)[0])
 
 
 def test_a_model_of_all_rows_or_of_one_split_is_kept_and_registered(path: str, home: Home) -> None:
@@ -135,50 +108,17 @@ def test_a_model_of_a_recipe_with_other_metrics_is_the_same_model(path: str, hom
             record_evaluation.fn(made, evaluation, models=models)
 
 
-def test_a_split_that_there_is_not_is_refused(path: str) -> None:
-    """Before anything is fitted or a key is made; fit_final kept a model of other rows for -1."""
+def test_a_split_or_block_that_there_is_not_is_refused(path: str) -> None:
+    """fit_final kept a model of other rows for -1; of a block of three numbers the third meant something else."""
     made = folds_of(path)
     for i in (-1, 3, "0", 1.0, True):
-        for asked in (fit_fold.fn, fit_fold.fn.key_of):
-            with pytest.raises(SplitError, match=rf"^rows 1\.0 has no split {i!r}; its 3 are called 0 to 2\.$"):
-                asked(made, i, RIDGE)
-        with pytest.raises(SplitError, match=rf"^rows 1\.0 has no split {i!r};"):
-            fit_final.fn(made, RIDGE, i)
-
-
-def test_a_block_that_there_is_not_is_refused(path: str) -> None:
-    """Of three numbers the third was taken for something else, and one fold of three was fitted."""
-    made, says = (
-        folds_of(path),
-        r"^rows 1\.0 has no block .*; give \(first, last \+ 1\) of its 3 splits, as \(0, 3\)\.$",
-    )
+        for call in (fit_fold.fn, fit_fold.fn.key_of, lambda made, i, model: fit_final.fn(made, model, i)):
+            with pytest.raises(SplitError, match=rf"^rows 1\.0 has no split {i!r};"):
+                call(made, i, RIDGE)
     for block in ((0, 0), (2, 1), (0, 9), (-1, 2), (0.0, 2.0), (0, 1, 2), ("0", "2")):
-        with pytest.raises(SplitError, match=says):
+        with pytest.raises(SplitError, match=r"^rows 1\.0 has no block .*; give \(first, last \+ 1\) of its 3 splits"):
             fit_fold.fn(made, block, RIDGE)
     assert len(fit_fold.fn(made, [0, 2], RIDGE).scores) == 2
-
-
-def test_what_is_no_split_no_limit_or_no_fit_is_told_in_a_sentence(path: str) -> None:
-    made = folds_of(path)
-    with pytest.raises(
-        SplitError, match=r"^a value of type str is no split; pass what split returns, or load_split\(reference"
-    ):
-        fit_fold.fn("rows", 0, RIDGE)
-    for seconds in (0, -1, float("nan")):
-        with pytest.raises(EvaluationError, match=r"^fold 0: time_limit=.* is no time to fit in; give more than 0 sec"):
-            fit_fold.fn(made, 0, RIDGE, time_limit=seconds)
-    with pytest.raises(SplitError, match=r"^apparent='resmple' is unknown; choose full or resample\.$"):
-        fit_fold.fn(made, (0, 3), RIDGE, apparent="resmple")
-    fold, whole = fit_fold.fn(made, 0, RIDGE), fit_fold.fn(made, "all rows", RIDGE)
-    with pytest.raises(EvaluationError, match=r"^what is called 'all rows' is no result of a split; pass "):
-        aggregate.fn(made, [whole])
-    with pytest.raises(
-        EvaluationError, match=r"^apparent is of 'fold 0'; pass what fit_fold\(split, 'all rows', model\) returns\.$"
-    ):
-        aggregate.fn(made, [fold], apparent=fold)
-    for strange, kind in (({"a": fold}, "str"), (fold, "tuple"), ([None], "NoneType")):
-        with pytest.raises(EvaluationError, match=rf"^a {kind} is no result of a fit; pass a list of what fit_fold "):
-            aggregate.fn(made, strange)
 
 
 def test_a_mistake_in_a_program_is_not_tried_again() -> None:

@@ -1,7 +1,5 @@
 """Whatever the strategy and the metric, the value lies in the interval beside it."""
 
-from __future__ import annotations
-
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ NUMBERS = ["r2", "neg_mean_absolute_error", "neg_max_error"]
 
 
 def one_of_each() -> list[Splitter]:
-    """Return the first case of every strategy that a specification names; Holdout is a field of it."""
     halves = [list(range(30)), list(range(30, 60))]  # the pairs of the cases have too few rows to train on
     first: dict[str, Splitter] = {"PredefinedPairs": PredefinedPairs([(halves[0], halves[1]), (halves[1], halves[0])])}
     for splitter in CASES:
@@ -33,7 +30,6 @@ def one_of_each() -> list[Splitter]:
 
 
 def table(splitter: Splitter, n: int = 60) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return rows with the columns that a strategy asks for, and which they are."""
     data = data_for(splitter, n)
     frame = pd.DataFrame({"id": np.arange(n), "x": normals(n, 1)})
     frame["number"], frame["kind"] = frame["x"] + normals(n, 2), (frame["x"] + normals(n, 3) > 0).astype(int)
@@ -83,5 +79,4 @@ def test_the_value_lies_in_its_interval(
 
 
 def test_every_strategy_is_asked() -> None:
-    """Those that are added are asked as well."""
     assert {type(splitter).__name__ for splitter in one_of_each()} == set(all_strategies()) - {"Holdout"}

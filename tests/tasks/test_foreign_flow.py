@@ -1,14 +1,10 @@
 """Our tasks in somebody else's flow: no adapter, computed once, locked, recorded."""
 
-from __future__ import annotations
-
-import inspect
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -36,7 +32,6 @@ for state in [nightly(*sys.argv[1:3], return_state=True) for _ in "ab"]:
 
 
 def nightly(folder: Path, more: dict[str, str], store: Path) -> list[dict[str, object]]:
-    """Return what two runs of the example came to: the run in MLflow, and the state of each task run."""
     (folder / "home").mkdir()
     shutil.copy(store, folder / "home")
     env = environment(folder, {"EVENFOLD_HOME": str(folder / "home"), "PYTHONUNBUFFERED": "1", **more})
@@ -71,23 +66,7 @@ def test_a_foreign_flow_uses_our_tasks_on_a_server(prefect_server: str, tmp_path
 
 @pytest.mark.soak
 def test_a_foreign_flow_uses_our_tasks_on_an_embedded_server(tmp_path: Path, empty_store: Path) -> None:
-    """The same without a server of its own."""
     check_runs(*nightly(tmp_path, {}, empty_store))
-
-
-def test_every_parameter_of_a_task_says_what_it_takes() -> None:
-    """Whoever writes a flow of their own is told by their editor what fits; nothing is typed Any."""
-    from evenfold import tasks
-
-    offered = {name: getattr(tasks, name) for name in tasks.__all__}
-    taken = {
-        (name, each.name): each.annotation
-        for name, task in offered.items()
-        if isinstance(task, Task)
-        for each in inspect.signature(task.fn).parameters.values()
-    }
-    assert len(taken) > 60
-    assert [place for place, kind in taken.items() if kind in (inspect.Parameter.empty, Any, "Any")] == []
 
 
 def test_what_the_room_offers_are_tasks_that_work_without_prefect_too(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A frame that a task is given becomes a file, by its content."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,6 @@ FOLDS: dict[str, Any] = {"key": "id", "strategy": "KFold", "n_splits": 3}
 
 
 def test_a_frame_that_was_changed_is_another(prefect_home: Home) -> None:
-    """Though it is the same object, within one flow."""
-
     @flow
     def mine() -> set[str]:
         frame = small(60)

@@ -1,7 +1,5 @@
 """What tasks and flows are given that does not fit: refused in a sentence, and nothing else is taken for it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -12,19 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.estimates import EvaluationError, ModelError, ModelSpec
+from evenfold.estimates import ModelError, ModelSpec
 from evenfold.splitters import SplitError
-from evenfold.tasks import (
-    Home,
-    SplitRef,
-    audit_split,
-    extend,
-    fit_fold,
-    load_split,
-    record_evaluation,
-    record_split,
-    split,
-)
+from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, record_split, split
 from evenfold.tasks.references import manifest_folder, recorded_splits
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -36,14 +24,12 @@ from evenfold import flows
 
 @pytest.fixture
 def folds(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SplitRef:
-    """Return three folds of 60 rows, whose file lies in the working folder."""
     monkeypatch.chdir(tmp_path)
     small(60).to_parquet("rows.parquet")
     return split.fn("rows.parquet", key="id", target="y", strategy="KFold", n_splits=3)
 
 
 def test_an_empty_path_is_not_the_working_folder(folds: SplitRef) -> None:
-    """``Path("")`` is ``.``, where any table may lie."""
     calls = (
         lambda: split.fn("", target="y"),
         lambda: evaluated("", spec={"columns": {"target": "y"}}),
@@ -63,33 +49,22 @@ def test_a_split_that_names_no_table_is_not_of_the_working_folder(folds: SplitRe
     assert not runs(home)
 
 
-def test_a_split_is_loaded_without_a_table_by_none_and_by_an_empty_text(folds: SplitRef) -> None:
-    record_split.fn(folds)
-    for nothing in (None, ""):
-        assert load_split.fn("rows", data=nothing).data == ""
+NO_MODELS: list[tuple[Any, str]] = [
+    (type("Own", (Ridge,), {"__module__": "__main__"})(), "Own is defined in __main__, where no other"),
+    (make_pipeline(FunctionTransformer(np.sqrt), Ridge()), "FunctionTransformer.func is a ufunc,"),
+    (0, "a value of type int is no model; pass an estimator, or name one"),
+]
 
 
-NO_MODELS: dict[str, tuple[Any, str]] = {
-    "of a notebook": (
-        type("Own", (Ridge,), {"__module__": "__main__"})(),
-        "Own is defined in __main__, where no other",
-    ),
-    "a function inside": (make_pipeline(FunctionTransformer(np.sqrt), Ridge()), "FunctionTransformer.func is a ufunc,"),
-    "a list": (["ridge"], "a value of type list is no model; pass an estimator, or name one"),
-    "no number": (0, "a value of type int is no model; pass an estimator, or name one"),
-}
-
-
-@pytest.mark.parametrize(("given", "sentence"), NO_MODELS.values(), ids=NO_MODELS)
-def test_what_no_recipe_can_hold_is_refused_with_what_to_do(given: Any, sentence: str, folds: SplitRef) -> None:
-    for call in (ModelSpec.of, partial(fit_fold.fn, folds, 0), lambda model: evaluated("rows.parquet", model=model)):
-        with pytest.raises(ModelError, match=re.escape(sentence)):
-            call(given)
+def test_what_no_recipe_can_hold_is_refused_with_what_to_do(folds: SplitRef) -> None:
+    for model, sentence in NO_MODELS:
+        for call in (ModelSpec.of, partial(fit_fold.fn, folds, 0), lambda each: evaluated("rows.parquet", model=each)):
+            with pytest.raises(ModelError, match=re.escape(sentence)):
+                call(model)
 
 
 @pytest.mark.parametrize("name", ["rows@1.0", "SplitOutcome", "folder"])
 def test_tasks_and_flows_take_a_split_as_it_is_called_or_as_split_returned_it(name: str, folds: SplitRef) -> None:
-    """The task ``extend`` and the flows alike."""
     outcome = flows.split("rows.parquet", spec=SPEC | {"name": "rows"}) if name == "SplitOutcome" else None
     given: Any = {"SplitRef": folds, "SplitOutcome": outcome, "folder": Path(folds.uri)}.get(name, name)
     version = "2.0" if outcome else "1.0"
@@ -99,7 +74,6 @@ def test_tasks_and_flows_take_a_split_as_it_is_called_or_as_split_returned_it(na
 
 
 def under(folder: Path, version: str, split_id: str) -> Path:
-    """Return a copy of a version under another number and id, as far as names go."""
     made = shutil.copytree(folder, folder.with_name(version))
     header = json.loads((made / "manifest.json").read_text())
     (made / "manifest.json").write_text(json.dumps(header | {"version": version, "split_id": split_id}))
@@ -137,59 +111,3 @@ def test_splits_are_listed_by_when_they_were_written(folds: SplitRef, home: Home
         made.write_text(json.dumps(json.loads(made.read_text()) | {"name": name}))
         os.utime(made, (written, written))
     assert [each["split"] for each in recorded_splits(home)] == ["early@1.0", "rows@1.0", "zenith@1.0"]
-
-
-@pytest.mark.parametrize("given", [3, ["rows"], {"uri": "rows"}])
-def test_what_is_no_split_is_refused_in_a_sentence(given: Any, folds: SplitRef) -> None:
-    """And with no words of pydantic's."""
-    calls = (
-        lambda: evaluated("rows.parquet", spec=None, manifest=given),
-        lambda: flows.extend(given, "rows.parquet", engine="plain"),
-        lambda: extend.fn(given, "rows.parquet"),
-    )
-    for call in calls:
-        with pytest.raises(SplitError, match=r"^a value of type \w+ is no split; pass what split returns, or its name"):
-            call()
-
-
-def test_a_task_that_is_given_no_split_or_no_evaluation_says_what_to_pass(folds: SplitRef) -> None:
-    """Each ended with an AttributeError or a TypeError."""
-    for call in (record_split.fn, audit_split.fn, load_split.fn, lambda given: record_evaluation.fn(given, folds)):
-        with pytest.raises(SplitError, match=r"^a value of type NoneType is no split; pass"):
-            call(None)
-    with pytest.raises(
-        EvaluationError, match=r"^a value of type FitResult is no evaluation; pass what aggregate returns\.$"
-    ):
-        record_evaluation.fn(folds, fit_fold.fn(folds, 0))
-
-
-REFUSED: dict[str, dict[str, Any]] = {
-    "grid: input should be a valid dictionary": {"grid": [1]},
-    "grid: a is 3, which is no list of values to try; write {a: [3]}": {"grid": {"a": 3}},
-    "grid: a is 2, which is no list of values to try; write {a: [2]}": {"grid": {"a": np.int64(2)}},
-    "grid: a is b'12', which is no list of values to try; write {a: [b'12']}": {"grid": {"a": b"12"}},
-    "group: input should be a valid string, such as '3'; features.1: input should be a valid string, such as '3'": {
-        "grid": {},
-        "group": 3,
-        "features": ["a", 3],
-    },
-    "target: input should be a valid string, such as '3'; n_splits: input should be a valid integer, unable to parse "
-    "string as an integer": {"grid": {}, "target": 3, "n_splits": "x"},
-}
-
-
-@pytest.mark.parametrize(("sentence", "given"), REFUSED.items())
-def test_what_a_flow_cannot_take_is_told_without_pydantics_words(
-    sentence: str, given: dict[str, Any], folds: SplitRef
-) -> None:
-    """What may be of one of several types is told once, by its field."""
-    with pytest.raises(SplitError, match=f"^the request does not fit: {re.escape(sentence)}.$"):
-        flows.tune("rows.parquet", **given)
-
-
-def test_a_column_with_its_unit_in_brackets_is_named(folds: SplitRef) -> None:
-    """As is one that is called like a type: neither is one of pydantic's words."""
-    units = {"speed [m/s]": "flot", "temp [C]": "txt", "float": "x"}
-    told = r"fit: types\.speed \[m/s\]: [^;]*; types\.temp \[C\]: [^;]*; types\.float: [^;]*\.$"
-    with pytest.raises(SplitError, match=told):
-        split.fn("rows.parquet", {"types": units})

@@ -1,7 +1,5 @@
 """A kept fit is given to whoever asks for that very fit, and to nobody else."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A kept study is found again by the same problem alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,9 +1,6 @@
 """An audit and a record are made once for a split and its data, and again as soon as something is another."""
 
-from __future__ import annotations
-
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,18 +72,6 @@ def test_a_check_that_stumbled_once_is_tried_again_by_the_same_process(
         broken.setattr(judging, "_outcome", lambda check: CouldNotRun("no memory"))
         assert not audit_of(made).intact()
     assert audit_of(made).intact()
-
-
-def test_a_copy_beside_a_version_is_no_version(home: Home, tmp_path: Path) -> None:
-    """``cp -r 1.0 1.0.bak`` hides no newest version, and no split lies in it."""
-    rows().to_parquet(tmp_path / "rows.parquet")
-    asked: dict[str, Any] = {"key": "id", "target": "y", "strategy": "KFold", "name": "rows"}
-    made = split.fn(str(tmp_path / "rows.parquet"), **asked)
-    folder = Path(made.uri)
-    shutil.copytree(folder, folder.with_name("1.0.bak"))
-    assert newest(home, made.stored().spec) == folder
-    shutil.rmtree(folder)
-    assert split.fn(str(tmp_path / "rows.parquet"), **asked).uri == made.uri
 
 
 @pytest.mark.parametrize("strategy", ["HashSplit", "StratifiedSplit"])

@@ -1,12 +1,8 @@
 """What keeps a machine in order: the doctor and the clean-up."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -24,7 +20,6 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.doctor import Finding, _server, examine
 from evenfold.tasks.results.clean import age_of, clean
-from evenfold.tasks.results.store import results_of
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule
@@ -67,14 +62,15 @@ def test_servers_that_are_down_are_named_with_their_settings(home: Home, monkeyp
     assert "MLFLOW_TRACKING_URI" in found["MLflow server"].fix
 
 
-@pytest.mark.parametrize(("late", "ok"), [(-90, False), (90, False), (0, True)])
-def test_a_server_whose_clock_differs_is_named(late: int, ok: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than 5 s either way is told in seconds, with what to do; the servers are real, only their clock is not."""
+@pytest.mark.parametrize(("late", "takes", "ok"), [(-90, 0, False), (90, 0, False), (0, 7, True)])
+def test_a_server_whose_clock_differs_is_named(late: int, takes: int, ok: bool) -> None:
+    """More than 5 s either way is told in seconds, with what to do; an answer that takes its time is in step."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
     class Clock(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
+            self.send_response(200)  # the date is taken here
+            time.sleep(takes)
             self.end_headers()
 
         def date_time_string(self, timestamp: float | None = None) -> str:
@@ -142,30 +138,6 @@ def test_a_home_that_is_not_there_yet_is_not_made_by_looking(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_home_that_is_a_link_to_nowhere_cannot_be_made(tmp_path: Path) -> None:
-    """As of a disk that is not mounted: the next command would be refused."""
-    (tmp_path / "home").symlink_to(tmp_path / "gone")
-    found = told(Home(tmp_path / "home"))["home"]
-    assert not found.ok
-    assert f"{tmp_path / 'home'} cannot be written: No such file or directory" in found.message
-
-
-def test_a_home_in_a_folder_that_nobody_may_enter_is_named(tmp_path: Path) -> None:
-    """What cannot be looked at is told like what cannot be written."""
-    (tmp_path / "closed").mkdir(mode=0)
-    script = (
-        "import os, sys\n"
-        "from pathlib import Path\n"
-        "from evenfold.tasks import Home\n"
-        "from evenfold.tasks.doctor import _safely, _home\n"
-        "os.getuid() or os.setuid(65534)\n"  # root may enter anywhere
-        "for found in _safely(_home, Home(Path(sys.argv[1]))): print(found.message, '|', found.fix)"
-    )
-    home = tmp_path / "closed" / "sub" / "home"
-    ran = subprocess.run([sys.executable, "-c", script, str(home)], capture_output=True, text=True)
-    assert f"{home} cannot be written: Permission denied | Make " in ran.stdout, ran.stderr
-
-
 def test_a_bucket_is_tried_from_a_home_that_is_its_owners_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,9 +174,7 @@ def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
     assert read_manifest(outcome.split.uri).split_id == outcome.split.split_id
 
 
-def test_clean_keeps_what_was_read_lately(home: Home) -> None:
-    """A result that every night's run reads is in use, however long ago it was written; where systems do not note when
-    files are read, one that was written lately is."""
+def test_clean_keeps_what_was_read_or_written_lately(home: Home) -> None:
     now, before = time.time(), time.time() - 40 * 86_400
     home.scores.mkdir(parents=True)
     for name, times in (("read", (now, before)), ("written", (before, now)), ("forgotten", (before, before))):
@@ -230,21 +200,9 @@ def test_clean_looks_wherever_results_lie_and_takes_what_was_half_written_a_day_
 def test_an_age_is_a_number_of_one_unit() -> None:
     ages = {"30s": 30, "30m": 1_800, "12h": 43_200, "2d": 172_800, "4w": 2_419_200}
     assert {age: age_of(age) for age in ages} == ages
-
-
-@pytest.mark.parametrize("age", ["30", "d", "30 days", "-1d", ""])
-def test_an_age_that_is_none_is_refused(age: str) -> None:
-    """The sentence shows how an age is written."""
-    with pytest.raises(SplitError, match="such as 30d"):
-        age_of(age)
-
-
-def test_a_bucket_without_what_reads_it_names_its_extra(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What to install is in the sentence."""
-    monkeypatch.setenv("EVENFOLD_RESULTS", "s3://models/evenfold")
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(SplitError, match=r"pip install 'evenfold\[s3\]'"):
-        results_of(home)
+    for age in ("30", "30 days", "-1d", ""):
+        with pytest.raises(SplitError, match="such as 30d"):
+            age_of(age)
 
 
 def test_projects_share_results_by_one_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,24 +261,3 @@ def test_what_broke_off_since_the_last_success_is_named(prefect_server: None, mo
         assert not age.ok
         assert "3 h ago; it is due every 60 min" in age.message
         client.delete_deployment(made)
-
-
-def test_a_slow_answer_is_no_wrong_clock() -> None:
-    """A server of this very machine that takes its time is in step."""
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-
-    class Slow(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)  # the date is taken here
-            time.sleep(7)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
-    with HTTPServer(("127.0.0.1", 0), Slow) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/health"
-        finding = list(_server("MLflow server", url, "mlflow server", "MLFLOW_TRACKING_URI"))[1]
-        server.shutdown()
-    assert finding.ok, finding.message

@@ -1,7 +1,5 @@
 """An MLflow server that is down, and one that another project shares."""
 
-from __future__ import annotations
-
 import resource
 import shutil
 import time
@@ -102,17 +100,12 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
         except RuntimeError as raised:
             return raised
 
-    assert unreachable(wrapped(requests.exceptions.ConnectionError("refused")))
-    assert unreachable(wrapped(ConnectionRefusedError()))
     meanwhile = RuntimeError("it failed")
     meanwhile.__context__ = ConnectionRefusedError()
-    assert unreachable(meanwhile)
-    assert unreachable(wrapped(answered(500)))
-    assert unreachable(wrapped(answered(503)))
-    assert not unreachable(wrapped(answered(404)))
-    assert not unreachable(wrapped(answered(422)))
-    assert not unreachable(wrapped(OSError(28, "No space left on device")))
-    assert not unreachable(wrapped(ValueError("a wrong argument")))
+    away = [requests.exceptions.ConnectionError("refused"), ConnectionRefusedError(), answered(500), answered(503)]
+    there = [answered(404), answered(422), OSError(28, "No space left on device"), ValueError("a wrong argument")]
+    assert [unreachable(each) for each in (meanwhile, *map(wrapped, away))] == [True] * 5
+    assert [unreachable(wrapped(each)) for each in there] == [False] * 4
 
 
 def test_a_disk_that_takes_no_store_is_a_sentence_and_leaves_none(home: Home) -> None:
@@ -130,7 +123,6 @@ def test_a_disk_that_takes_no_store_is_a_sentence_and_leaves_none(home: Home) ->
 
 
 def test_doctor_names_the_runs_that_were_left_running(home: Home) -> None:
-    """A day long; the same command takes them over."""
     from evenfold.tasks.doctor import examine
     from evenfold.tasks.record.entries import Entry
     from evenfold.tasks.record.tracker import Tracker

@@ -1,7 +1,5 @@
 """The storage that machines share: a bucket that keeps results, and one that would lose them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

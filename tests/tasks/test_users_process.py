@@ -1,7 +1,5 @@
 """A flow is a guest in the user's process: what the user logs, asks for and sets stays the user's."""
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os
@@ -18,7 +16,6 @@ from evenfold.tasks import Home
 from evenfold.tasks.runtime.files import data_reference
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.runtime.settings import CONSOLE
-from evenfold.tasks.splits import stamp
 from mlflow.tracking import MlflowClient
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import PREFECT_LOGGING_LEVEL, temporary_settings
@@ -101,19 +98,6 @@ def test_a_right_that_is_missing_below_the_home_is_a_sentence_or_no_hindrance() 
         home.path.chmod(0)
         assert ended() == 2
         home.path.chmod(0o755)
-
-
-def test_a_frame_that_is_named_again_is_no_other_frame(home: Home) -> None:
-    """Its file's stamp is as it was, so a second evaluation takes everything that was kept, and records nothing."""
-    first = evaluate(ROWS, model="sklearn.linear_model:Ridge", **SPLIT)
-    path = data_reference(ROWS, home)
-    before = stamp(path)
-    assert data_reference(ROWS.copy(), home) == path
-    assert stamp(path) == before
-    kept = {file: file.stat().st_mtime_ns for file in home.results.rglob("*") if file.is_file()}
-    again = evaluate(ROWS.copy(), model="sklearn.linear_model:Ridge", **SPLIT)
-    assert (again.run_id, again.n_cached) == (first.run_id, first.n_fits)
-    assert {file: file.stat().st_mtime_ns for file in home.results.rglob("*") if file.is_file()} == kept
 
 
 def test_logging_is_as_it_was_after_the_last_flow(monkeypatch: pytest.MonkeyPatch) -> None:

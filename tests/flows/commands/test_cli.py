@@ -1,7 +1,5 @@
 """The command line: what bad input gets, what good input gets, and what asking for help gets."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -22,7 +20,6 @@ BUILT = get_command(app)  # once, as in a process of its own: Typer would build 
 
 
 def rows(n: int = 60) -> pd.DataFrame:
-    """Return ``n`` rows of flights that nobody flew: a key, two targets, groups, features, and text."""
     return pd.DataFrame(
         {
             "id": range(n),
@@ -94,7 +91,6 @@ SPECS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with every file that the list of messages names."""
     place = tmp_path_factory.mktemp("cli")
     for name, frame in FRAMES.items():
         frame.to_parquet(place / f"{name}.parquet")
@@ -114,7 +110,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(*arguments: str) -> int:
-    """Run the command line in this process and return its exit code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["evenfold", *arguments])
         patch.setattr("typer.main.get_command", {app: BUILT}.__getitem__)
@@ -210,60 +205,6 @@ def test_flags_and_files_ask_for_the_same(
     assert placed["split"]["split_id"] == run("split rows.parquet --spec placed.yaml")["split"]["split_id"]  # type: ignore[index]
 
 
-def test_no_command_at_all_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """And what is no command is said."""
-    assert call() in (0, 2)
-    assert "evaluate" in "".join(capsys.readouterr())
-    for words, said in (
-        (["evalute"], "there is no command 'evalute'; did you mean evaluate or audit?"),
-        (["split", "--tagret", "x"], "there is no option --tagret; did you mean --target?"),
-        (["split"], "missing argument 'FILE'; evenfold split --help shows what it takes."),
-        (
-            ["audit", "m", "f", "--format", "html"],
-            "invalid value for '--format': 'html' is not one of 'json', 'md'; evenfold audit --help shows "
-            "what it takes.",
-        ),
-    ):
-        assert call(*words) == 2
-        assert capsys.readouterr().err == f"evenfold: {said}\n"
-
-
-def test_a_split_says_how_even_it_is_and_what_its_audit_found(
-    folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A table of the folds, the worst of each figure in points, the audit in a line, and what to do next."""
-    monkeypatch.chdir(folder)
-    assert call(*shlex.split("split rows.parquet --target late --key id --group date -k 4 --engine plain")) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "rows 1.0   60 rows in 4 folds by date   (BalancedGroupKFold)"
-    assert [line.split()[0] for line in told[2:6]] == ["fold", "rows", "date", "yes"]
-    said = "\n".join(told[6:])
-    assert re.search(r"class shares within [\d.]+ points of the whole \(95 % of random ones: [\d.]+ points\)", said)
-    assert re.search(r"^  id [0-9a-f]{12}, decided now$", said, re.M)
-    assert re.search(r"^  audit: (\d+ \w+, )*\d+ checks passed$", said, re.M)
-    assert told[-1] == "  next: evenfold evaluate rows.parquet --manifest rows"
-
-
-def test_parts_are_shown_as_parts_and_a_score_by_its_name(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows().to_parquet("named.parquet")
-    parts = '{"train":0.5,"validation":0.25,"test":0.25}'
-    command = f"split named.parquet --target delay --strategy FractionalStratifiedSplit --param 'parts={parts}'"
-    assert call(*shlex.split(command), "--engine", "plain") == 0
-    out = capsys.readouterr().out
-    assert "60 rows: train 30, validation 15, test 15" in out
-    assert re.search(r"^  part +train +validation +test$", out, re.M)
-    evaluate = "evaluate named.parquet --target delay --model sklearn.linear_model:Ridge --metric mae --engine plain"
-    assert call(*shlex.split(evaluate)) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"^Ridge on named 2.0   60 rows in 5 folds, 4 features$", out, re.M)
-    assert re.search(r"^  MAE +[\d.]+ +[\d.]+ to [\d.]+ ", out, re.M)
-    assert "neg_" not in out
-    assert re.search(r"^  run ([0-9a-f]{8}), 5 fits", out, re.M)
-
-
 def test_list_shows_ids_and_names_that_commands_accept(
     folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -294,12 +235,6 @@ def test_list_shows_ids_and_names_that_commands_accept(
     ):
         assert call(*shlex.split(command)) == 2
         assert capsys.readouterr().err == f"evenfold: {said}\n"
-
-
-def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the package that is installed."""
-    assert call("--version") == 0
-    assert re.fullmatch(r"evenfold \d+\.\d+\S*\n", capsys.readouterr().out)
 
 
 def test_flags_set_the_parameters_of_a_model_and_a_comparison_has_a_page(

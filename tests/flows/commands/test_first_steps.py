@@ -1,7 +1,5 @@
 """What trips a newcomer: each is said, or reads as it should."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path
@@ -28,18 +26,6 @@ def called(command: str) -> int:
     return int(stopped.value.code or 0)
 
 
-def test_a_word_where_a_number_belongs_is_said_in_our_words(capsys: pytest.CaptureFixture[str]) -> None:
-    """Which flag, what was typed, and what it takes; not what a library calls it."""
-    assert called("split visits.parquet --target cost -k five") == 2
-    said = capsys.readouterr().err
-    assert (
-        said
-        == "evenfold: -k / --n-splits takes a whole number, and 'five' is none; evenfold split --help shows more.\n"
-    )
-    assert called("evaluate visits.parquet --target cost --level high") == 2
-    assert "--level takes a number, and 'high' is none" in capsys.readouterr().err
-
-
 def test_an_option_of_one_value_is_not_forgotten_where_it_comes_twice(capsys: pytest.CaptureFixture[str]) -> None:
     """The study of 3, 5 and 10 folds was one of 10; what may be repeated still may."""
     assert called("folds visits.parquet --target cost --k 3 --k 5 --k=10") == 2
@@ -49,12 +35,6 @@ def test_an_option_of_one_value_is_not_forgotten_where_it_comes_twice(capsys: py
     assert "--n-splits is given 2 times" in capsys.readouterr().err
     assert called("evaluate visits.parquet --target cost --metric mae --metric rmse") == 2  # there is no such file
     assert "visits.parquet" in capsys.readouterr().err
-
-
-def test_a_word_that_is_no_choice_is_said_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    """An option that may be left out has its choices as well."""
-    assert called("evaluate visits.parquet --target cost --impute mode") == 2
-    assert "'mode' is not one of 'mean', 'median', 'most_frequent'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")
@@ -93,7 +73,6 @@ def test_an_extension_by_nothing_decides_nothing(
         told.append("decided now" in capsys.readouterr().out)
     assert told == [False, True]
     experiment = MlflowClient(home.tracking_uri).get_experiment_by_name("visits")
-    assert experiment is not None
     assert experiment.tags["mlflow.note.content"].startswith("Splits of visits, and what was evaluated")
 
 
@@ -103,12 +82,6 @@ def test_a_split_is_called_as_its_file_without_its_endings() -> None:
     names |= {"donn\xe9es 1.csv": "donn\xe9es-1", "\u65e5\u672c\u8a9e.csv": "\u65e5\u672c\u8a9e"}
     names |= {f"{'x' * 150}.csv": "x" * 100, "a[b].csv": "a-b"}
     assert {file: name_of(file) for file in names} == names
-
-
-def test_the_splits_of_a_manifest_say_what_they_are() -> None:
-    """In a notebook and in scikit-learn's messages."""
-    manifest = decide({"name": "costs", "columns": {"key": "visit", "target": "cost"}}, table())
-    assert repr(manifest.as_cv(table())) == "ManifestCV of costs 1.0: 5 splits of 60 rows"
 
 
 def test_a_constant_target_is_audited_without_a_traceback() -> None:

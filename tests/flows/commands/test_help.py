@@ -1,16 +1,11 @@
 """Asking for help gets it at once, on one screen; every command has an example that runs, and JSON for machines."""
 
-from __future__ import annotations
-
-import io
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from evenfold.flows.cli import app, main
-from evenfold.flows.commands import busy as waiting
-from evenfold.flows.commands.busy import busy
-from evenfold.flows.commands.flags import SHORT
 from evenfold.manifests import decide, write_manifest
-from rich.console import Console
 
 ROOT = Path(__file__).parents[3]
 GROUP: Any = typer.main.get_command(app)
@@ -41,29 +32,15 @@ def evenfold(folder: Path, *arguments: str, **more: str) -> subprocess.Completed
 
 
 def example(name: str) -> list[str]:
-    """Return the words of a command's example, as its help shows them and a shell reads them."""
     shown = GROUP.get_command(None, name).help.partition("Example:\n")[2]
     return joined(shown)
 
 
 def joined(shown: str) -> list[str]:
-    """Return the words that a shell reads; a backslash at the end of a line goes on in the next."""
     return shlex.split(shown.replace("\\\n", ""))
 
 
 # ---------------------------------------------------------------- help
-
-
-def test_help_is_one_screen_with_every_command_and_the_exit_codes(tmp_path: Path) -> None:
-    """Between 24 and 46 lines of 80 characters, no sentence cut off, in the order of a day's work."""
-    shown = evenfold(tmp_path, "--help").stdout
-    assert 24 <= len(shown.splitlines()) <= 46
-    assert max(map(len, shown.splitlines())) <= 80
-    assert set(ASKED.split()) <= set(NAMES)
-    listed = re.findall(r"^  (\w+) +(\S.*)$", shown.partition("Commands:")[2].partition("Exit codes")[0], re.M)
-    assert listed == list(SHORT.items())
-    assert [name for name, _ in listed] == NAMES
-    assert "Exit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed." in shown
 
 
 def test_every_command_has_an_example_and_json() -> None:
@@ -78,15 +55,6 @@ def test_every_command_has_an_example_and_json() -> None:
     assert sorted(QUICK + AFTER + SLOW + ELSEWHERE) == sorted(NAMES), "a new command's example runs too"
 
 
-def test_options_are_grouped_and_say_what_they_take() -> None:
-    """Data, split, model and output; COLUMN, N and PATH, not a type of Python; a switch has one name."""
-    shown = GROUP.get_command(None, "evaluate").get_help(typer.Context(GROUP.get_command(None, "evaluate")))
-    assert re.findall(r"^(\w+):$", shown, re.M) == ["Arguments", "Data", "Split", "Model", "Output", "Run", "Options"]
-    for said in ("--target COLUMN", "-k, --n-splits N", "--spec PATH", "--refresh "):
-        assert said in shown
-    assert not re.search(r"<(str|int|float|path|list)|--no-refresh", shown)
-
-
 def test_showing_a_manifest_loads_no_library_of_tables_or_models(tmp_path: Path) -> None:
     """It prints one header: 0.5 to 3 s of imports would be most of the wait."""
     frame = pd.DataFrame({"id": range(30)})
@@ -99,15 +67,6 @@ def test_showing_a_manifest_loads_no_library_of_tables_or_models(tmp_path: Path)
     done = subprocess.run([sys.executable, "-c", code, "show", str(folder)], capture_output=True, text=True, check=True)
     assert "fold 4" in done.stdout
     assert done.stdout.splitlines()[-1] == "set()"
-
-
-def test_a_shell_completes_commands() -> None:
-    """What bash asks for after the tab key."""
-    asked = {"_EVENFOLD_COMPLETE": "complete_bash", "COMP_WORDS": "evenfold d", "COMP_CWORD": "1"}
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "evenfold")], env={**os.environ, **asked}, capture_output=True, text=True
-    )
-    assert sorted(done.stdout.split()) == ["demo", "deploy", "diff", "doctor"]
 
 
 def test_a_command_that_is_none_is_answered_with_the_nearest() -> None:
@@ -134,7 +93,6 @@ ELSEWHERE = ("up", "rollback", "withdraw", "deploy", "predict", "score", "trust"
 
 
 def flights() -> pa.Table:
-    """Return a twentieth of the flights: the examples read them two dozen times."""
     whole = pq.read_table(ROOT / "examples" / "flights.parquet")
     return whole.take(list(range(0, whole.num_rows, 20)))
 
@@ -199,19 +157,3 @@ def test_the_slow_examples_run(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 # ---------------------------------------------------------------- signs of life
-
-
-def test_what_takes_long_says_what_it_does_and_what_does_not_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal, and once two seconds have gone by; elsewhere never."""
-
-    def shown(after: float, seconds: float, terminal: bool) -> str:
-        monkeypatch.setattr(waiting, "AFTER", after)
-        console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
-        with busy("auditing [flights]", console):
-            time.sleep(seconds)
-        return console.file.getvalue()  # type: ignore[attr-defined]
-
-    assert "auditing [flights]" in shown(0.0, 0.3, terminal=True)
-    assert shown(5.0, 0.0, terminal=True).strip() == ""
-    assert shown(0.0, 0.2, terminal=False) == ""
-    assert waiting.AFTER <= 2.0

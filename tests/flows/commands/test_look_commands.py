@@ -1,20 +1,15 @@
 """show prints a manifest from a folder or from its record."""
 
-from __future__ import annotations
-
-import io
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.flows import split
-from evenfold.flows.commands.console import Words
-from evenfold.flows.commands.looking import _print_look, show
+from evenfold.flows.commands.looking import show
 from evenfold.manifests import decide, extend, write_manifest
 from pages import Page
 
@@ -70,17 +65,6 @@ def test_show_counts_folds_of_which_every_row_is_gone_and_names_no_fold_of_pairs
     assert capsys.readouterr().out.splitlines()[-1].split() == ["in", "use", "2,200"]
 
 
-def test_the_share_of_a_holdout_is_not_rounded() -> None:
-    """An eighth is 12.5 %."""
-    names = ("name", "version", "kind", "split_id", "plan_id", "fingerprint", "parent_split_id")
-    header: Any = dict.fromkeys(names, "")
-    spec = {"holdout": {"fraction": 0.125}}
-    header |= {"spec": spec, "algorithm": {"name": "KFold"}, "n_rows": 8, "n_splits": 2}
-    console = Words(file=io.StringIO(), width=140, color_system=None)
-    _print_look(console, header | {"parts": [], "counts": {}, "generations": []})
-    assert "holdout 12.5 %" in console.file.getvalue()  # type: ignore[attr-defined]
-
-
 def test_show_fetches_a_manifest_from_its_record(made: tuple[Path, str, str]) -> None:
     """The record alone is enough, and gives the same manifest."""
     home, folder, run_id = made
@@ -89,11 +73,3 @@ def test_show_fetches_a_manifest_from_its_record(made: tuple[Path, str, str]) ->
         for place in (f"runs:/{run_id}/split", folder)
     )
     assert json.loads(fetched)["split_id"] == json.loads(there)["split_id"]
-
-
-def test_show_says_what_is_not_there(made: tuple[Path, str, str]) -> None:
-    """One sentence, and exit code 2."""
-    for place in ("runs:/nobody/split", "nowhere/1.0"):
-        done = evenfold(made[0].parent, "show", place, EVENFOLD_HOME=str(made[0]))
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1

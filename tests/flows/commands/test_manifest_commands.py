@@ -1,7 +1,5 @@
 """The commands on manifests, called as a user calls them: what they print, write and exit with."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -53,26 +51,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def call(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
     script = "from evenfold.flows.cli import main; main()"
     environment = {**os.environ, "EVENFOLD_HOME": str(folder / "home")}
     return subprocess.run(
         [sys.executable, "-c", script, *command], cwd=folder, env=environment, capture_output=True, text=True
     )
-
-
-def test_a_clean_audit_exits_with_0(place: Place) -> None:
-    """It says which features it looked at, how much passed, and what was not asked."""
-    ran = place.run("audit", "trial/1.0", "data.parquet")
-    assert ran.exit_code == 0
-    assert ran.stdout.splitlines() == [
-        "trial 1.0   24 checks passed   200 rows, features: dose, age",
-        "",
-        "  11 checks had nothing to check: no column of key or group holds text; nothing says when targets are known; "
-        "no groups are crossed; fewer than 3 numbers are fine enough to compare; the target is not a number; no time "
-        "column is named; no column is a time; the manifest has not grown; no column to balance on is named; only "
-        "draws of groups can leave some out, and these are none.",
-    ]
 
 
 def test_a_failed_gate_exits_with_1_and_is_printed_and_stored(place: Place) -> None:
@@ -200,13 +183,6 @@ def test_positions_and_words_come_in_by_flag(place: Place) -> None:
     assert place.json(*words_in)["split"]["n_splits"] == 1
 
 
-def test_nnunet_comes_in_by_file(place: Place) -> None:
-    """splits_final.json goes out and comes back."""
-    assert place.run("export", "trial/1.0", "--to", "nnunet", "-o", "splits_final.json").exit_code == 0
-    nnunet = ("adopt", "data.parquet", "--folds", "splits_final.json", "--key", "id")
-    assert place.json(*nnunet)["split"]["split_id"] == place.manifest.split_id
-
-
 def test_folds_travel_by_group_without_any_row(place: Place) -> None:
     """The file holds groups and folds alone; other rows of the same groups get their folds from it."""
     assert place.run("export", "trial/1.0", "--to", "groups", "-o", "groups.csv").exit_code == 0
@@ -218,10 +194,7 @@ def test_folds_travel_by_group_without_any_row(place: Place) -> None:
 
 
 REFUSED = [
-    (
-        "audit nowhere data.parquet",
-        "nowhere holds no manifest.json; pass the folder of a manifest, or to",
-    ),
+    ("audit nowhere data.parquet", "nowhere holds no manifest.json; pass the folder of a manifest, or to"),
     ("audit trial/1.0 nothing.csv", "there is no file nothing.csv"),
     ("audit trial/1.0 data.parquet --gate duplicate_row=1", "did you mean duplicate_rows"),
     ("audit trial/1.0 data.parquet --gate duplicate_rows", "has no '='; write NAME=NUMBER"),
@@ -232,18 +205,12 @@ REFUSED = [
     ("export trial/1.0 --to spark -o folds.csv", "name it with .parquet"),
     ("export trial/1.0 --to spark -o f.parquet --table t", "--table and --dialect are for --to sql"),
     ("export trial/1.0 --to csv -o f.csv --dialect postgres", "--table and --dialect are for --to sql"),
-    (
-        "export trial/1.0 --to csv -o f.csv --repeat 1",
-        "--repeat is for sklearn, h2o, autogluon, spark and croissant",
-    ),
+    ("export trial/1.0 --to csv -o f.csv --repeat 1", "--repeat is for sklearn, h2o, autogluon, spark and croissant"),
     ("export trial/1.0 --to croissant -o f.json --repeat 1", "there is no repeat 1"),
     ("export trial/1.0 --to spark -o f.parquet --repeat 1", "there is no repeat 1"),
     ("audit trial/1.0 data.parquet --format md --json", "--json and --format md are two forms"),
     ("show trial/1.0 --data data.parquet", "--data is for the page that --report writes"),
-    (
-        "join data.parquet trial/1.0 --fold 5 --role test -o out.csv",
-        "there is no fold 5 in trial 1.0; choose 0",
-    ),
+    ("join data.parquet trial/1.0 --fold 5 --role test -o out.csv", "there is no fold 5 in trial 1.0; choose 0"),
     ("join data.parquet trial/1.0 --fold 1 --role test -o out.xlsx", "write to .parquet or .csv"),
     ("adopt data.parquet --key id", "give one of --cv and --folds"),
     ("adopt data.parquet --key id --folds y --param k=1", "--param is for the splitter of --cv"),

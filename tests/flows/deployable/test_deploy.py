@@ -1,7 +1,5 @@
 """One command makes a deployment of a specification and a model, and updates it; its pool names its passwords."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Any
 
 import pytest
 from evenfold.flows import cli
-from evenfold.flows.commands.deploying import KINDS, deployed, template
+from evenfold.flows.commands.deploying import deployed, template
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from prefect import get_client
@@ -103,19 +101,6 @@ def test_what_cannot_be_deployed_is_refused_first(prefect_home: Home, folder: Pa
         asked()
     with get_client(sync_client=True) as client:
         assert "refused" not in {each.name for each in client.read_deployments()}
-
-
-def test_each_kind_of_pool_has_its_template() -> None:
-    """Containers get the image, a home of their own and the project to read; processes the folder itself."""
-    made = {
-        kind: template(kind, {"EVENFOLD_RESULTS": "s3://b/c"}, Path("/srv/models"), "us/evenfold:1") for kind in KINDS
-    }
-    assert made["process"] == {"env": {"EVENFOLD_RESULTS": "s3://b/c"}, "working_dir": "/srv/models"}
-    for kind in ("docker", "kubernetes"):
-        assert made[kind]["image"] == "us/evenfold:1"
-        assert made[kind]["env"]["EVENFOLD_RESULTS"] == "s3://b/c"
-        assert made[kind]["env"]["EVENFOLD_HOME"] == "/evenfold"
-    assert "/srv/models:/project:ro" in made["docker"]["volumes"]
 
 
 @pytest.mark.parametrize(("kind", "package", "worker"), [

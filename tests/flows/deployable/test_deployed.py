@@ -1,7 +1,5 @@
 """What is deployed: entrypoints that import, forms that read well, imports that are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,44 +33,11 @@ def test_every_deployment_names_a_flow_and_parameters_that_fit(described: dict[s
         assert schedule["slug"]
 
 
-def test_a_form_describes_every_field() -> None:
-    """What people fill in has a sentence beside it."""
-    from evenfold.flows import evaluate, extend, retrain, split, tune
-    from prefect.utilities.callables import parameter_schema
-
-    for flow in (split, evaluate, tune, extend, retrain):
-        fields = parameter_schema(flow).model_dump()["properties"]
-        assert "data" in fields
-        assert not [name for name, field in fields.items() if "description" not in field]
-    assert {"spec", "model", "target", "registered_name"} <= set(parameter_schema(retrain).model_dump()["properties"])
-
-
-def test_a_split_that_a_flow_returned_is_in_no_form() -> None:
-    """What people fill in is text."""
-    from evenfold.flows import evaluate, extend, tune
-    from prefect.utilities.callables import parameter_schema
-
-    for flow in (evaluate, tune, extend):
-        form = parameter_schema(flow).model_dump()
-        assert "SplitRef" not in form["definitions"]
-        assert "'type': 'string'" in str(form["properties"]["manifest"])
-
-
-def test_a_run_of_a_pool_outlasts_a_server_that_is_away() -> None:
-    """For as long by prefect.yaml as by ``evenfold deploy``."""
-    from evenfold.flows.commands.deploying import PATIENT
-
-    described = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
-    in_a_pool = described["definitions"]["work_pool"]["job_variables"]["env"]
-    assert {name: value for name, value in in_a_pool.items() if name != "EVENFOLD_HOME"} == PATIENT
-
-
 ONE_RUN = {"PREFECT__FLOW_RUN_ID": "6e5ff2a5-22a8-4b55-b2e5-9d1f2b3c4d5e"}
 
 
 @pytest.fixture
 def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand where a worker's process stands."""
     for name, value in ONE_RUN.items():
         monkeypatch.setenv(name, value)
 

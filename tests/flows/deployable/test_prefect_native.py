@@ -1,7 +1,5 @@
 """Our flows are Prefect's: options, deployments and subflows work as for any other flow."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys
@@ -125,18 +123,9 @@ def test_a_flow_that_is_to_be_tried_again_ends_with_its_sentence(prefect_home: H
 
 def test_tuning_uses_the_manifest_that_it_is_given(home: Home, data: str) -> None:
     """It was accepted and ignored."""
-    given = split(data, key="id", target="y", strategy="KFold", n_splits=4, seed=7, engine="plain")
-    asked: dict[str, Any] = {"grid": {"alpha": [0.1, 10.0]}, "model": RIDGE, "metrics": ["r2"], "engine": "plain"}
-    tuned = tune(data, manifest=given.split.uri, **asked)
-    assert (tuned.split.split_id, tuned.split.n_splits) == (given.split.split_id, 4)
-
-
-def test_an_unused_field_is_refused(home: Home, data: str) -> None:
-    """A flow takes only what it uses."""
-    with pytest.raises(SplitError, match="there is no field 'allow_partial' in the request"):
-        split(data, key="id", allow_partial=True, engine="plain")  # type: ignore[call-arg]
-    with pytest.raises(SplitError, match="there is no field 'apparent' in the request"):
-        tune(data, grid={"alpha": [1.0]}, apparent="full", engine="plain")  # type: ignore[call-arg]
+    given = split(data, key="id", target="y", strategy="KFold", n_splits=4, seed=7, engine="plain").split
+    tuned = tune(data, manifest=given.uri, grid={"alpha": [0.1]}, model=RIDGE, metrics=["r2"], engine="plain")
+    assert (tuned.split.split_id, tuned.split.n_splits) == (given.split_id, 4)
 
 
 def test_the_front_door_shows_its_names_and_loads_nothing() -> None:

@@ -1,7 +1,5 @@
 """Deployed runs that nobody watches: outages, crashes, runs that wait, and what automations are told."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess
@@ -118,7 +116,6 @@ def test_a_retraining_that_failed_for_good_is_told_once(deployment: Any, prefect
         client.update_flow_run(run.id, empirical_policy=policy)
         run_flow(flows.retrain, flow_run=client.read_flow_run(run.id), return_type="state")
         ended = client.read_flow_run(run.id)
-    assert ended.state is not None
     assert ended.state.is_failed()
     assert ended.state.message == "there is no file missing.parquet."
     assert ended.run_count == 2
@@ -142,7 +139,6 @@ def test_a_run_of_unknown_parameters_fails_in_a_sentence_and_is_told_once(
         subprocess.run(command, env={**os.environ, "PREFECT_API_URL": prefect_server}, capture_output=True)
         ended = client.read_flow_run(run.id)
         client.delete_deployment(made)
-    assert ended.state is not None
     assert ended.state.is_failed(), ended.state
     assert ended.state.message.startswith("retrain has no parameter nosuch; it takes data, spec, model, ")
     resource = "evenfold.split.mistaken"

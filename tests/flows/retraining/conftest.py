@@ -1,7 +1,5 @@
 """What tests of retraining share: a first month, which was retrained once for all tests of a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

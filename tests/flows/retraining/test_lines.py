@@ -1,7 +1,5 @@
 """Which split and which champion a retraining goes on from, whatever others do at the same time."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

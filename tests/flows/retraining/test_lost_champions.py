@@ -1,7 +1,5 @@
 """A champion that is lost, fails or was tampered with: the retraining says so, and who may take its place."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -20,11 +18,10 @@ pytestmark = pytest.mark.usefixtures("first")
     ("recipe", "why", "gates"),
     [
         ('{"estimator": "a_package_that_left:Model", "metrics": ["r2"]}', "a_package_that_left", True),
-        ('{"estimator": "sklearn.linear_model:Ridge", "params": {"no": 1}, "metrics": ["r2"]}', "no", False),
         ('{"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": -1}, "metrics": ["r2"]}', "alpha", True),
         (None, "it names no recipe", False),
     ],
-    ids=["gone", "edited", "fails", "deleted"],
+    ids=["gone", "fails", "deleted"],
 )
 def test_a_champion_that_cannot_be_evaluated_does_not_give_way(
     home: Home, monkeypatch: pytest.MonkeyPatch, recipe: str | None, why: str, gates: bool
@@ -38,7 +35,7 @@ def test_a_champion_that_cannot_be_evaluated_does_not_give_way(
     assert [folder.name for folder in (home.splits / "monthly").iterdir()] == ["1.0"]
 
 
-@pytest.mark.parametrize("path", ["os:system", "a_package:Model", "evenfold.estimates.models.spec:named_estimator"])
+@pytest.mark.parametrize("path", ["os:system", "evenfold.estimates.models.spec:named_estimator"])
 def test_a_champion_that_names_what_it_may_not_stops_a_deployed_retraining(
     home: Home, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +56,6 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog:
     (first,) = registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'")
     for tag, bad, words in (
         ("model", "[" * 3_000, "evenfold.model of version 1 of monthly, the champion, in MLflow is not a recipe"),
-        ("model", '{"estimator": 7}', "'estimator' is '7'"),
         (
             "scores",
             '{"a":' * 900,
@@ -83,8 +79,6 @@ def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog:
     assert retrain("monthly", rows(150), GOOD).registered
     assert "It is decided anew" in caplog.text
     assert champion(home, "monthly") == "2"
-    registry(home).log_text(first.info.run_id, "[" * 100_000, "retrain.json")
-    assert not retrain("monthly", rows(120), GOOD, on_refused="new_major", gates=False).reused
 
 
 def test_the_outcome_of_a_finished_retraining_is_believed_where_it_is_signed(home: Home, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A champion whose recipe is a function of one's own project, at the terminal of that project."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Months of retraining with broken files in between: the champion is the right one after each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A retraining whose process is killed between any two steps of its commit, and anywhere else."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

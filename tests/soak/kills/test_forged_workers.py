@@ -1,7 +1,5 @@
 """Workers of a pool or a cluster read shared results too: a forged one runs nothing there either."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

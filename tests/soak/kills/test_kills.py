@@ -1,7 +1,5 @@
 """Flows killed at random moments against real servers, races, SIGTERM, and workers that die."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -132,7 +130,6 @@ def pool_workers(flow: int) -> list[int]:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """Yield a file system of 8 MB."""
     place = tmp_path / "small"
     place.mkdir()
     mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], capture_output=True)
@@ -179,14 +176,12 @@ def test_a_disk_that_fills_is_reported_and_resumed(
 
 
 def fill(file: Path, leave: int) -> None:
-    """Fill a file system but for ``leave`` bytes."""
     with file.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
         while shutil.disk_usage(file.parent).free > leave:
             stream.write(b"x" * min(4096, shutil.disk_usage(file.parent).free - leave))
 
 
 def unreadable(folder: Path) -> list[str]:
-    """Return the visible files that are only half there."""
     bad = []
     for path in folder.rglob("*"):
         try:

@@ -1,7 +1,5 @@
 """Each server of a deployed retraining, restarted and gone for two minutes in each of its phases."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Kills in every phase of a retraining: it completes, and nothing doubles."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

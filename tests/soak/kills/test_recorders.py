@@ -1,7 +1,5 @@
 """Eight processes record at once: on SQLite, which begins as an empty file, and on a server with PostgreSQL."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess
@@ -34,7 +32,6 @@ for label in ("of all", own):
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Yield the address of a store that holds nothing yet."""
     if request.param == "SQLite":
         yield f"sqlite:///{tmp_path / 'mlflow.db'}"
         return

@@ -1,7 +1,5 @@
 """A Prefect server that is killed and started again while a deployed run holds its slot."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

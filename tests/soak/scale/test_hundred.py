@@ -1,7 +1,5 @@
 """What the hundredth evaluation in one home costs, against the first ones: seconds, files, and the store's size."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import time

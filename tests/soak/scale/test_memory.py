@@ -1,7 +1,5 @@
 """Ten thousand draws: memory that does not grow with them, and one table in the record."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The promotion rule over many simulated years: what it promises, counted anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

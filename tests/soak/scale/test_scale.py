@@ -1,7 +1,5 @@
 """A hundred million rows: the memory they take, and one identity wherever a split can be decided twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -35,7 +33,6 @@ print(json.dumps({"split_id": made.split_id, "cpu": time.process_time() - starte
 
 
 def rows(n: int, n_groups: int, folder: Path) -> Path:
-    """Write ``n`` rows with text keys in no order, in fifty files."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     for number, part in enumerate(np.array_split(np.arange(n, dtype=np.int64), 50)):
@@ -72,7 +69,6 @@ def test_out_of_core_costs_little_more_than_memory(tmp_path: Path, found: Callab
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Give a disk of 20 MB; only who may mount one has it."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(place)], capture_output=True)

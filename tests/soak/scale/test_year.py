@@ -1,7 +1,5 @@
 """Twelve months of retraining with every kind of broken file in every month."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Keeping a model leaves MLflow's store of the process to the user."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -46,21 +44,6 @@ def test_the_store_of_the_process_stays_the_users(home: Home, tmp_path: Path, mo
     assert [(metric.key, metric.value) for metric in kept.metrics] == [("r2", 0.5)]
     assert mlflow.get_tracking_uri() == users
     assert not (tmp_path / "mlflow.db").exists()
-
-
-def test_a_model_that_cannot_be_written_is_marked_as_failed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what was wrong is raised; the next attempt leaves one model."""
-    tracker, final = Tracker(home, "rows"), final_of(Ridge().fit(ROWS, [1, 2, 4]))
-    run_id = tracker.client.create_run(tracker.experiment_id).info.run_id
-    with monkeypatch.context() as patched:
-        patched.setattr("shutil.copyfile", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            tracker.keep_model(run_id, final, ["scikit-learn", "skops"])
-    (kept,) = tracker.client.search_logged_models([tracker.experiment_id])
-    assert kept.status == LoggedModelStatus.FAILED
-    made = tracker.keep_model(run_id, final, ["scikit-learn", "skops"])
-    (kept,) = tracker.client.search_logged_models([tracker.experiment_id])
-    assert (kept.model_uri, kept.status) == (made, LoggedModelStatus.READY)
 
 
 @pytest.mark.parametrize(("home_of", "left"), [("this", 1), ("another", 2)])

@@ -1,7 +1,5 @@
 """Every class and level has a metric of its own, in whatever alphabet and however alike they are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """MLflow answers a search page by page; what is counted or listed goes on to the last one."""
 
-from __future__ import annotations
-
 import sqlite3
 
 from evenfold.tasks import Home
@@ -12,7 +10,6 @@ from evenfold.tasks.record.tracker import Tracker
 
 
 def copied(home: Home, run_id: str, times: int) -> None:
-    """Put copies of a run into the store, with its tags, as if so many had been recorded."""
     with sqlite3.connect(home.path / "mlflow.db") as store:
         names = [f"{number:032x}" for number in range(times)]
         for table in ("runs", "tags"):

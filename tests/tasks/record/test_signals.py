@@ -1,7 +1,5 @@
 """A signal that interrupts a record: it is heard, and the run says so."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 from collections.abc import Callable

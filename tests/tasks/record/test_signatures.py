@@ -1,7 +1,5 @@
 """A registered model says what it reads: a signature, an example that is no row of the data, and why it is there."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -10,7 +8,6 @@ from evenfold.estimates.promotion import without_champion
 from evenfold.flows import split
 from evenfold.tasks import Home, fit_final, register_model
 from evenfold.tasks.record.models.registry import DECISION
-from evenfold.tasks.record.models.stored_models import typical_row
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 
@@ -36,10 +33,3 @@ def test_a_registered_model_has_a_signature_an_example_and_a_reason(home: Home) 
     assert [column.name for column in kept.signature.inputs] == ["a", "n", "c", "b"]
     example = kept.load_input_example()
     assert list(example.columns) == ["a", "n", "c", "b"]
-
-
-def test_a_typical_row_keeps_types_and_holds_medians() -> None:
-    frame = pd.DataFrame({"i": [1, 9, 5], "f": [1.0, np.nan, 3.0], "c": ["u", "v", "v"], "b": [True, True, False]})
-    row = typical_row(frame.astype({"c": "category"}))
-    assert list(row.iloc[0]) == [5, 3.0, "v", True]
-    assert [str(kind) for kind in row.dtypes] == ["int64", "float64", "category", "bool"]

@@ -1,7 +1,5 @@
 """The split among MLflow's datasets: a type of its own, loaded by name, and a query for whatever was judged on it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

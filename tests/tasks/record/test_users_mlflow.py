@@ -1,7 +1,5 @@
 """The user's own MLflow: the experiment they set, the run that is active, and the split that a run of theirs uses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,7 +51,7 @@ def in_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow.set_experiment("team/mine")
 
 
-@pytest.mark.parametrize("choose", [lambda _: mlflow.set_experiment("team/mine"), set_by_name, started, in_a_home])
+@pytest.mark.parametrize("choose", [set_by_name, started, in_a_home])
 def test_what_is_recorded_goes_where_the_user_records(
     choose: Callable[[pytest.MonkeyPatch], object], users: MlflowClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,13 +74,7 @@ def test_what_is_recorded_goes_where_the_user_records(
     assert client.get_run(made.split_run_id).data.tags["evenfold.record"] == "withdrawn split"
 
 
-def as_cv(manifest: Any) -> None:
-    manifest.as_cv(ROWS)
-
-
-@pytest.mark.parametrize(
-    "use", [as_cv, lambda m: m.fold_of(ROWS), lambda m: m.train_test(ROWS), lambda m: list(m.split(ROWS))]
-)
+@pytest.mark.parametrize("use", [lambda m: m.as_cv(ROWS), lambda m: m.fold_of(ROWS), lambda m: list(m.split(ROWS))])
 def test_a_run_has_the_split_that_is_used_while_it_is_active(use: Callable[[Any], object], users: MlflowClient) -> None:
     """And no other run has it: neither one before, nor one that begins afterwards."""
     manifest = decide(SPEC, ROWS)

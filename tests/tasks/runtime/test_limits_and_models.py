@@ -1,7 +1,5 @@
 """Fits that take too long are stopped for good, and models are kept where that is asked for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import EvaluationError, ModelError
+from evenfold.estimates import EvaluationError
 from evenfold.flows import evaluate, split
 from evenfold.tasks import Home, fit_fold
 from evenfold.tasks.runtime.limits import within
@@ -44,12 +42,11 @@ def table(n: int = 60) -> pd.DataFrame:
 
 
 def evaluated(engine: str = "plain", **more: Any) -> Any:
-    return evaluate(table(), spec=SPEC | more.pop("spec", {}), model=more.pop("model", RIDGE), engine=engine, **more)
+    return evaluate(table(), spec=SPEC, model=more.pop("model", RIDGE), engine=engine, **more)
 
 
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return a model whose fit of one fold never ends, and starts a process that does not end either."""
     (tmp_path / "never_ends.py").write_text(SLOW)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -108,7 +105,6 @@ def test_fits_of_their_own_processes_share_the_imports_and_nothing_else(
 def test_a_process_that_dies_or_does_not_start_is_a_sentence(
     slow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its exit code is told, at once."""
     import never_ends  # type: ignore[import-not-found]
 
     with pytest.raises(EvaluationError, match="fold 1: its process ended with code 7 and no result"):
@@ -130,7 +126,6 @@ def test_a_fit_that_takes_too_long_is_stopped_and_named(slow: dict[str, Any], pr
 
 @pytest.mark.soak
 def test_a_limited_fit_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
-    """Even by kill -9."""
     (tmp_path / "forked.py").write_text(FORKED)
     asks = "import forked; from evenfold.tasks.runtime.limits import within; within(600, 'fit', forked.waits, 'pid')"
     asking = subprocess.Popen([sys.executable, "-c", asks], cwd=tmp_path)
@@ -171,12 +166,6 @@ def test_models_are_kept_where_that_is_asked_for(home: Home, monkeypatch: pytest
         again = by_run[run.info.run_id].predict(table().loc[mine["id"], ["x"]])
         assert again == pytest.approx(mine["prediction"].to_numpy(), abs=1e-12)
     assert by_run[whole.run_id].predict(table()[["x"]]).shape == (60,)
-
-
-def test_a_model_per_draw_is_refused(home: Home) -> None:
-    """There may be thousands of draws; the message says what would work."""
-    with pytest.raises(ModelError, match="Bootstrap makes 5 splits that are fitted in blocks; choose 'final'"):
-        evaluated(log_models="all", spec={"strategy": "Bootstrap", "params": {"n_splits": 5}})
 
 
 THREADS = """

@@ -1,7 +1,5 @@
 """A lock belongs to a living process, and what is kept under it to whoever finished it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -28,9 +26,7 @@ kept("split/x", make)
 
 @pytest.fixture
 def holder(home: Home) -> Iterator[subprocess.Popen[str]]:
-    """Start a process that makes a result and does not end."""
     process = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()

@@ -1,7 +1,5 @@
 """A flow that is killed goes on where it stopped: nothing is lost, doubled or left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -46,7 +44,6 @@ class Unhurried(Ridge):
 
 @pytest.fixture
 def unhurried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the command of an evaluation that takes long and computes little."""
     (tmp_path / "unhurried.py").write_text(UNHURRIED)
     monkeypatch.syspath_prepend(tmp_path)
     return evaluate(rows_in(tmp_path, 120), {"estimator": "unhurried:Unhurried"})
@@ -67,7 +64,6 @@ def evaluate(data: Path, model: dict[str, Any] = FOREST) -> list[str]:
 
 
 def kill_when(command: list[str], env: dict[str, str], ready: Callable[[], bool], how: signal.Signals) -> None:
-    """Start a flow, and send it a signal when ``ready`` says so of what lies in its home."""
     log = Path(env["EVENFOLD_HOME"]).with_name("stderr.txt")
     with log.open("w") as err:
         process = subprocess.Popen(
@@ -102,57 +98,19 @@ WHOLE = {
 
 
 def n_finished(home: Path) -> int:
-    """Return how many fits of a home are finished."""
     return len([path for path in (home / "results" / "score").glob("*") if path.is_file()])
 
 
 def is_recording(home: Path) -> bool:
-    """Return whether every fold is fitted and the run of the evaluation is open in MLflow."""
     return n_finished(home) >= N_SPLITS and "RUNNING" in states(home / "mlflow.db", "runs", "status")
 
 
 def states(database: Path, table: str, column: str) -> list[str]:
-    """Return a column of a database that another process writes; nothing where it is not there yet."""
     try:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as store:
             return [state for (state,) in store.execute(f"select {column} from {table}")]
     except sqlite3.OperationalError:
         return []
-
-
-@pytest.mark.soak
-def test_three_kills_and_the_tree_is_whole(prefect_server: str, data: Path, tmp_path: Path) -> None:
-    """Kill -9 while splitting, fitting and recording; the next run computes what is missing, and nothing twice."""
-    home = tmp_path / "home"
-    env = environment(
-        tmp_path, {"EVENFOLD_HOME": str(home), "PREFECT_API_URL": prefect_server, "EVENFOLD_WORKERS": "2"}
-    )
-    moments: list[Callable[[], bool]] = [
-        lambda: (home / "locks").exists(),
-        lambda: n_finished(home) >= 2,
-        lambda: is_recording(home),
-    ]
-    kept = []
-    for ready in moments:
-        kill_when(evaluate(data), env, ready, signal.SIGKILL)
-        kept.append(n_finished(home))
-    assert kept[0] == 0
-    assert 2 <= kept[1] < N_SPLITS
-    assert kept[2] == N_SPLITS
-    last = subprocess.run(evaluate(data), env=env, cwd=ROOT, capture_output=True, text=True)
-    assert last.returncode == 0, last.stderr
-    outcome = json.loads(last.stdout)
-    assert outcome["n_cached"] == N_SPLITS
-    assert outcome["cached"]
-    assert tree(home) == WHOLE
-    assert [path.name for path in (home / "splits" / "rows").iterdir()] == ["1.0"]
-
-
-@pytest.mark.soak
-@pytest.mark.usefixtures("home", "prefect_folder")
-def test_no_server_is_left_behind(unhurried: list[str], tmp_path: Path) -> None:
-    """The embedded server ends with its flow, also by kill -9; nothing that the flow started is alive afterwards."""
-    kill_and_look(signal.SIGKILL, unhurried, tmp_path)
 
 
 def kill_and_look(how: signal.Signals, command: list[str], folder: Path, more: dict[str, str] | None = None) -> None:
@@ -166,7 +124,6 @@ def kill_and_look(how: signal.Signals, command: list[str], folder: Path, more: d
 
 
 def marked(folder: Path) -> list[str]:
-    """Return the processes that have a mark in their environment."""
     alive = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -247,7 +204,6 @@ def test_what_computes_is_stopped_too_and_no_ending_holds_it_up() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", COMPUTING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     time.sleep(0.3)
     process.terminate()

@@ -1,7 +1,5 @@
 """The same flow in threads and in processes: the same folds to the bit, the same scores to 1e-12."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess
@@ -13,8 +11,6 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.splitters import SplitError
-from evenfold.tasks.runtime.runners import task_runner
 from prefect import Task
 from servers import environment
 
@@ -44,7 +40,6 @@ class Process(LogisticRegression):
 
 
 def run(folder: Path, runner: str, api: str, more: dict[str, str] | None = None) -> tuple[dict[str, Any], set[str]]:
-    """Return what an evaluation with this runner came to, and which processes fitted."""
     place = folder / runner
     (place / "pids").mkdir(parents=True)
     (place / "whose.py").write_text(WHOSE)
@@ -61,7 +56,6 @@ def run(folder: Path, runner: str, api: str, more: dict[str, str] | None = None)
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Assert that two evaluations are the same: membership to the bit, scores to 1e-12."""
     assert one["split"] == other["split"]
     for left, right in zip(one["scores"], other["scores"], strict=True):
         assert left == pytest.approx(right, abs=1e-12)
@@ -86,29 +80,12 @@ def steps() -> dict[str, Task[..., Any]]:
     return {name: task for name, task in made.items() if isinstance(task, Task)}
 
 
-@pytest.mark.parametrize("name", sorted(steps()))
-def test_every_task_reaches_a_worker_by_pickle(name: str) -> None:
+def test_every_task_reaches_a_worker_by_pickle() -> None:
     """As it is, with other options, and the bare function by value, as Dask and Ray take what a user wraps."""
-    made = steps()[name]
-    for sent in (made, made.with_options(retries=7, tags={"nightly"})):
-        came = cloudpickle.loads(cloudpickle.dumps(sent))
-        assert type(came) is Task
-        assert (came.name, came.retries, came.tags) == (sent.name, sent.retries, sent.tags)
-        assert came.fn is made.fn
-        assert came.cache_policy == sent.cache_policy
-    assert cloudpickle.loads(cloudpickle.dumps(made.fn)).__wrapped__.__qualname__ == name
-
-
-def test_an_unknown_runner_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The setting's name, what it is, and what it may be."""
-    monkeypatch.setenv("EVENFOLD_RUNNER", "spark")
-    with pytest.raises(SplitError, match="EVENFOLD_RUNNER is 'spark'; set threads, processes, dask or ray"):
-        task_runner()
-
-
-def test_a_runner_that_is_not_installed_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What to install is in the sentence."""
-    monkeypatch.setenv("EVENFOLD_RUNNER", "ray")
-    monkeypatch.setitem(sys.modules, "prefect_ray", None)
-    with pytest.raises(SplitError, match=r"pip install 'evenfold\[ray\]'"):
-        task_runner()
+    for name, made in steps().items():
+        for sent in (made, made.with_options(retries=7, tags={"nightly"})):
+            came = cloudpickle.loads(cloudpickle.dumps(sent))
+            assert (type(came), came.fn) == (Task, made.fn)
+            for what in ("name", "retries", "tags", "cache_policy"):
+                assert getattr(came, what) == getattr(sent, what), (name, what)
+        assert cloudpickle.loads(cloudpickle.dumps(made.fn)).__wrapped__.__qualname__ == name

@@ -1,7 +1,5 @@
 """Prefect's server of a home: one for a process, or one that is kept and that later commands find."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
@@ -25,7 +23,7 @@ import os, sys
 import pandas as pd
 from evenfold.flows import split
 from evenfold.flows.cli import main
-for name in ("one", "two", "three"):
+for name in ("one", "two"):
     split(pd.DataFrame({"id": range(20), "y": [0, 1] * 10}), key="id", target="y", name=name, strategy="KFold")
     print(servers_of(os.environ["EVENFOLD_HOME"]))
 sys.argv = ["evenfold", "up", "--json"]
@@ -34,7 +32,6 @@ main()
 
 
 def servers_of(home: str) -> int:
-    """Return how many servers of a home there are on this machine."""
     told = subprocess.run(["ps", "-eww", "-o", "args", "e"], capture_output=True, text=True).stdout
     ours = [line for line in told.splitlines() if f"EVENFOLD_HOME={home}" in line and "servers_of" not in line]
     return sum("create_app" in line for line in ours)
@@ -58,18 +55,18 @@ def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment_of(home), cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    one, two, three, *answer = done.stdout.splitlines()
-    assert [one, two, three] == ["1", "1", "1"]
+    one, two, *answer = done.stdout.splitlines()
+    assert [one, two] == ["1", "1"]
     up = json.loads("".join(answer))
     assert up["started"]
     assert answers(f"{up['address']}/api/health")
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
-        split(pd.DataFrame({"id": range(20)}), key="id", name="four", strategy="KFold")
+        split(pd.DataFrame({"id": range(20)}), key="id", name="three", strategy="KFold")
     assert servers_of(str(home.path)) == 1
     assert up_here() == {**up, "started": False}
     runs = urllib.request.Request(f"{up['address']}/api/flow_runs/count", b"{}", {"Content-Type": "application/json"})
     with urllib.request.urlopen(runs) as answer:  # the history of both processes is one
-        assert json.load(answer) == 4
+        assert json.load(answer) == 3
     assert up_here("--stop") == {"stopped": True}
     assert not answers(f"{up['address']}/api/health")
     assert up_here("--stop") == {"stopped": False}
@@ -79,7 +76,6 @@ def test_flows_share_a_server_and_a_kept_one_is_found(home: Home) -> None:
 def test_nobody_takes_a_dead_server_or_another_prefects_for_a_kept_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A record that a kill -9 left names nothing."""
     for name in ("PREFECT_HOME", "PREFECT_API_URL"):
         monkeypatch.delenv(name, raising=False)
     history = home.path / "prefect" / "prefect.db"

@@ -1,7 +1,5 @@
 """Every setting of the environment stands in one class."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -25,7 +23,6 @@ def test_every_setting_that_the_source_or_a_page_names_is_a_field() -> None:
 
 
 def test_a_setting_that_does_not_fit_is_named_with_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence, before anything is done."""
     for wrong in ("two", "0", "-1"):
         monkeypatch.setenv("EVENFOLD_WORKERS", wrong)
         with pytest.raises(SplitError, match=f"EVENFOLD_WORKERS is '{wrong}'; set a whole number of at least 1"):

@@ -1,7 +1,5 @@
 """A task of ours whose upstream task failed is not run, and a flow that ends in it does not complete."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +11,11 @@ from small import RIDGE, small
 
 @pytest.fixture
 def folds(prefect_home: Home, tmp_path: Path) -> SplitRef:
-    """Return three folds of 60 rows."""
     small(60).to_parquet(tmp_path / "rows.parquet")
     return split.fn(str(tmp_path / "rows.parquet"), key="id", target="y", strategy="KFold", n_splits=3)
 
 
 def scores(folds: SplitRef) -> Any:
-    """Return the futures of the fits of three folds, of which there is no third one."""
     return fit_fold.map(unmapped(folds), [0, 1, 7], unmapped(RIDGE))
 
 
@@ -43,5 +39,4 @@ def test_a_flow_whose_fit_failed_does_not_complete(mine: Any, folds: SplitRef) -
 
 
 def test_a_task_that_may_find_nothing_answers_none(folds: SplitRef) -> None:
-    """There is no champion yet, which is no failure."""
     assert flow(lambda: read_champion(folds), name="asks", persist_result=False)() is None

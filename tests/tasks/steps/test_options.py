@@ -1,7 +1,5 @@
 """A task of ours with options of a user's own: another cache policy, another key, another place for its results."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,6 @@ ANEW: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def path(prefect_home: Home, tmp_path: Path) -> str:
-    """Return a file of 60 rows."""
     small(60).to_parquet(tmp_path / "rows.parquet")
     return str(tmp_path / "rows.parquet")
 
@@ -45,8 +42,6 @@ def folds(path: str) -> SplitRef:
 
 
 def states(step: Task[..., Any], path: str) -> list[State]:
-    """Return what two runs of a step on the first of three folds come to."""
-
     @flow
     def mine() -> list[State]:
         made = folds(path)

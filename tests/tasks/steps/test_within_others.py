@@ -1,7 +1,5 @@
 """A task of ours inside a task or transaction of somebody's own: its lock is held no longer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from small import RIDGE, small
 
 @pytest.fixture
 def folds(prefect_home: Home, tmp_path: Path) -> SplitRef:
-    """Return three folds of 60 rows."""
     small(60).to_parquet(tmp_path / "rows.parquet")
     return split.fn(str(tmp_path / "rows.parquet"), key="id", target="y", strategy="KFold", n_splits=3)
 
