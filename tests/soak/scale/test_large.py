@@ -1,13 +1,23 @@
-"""A hundred million rows: split and written in less than 4 GB beyond the keys, and 150 MB on disk."""
+"""What size costs: a hundred million keys, the hundredth run of a home, ten thousand draws."""
 
 import json
+import os
 import shutil
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from evenfold.tasks import Home
+from servers import environment, prefect_server
+
+from evenfold import flows
 
 pytestmark = pytest.mark.soak
 
@@ -49,3 +59,83 @@ def test_a_hundred_million_integer_keys_fit(tmp_path: Path, found: Callable[...,
     assert told["megabytes_on_disk"] <= 150, told
 
 
+RUNS = int(os.environ.get("EVENFOLD_SOAK_RUNS", "100"))
+
+
+def test_the_hundredth_run_costs_what_the_second_did(home: Home, tmp_path: Path, found: Callable[..., None]) -> None:
+    """Each run is another model, with its fits, its record and its page; at most 1.2 times the processor's seconds."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(1_000), **{f"x{i}": draw.normal(size=1_000) for i in range(4)}})
+    table = tmp_path / "rows.parquet"
+    frame.assign(y=frame["x0"] + draw.normal(size=1_000)).to_parquet(table)
+    spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
+    cpu, files, stored = [], [], []
+    for run in range(RUNS):
+        begun = time.process_time()
+        model = {"estimator": "sklearn.linear_model:Ridge", "params": {"alpha": 0.1 * (run + 1)}, "metrics": ["r2"]}
+        made = flows.evaluate(str(table), spec=spec, model=model, engine="plain")
+        cpu.append(time.process_time() - begun)
+        assert made.estimates
+        files.append(sum(1 for path in home.path.rglob("*") if path.is_file()))
+        stored.append((home.path / "mlflow.db").stat().st_size)
+    first, last = statistics.median(cpu[1:6]), statistics.median(cpu[-5:])
+    after = RUNS - 2
+    found(
+        runs=RUNS, cpu_seconds_of_the_second=round(first, 2), cpu_seconds_of_the_last=round(last, 2),
+        ratio=round(last / first, 2), files_a_run=round((files[-1] - files[1]) / after, 1),
+        database_kilobytes_a_run=round((stored[-1] - stored[1]) / after / 1_000, 1),
+    )  # fmt: skip
+    assert last <= 1.2 * first
+
+
+MOST = 1.15
+DRAWS = """
+import json, resource, sys, time
+from evenfold.flows import evaluate, evaluation
+
+seconds_to_record = []
+run = evaluation.run
+def timed(step, *arguments, **named):
+    started = time.monotonic()
+    returned = run(step, *arguments, **named)
+    if step is evaluation.record_evaluation:
+        seconds_to_record.append(time.monotonic() - started)
+    return returned
+evaluation.run = timed
+
+if __name__ == "__main__":
+    data, n = sys.argv[1], int(sys.argv[2])
+    spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "Bootstrap",
+            "params": {"n_splits": n}}
+    model = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
+    made = evaluate(data, spec=spec, model=model)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(dict(peak=peak, record=seconds_to_record[0], fits=made.n_fits, run=made.run_id,
+                          seconds=made.seconds)))
+"""
+
+
+def test_ten_thousand_draws_need_the_memory_of_a_thousand(tmp_path: Path, found: Callable[..., None]) -> None:
+    """The peak of the whole flow stays within 1.15 times that of 1,000 draws; every score is in one recorded table."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(1000), **{f"x{i}": draw.normal(size=1000) for i in range(5)}})
+    frame.assign(y=frame["x0"] + draw.normal(size=1000)).to_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "script.py").write_text(DRAWS)
+    with prefect_server(tmp_path) as api:
+
+        def run(n: int) -> dict[str, Any]:
+            env = environment(tmp_path, {"EVENFOLD_HOME": str(tmp_path / f"home-{n}"), "PREFECT_API_URL": api})
+            command = [sys.executable, "script.py", "rows.parquet", str(n)]
+            done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+        few, many = run(1_000), run(10_000)
+    assert many["fits"] == 10_001
+    assert many["peak"] <= MOST * few["peak"]
+    table = next((tmp_path / "home-10000" / "mlartifacts").rglob(f"{many['run']}/artifacts/scores.parquet"))
+    assert sorted(pd.read_parquet(table)["draw"]) == list(range(10_000))
+    found(
+        peak_mb_of_1000=round(few["peak"]), peak_mb_of_10000=round(many["peak"]),
+        seconds_to_record_10000=round(many["record"], 2), seconds_of_10000=round(many["seconds"], 1),
+    )  # fmt: skip
