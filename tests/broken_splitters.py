@@ -125,8 +125,7 @@ def the_first_rows_twice(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     return [*pairs[:-1], (np.setdiff1d(train, early), np.union1d(test, early))]
 
 
-def lose_the_last_row(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
-    """Never test the latest row."""
+def lose_the_last_row(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:  # never test the latest row
     latest = np.argmax(rows.time)
     return [(train, np.setdiff1d(test, latest)) for train, test in pairs]
 
@@ -151,55 +150,41 @@ def forget_a_split(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
     return [*pairs[:-1], pairs[0]]
 
 
-class Unrepeated(ShuffleSplit):
-    """Says that it draws with replacement, and does not."""
-
+class Unrepeated(ShuffleSplit):  # says that it draws with replacement, and does not
     promises = ShuffleSplit.promises | {"with_replacement"}
 
 
-class Swapped(ShuffleSplit):
-    """Swaps the sides of a draw that is asked for alone."""
-
+class Swapped(ShuffleSplit):  # swaps the sides of a draw that is asked for alone
     def pair(self, rows: Rows, i: int) -> Any:
         train, test = super().pair(rows, i)
         return test, train
 
 
-class LastSwapped(Swapped):
-    """Swaps the sides of the last draw, where it is asked for alone."""
-
+class LastSwapped(Swapped):  # swaps the sides of the last draw, where it is asked for alone
     def pair(self, rows: Rows, i: int) -> Any:
         return super().pair(rows, i) if i == self.n_splits - 1 else ShuffleSplit.pair(self, rows, i)
 
 
-class Misspelt(KFold):
-    """Promises in words that mean nothing, and keeps none of it."""
-
+class Misspelt(KFold):  # promises in words that mean nothing, and keeps none of it
     promises = frozenset({"disjoint", "exhaustiv", "groups_hole"})
 
     def pairs(self, rows: Rows) -> Iterator[tuple[Any, Any]]:
         return ((train, test[:1]) for train, test in super().pairs(rows))
 
 
-class OneForAll(ShuffleSplit):
-    """Draws the same test set each time."""
-
+class OneForAll(ShuffleSplit):  # draws the same test set each time
     def draw(self, rows: Any, stream: Any) -> Any:
         return super().draw(rows, KFold()._stream(9))
 
 
-class Overwriting(KFold):
-    """Puts the rows of X in order, where they lie."""
-
+class Overwriting(KFold):  # puts the rows of X in order, where they lie
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
         pairs = super().split(X, y, groups)
         X.sort(axis=0)
         return pairs
 
 
-class SortingLists(StratifiedKFold):
-    """Puts the classes in order, where they are a list."""
-
+class SortingLists(StratifiedKFold):  # puts the classes in order, where they are a list
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
         pairs = super().split(X, y, groups)
         if isinstance(y, list):
@@ -207,9 +192,7 @@ class SortingLists(StratifiedKFold):
         return pairs
 
 
-class ByWidth(BalancedGroupKFold):
-    """Makes other folds of groups in narrow integers."""
-
+class ByWidth(BalancedGroupKFold):  # makes other folds of groups in narrow integers
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
         pairs = list(super().split(X, y, groups))
         return iter(pairs[::-1] if np.asarray(groups).dtype == np.int32 else pairs)
@@ -223,30 +206,22 @@ class BySet(BalancedGroupKFold):
         return np.array([place[level] % self.n_splits for level in rows.group_levels])[rows.groups]
 
 
-class Relabelled(KFold):
-    """Gives a caller who asks for labels others than it splits by."""
-
+class Relabelled(KFold):  # gives a caller who asks for labels others than it splits by
     def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Any:
         return super().assign(X, y, groups, **roles)[::-1]
 
 
-class ByThreads(KFold):
-    """Makes other folds where other numbers of threads are set."""
-
+class ByThreads(KFold):  # makes other folds where other numbers of threads are set
     def labels(self, rows: Rows, stream: Any) -> Any:
         return np.roll(super().labels(rows, stream), int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
-class ByIndex(StratifiedKFold):
-    """Takes labels for positions."""
-
+class ByIndex(StratifiedKFold):  # takes labels for positions
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
         return super().split(X, [y[i] for i in range(len(y))])
 
 
-class Tolerant(StratifiedKFold):
-    """Takes None for a class."""
-
+class Tolerant(StratifiedKFold):  # takes None for a class
     def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
         super().__init__(n_splits, rare="spread", random_state=random_state)
 
@@ -254,64 +229,48 @@ class Tolerant(StratifiedKFold):
         return super().split(X, [str(value) for value in y])
 
 
-class Seedless(KFold):
-    """Ignores the seed."""
-
+class Seedless(KFold):  # ignores the seed
     def _stream(self, *path: int) -> Any:
         return KFold(random_state=0)._stream(*path)
 
 
-class Renaming(KFold):
-    """Draws nothing by the seed but the names of the folds."""
-
+class Renaming(KFold):  # draws nothing by the seed but the names of the folds
     def labels(self, rows: Rows, stream: Any) -> Any:
         return (np.arange(rows.n) + self.random_state) % self.n_splits
 
 
-class OneTooMany(KFold):
-    """Says that it yields one more than it does."""
-
+class OneTooMany(KFold):  # says that it yields one more than it does
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         return super().get_n_splits() + 1
 
 
-class Classless(StratifiedSplit):
-    """Looks at no class."""
-
+class Classless(StratifiedSplit):  # looks at no class
     def labels(self, rows: Rows, stream: Any) -> Any:
         return super().labels(rows, stream)[np.argsort(rows.y, kind="stable")]
 
 
-class Loose(FractionalStratifiedSplit):
-    """Moves two rows from train to test."""
-
+class Loose(FractionalStratifiedSplit):  # moves two rows from train to test
     def labels(self, rows: Rows, stream: Any) -> Any:
         labels = super().labels(rows, stream)
         labels[np.flatnonzero(labels == -1)[:2]] = 0
         return labels
 
 
-class Partless(FractionalStratifiedSplit):
-    """Forgets to give a row a part."""
-
+class Partless(FractionalStratifiedSplit):  # forgets to give a row a part
     def labels(self, rows: Rows, stream: Any) -> Any:
         labels = super().labels(rows, stream)
         labels[0] = -2
         return labels
 
 
-class TwoOfAStratum(StratifiedLeaveOneGroupOut):
-    """Tests the groups of the last fold in the first one."""
-
+class TwoOfAStratum(StratifiedLeaveOneGroupOut):  # tests the groups of the last fold in the first one
     def labels(self, rows: Rows, stream: Any) -> Any:
         labels = super().labels(rows, stream)
         labels[labels == labels.max()] = 0
         return labels
 
 
-class Uncrossed(Crossed):
-    """Gives the rows that are left out the fold of their first entity."""
-
+class Uncrossed(Crossed):  # gives the rows that are left out the fold of their first entity
     def labels(self, rows: Rows, stream: Any) -> Any:
         labels, (first, _) = super().labels(rows, stream), rows.entities.codes.T
         of_level = np.full(first.max() + 1, -3)
@@ -319,9 +278,7 @@ class Uncrossed(Crossed):
         return of_level[first]
 
 
-class Wasteful(Crossed):
-    """Leaves out a row that crosses nothing."""
-
+class Wasteful(Crossed):  # leaves out a row that crosses nothing
     def labels(self, rows: Rows, stream: Any) -> Any:
         labels = super().labels(rows, stream)
         first, other = (column == column[0] for column in rows.entities.codes.T)
@@ -331,33 +288,26 @@ class Wasteful(Crossed):
         return labels
 
 
-class Echo(Repeated):
-    """Repeats the same folds under other labels."""
-
+class Echo(Repeated):  # repeats the same folds under other labels
     def labels(self, rows: Rows, stream: Any) -> Any:
         labels = super().labels(rows, stream)
         labels[:, 1] = (labels[:, 0] + 1) % 5
         return labels
 
 
-class Renumbered(Predefined):
-    """Gives row 0 a label of its own choice."""
-
+class Renumbered(Predefined):  # gives row 0 a label of its own choice
     def labels(self, rows: Rows, stream: Any) -> Any:
         labels = super().labels(rows, stream).copy()
         labels[0] = (labels[0] + 1) % 2
         return labels
 
 
-class ByPosition(HashSplit):
-    """Hashes the key and the number of rows."""
-
+class ByPosition(HashSplit):  # hashes the key and the number of rows
     def labels(self, rows: Rows, stream: Any) -> Any:
         return (super().labels(rows, stream) + rows.n // 2) % self.n_splits
 
 
-def look_at_the_locked(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:
-    """Train the last split on one locked row."""
+def look_at_the_locked(pairs: Pairs, splitter: Splitter, rows: Rows) -> Pairs:  # train the last split on one locked row
     return [*pairs[:-1], (np.append(pairs[-1][0], splitter.locked_of(rows)[0]), pairs[-1][1])]
 
 
