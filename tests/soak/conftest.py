@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-sys.path[:0] = [str(ROOT / "tests" / folder) for folder in (".", "soak", "tasks/runtime")]
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in (".", "soak", "tasks/runtime", "security")]
 OUTAGES = "test_a_retraining_outlives_a_server["
 PHASES = ("split", "fit", "aggregate", "record", "register")
 FOUND: dict[str, dict[str, Any]] = {}

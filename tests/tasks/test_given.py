@@ -1,4 +1,4 @@
-"""What tasks and flows are given that does not fit: refused in a sentence, and nothing else is taken for it."""
+"""What tasks and flows are given: refused in a sentence where it does not fit; frames become files by content."""
 
 import json
 import os
@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.estimates import ModelError, ModelSpec
+from evenfold.flows import evaluate
+from evenfold.manifests import Snapshot, decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, record_split, split
+from evenfold.tasks.arrivals import check_table, snapshot_of
 from evenfold.tasks.references import manifest_folder, recorded_splits
+from prefect import flow
+from prefect.filesystems import LocalFileSystem
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from small import SPEC, evaluated, runs, small
+from small import RIDGE, SPEC, evaluated, runs, small
 
 from evenfold import flows
 
@@ -111,3 +116,60 @@ def test_splits_are_listed_by_when_they_were_written(folds: SplitRef, home: Home
         made.write_text(json.dumps(json.loads(made.read_text()) | {"name": name}))
         os.utime(made, (written, written))
     assert [each["split"] for each in recorded_splits(home)] == ["early@1.0", "rows@1.0", "zenith@1.0"]
+
+
+FOLDS: dict[str, Any] = {"key": "id", "strategy": "KFold", "n_splits": 3}
+
+
+def test_a_frame_that_was_changed_is_another(prefect_home: Home) -> None:
+    @flow
+    def mine() -> set[str]:
+        frame = small(60)
+        first = split(frame, target="y", **FOLDS)
+        frame["a"] = 0.0
+        return {first.data, split(frame, target="y", **FOLDS).data}
+
+    assert len(mine()) == 2
+
+
+def test_a_frame_stays_where_results_lie_in_a_storage_of_the_users(prefect_home: Home, tmp_path: Path) -> None:
+    LocalFileSystem(basepath=str(tmp_path / "mine")).save("mine", overwrite=True)  # type: ignore[unused-coroutine]
+    elsewhere = split.with_options(result_storage=LocalFileSystem.load("mine"))
+
+    @flow
+    def mine() -> Any:
+        return elsewhere(small(60), target="y", **FOLDS)
+
+    assert [Path(mine().data).exists() for _ in "ab"] == [True, True]
+
+
+@pytest.mark.parametrize("asked", [{"target": "nosuch"}, {"taget": "y"}, {"target": "y", "strategy": "Nope"}])
+def test_a_refused_request_leaves_nothing_of_a_frame(home: Home, asked: dict[str, Any]) -> None:
+    for refusing in (split.fn, evaluate):
+        with pytest.raises(SplitError):
+            refusing(small(60), **{"engine": "plain"} if refusing is evaluate else {}, **asked)
+        assert not list(home.path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "stopped"),
+    [
+        ({}, ["lost_columns"]),
+        ({"exclude": ["b"]}, []),
+        ({"exclude": ["a"]}, ["lost_columns"]),
+        ({"features": ["a"]}, []),
+        ({"features": ["b"]}, ["lost_columns"]),
+    ],
+    ids=str,
+)
+def test_a_column_that_is_gone_stops_a_table_where_the_recipe_may_read_it(
+    recipe: dict[str, Any], stopped: list[str], home: Home, tmp_path: Path
+) -> None:
+    rows, file = small(40), tmp_path / "rows.parquet"
+    manifest = decide(SPEC, rows)
+    place = snapshot_of(manifest.split_id)
+    place.parent.mkdir(parents=True)
+    Snapshot.of(manifest, rows).write(place)
+    rows.drop(columns="b").to_parquet(file)
+    found = check_table.fn(str(write_manifest(manifest, home.shared)), str(file), recipe=ModelSpec.of(RIDGE | recipe))
+    assert found.failed == stopped

@@ -1,4 +1,4 @@
-"""A kept fit is given to whoever asks for that very fit, and to nobody else."""
+"""A kept fit or study is given to whoever asks for that very one, and to nobody else."""
 
 import json
 import shutil
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import EvaluationError, ModelError
+from evenfold.estimates import EvaluationError, ModelError, ModelSpec, Problem
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, split
 from evenfold.tasks.steps.running import Finished, finished_here
+from evenfold.tasks.studies import study_key
 from evenfold.tasks.work import key_of_fit, work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}
@@ -136,3 +137,19 @@ def test_a_model_in_a_file_is_the_fit_of_its_fields(path: Path, tmp_path: Path) 
     assert not finished_here(fit_fold, made, 0, str(file)).cached
     with pytest.raises(ModelError, match=r"the model file 'nowhere.yaml' cannot be read"):
         fit_fold.fn(made, 0, "nowhere.yaml")
+
+
+DRAW = np.random.default_rng(0)
+TABLE = pd.DataFrame(DRAW.normal(size=(40, 3)), columns=["x", "y", "w"]).assign(w=lambda t: t["w"] ** 2)
+
+
+def key(table: pd.DataFrame, **model: Any) -> str:
+    return study_key(Problem.of(table, ModelSpec(estimator="sklearn.linear_model:Ridge", **model), "y"))
+
+
+def test_other_weights_are_another_study() -> None:
+    """Weights change every score; the order of rows none."""
+    shifted = TABLE.assign(w=np.roll(TABLE["w"], 1))
+    assert key(TABLE, weights="w") == key(TABLE.iloc[::-1], weights="w")
+    assert key(TABLE, weights="w") != key(shifted, weights="w")
+    assert key(TABLE, exclude=("w",)) == key(shifted, exclude=("w",)), "of a column that no fit reads"

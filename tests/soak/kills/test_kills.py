@@ -1,6 +1,7 @@
-"""Flows killed at random moments against real servers, races, SIGTERM, and workers that die."""
+"""Flows killed at random moments against real servers, races, SIGTERM, forged results, and workers that die."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import random
@@ -13,9 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from servers import ROOT, environment, mlflow_server, prefect_server, wait_until
+from test_forged_results import forgeries
 from test_resume import CLI, N_SPLITS, WHOLE, data, evaluate, kill_and_look, tree
 
 __all__ = ["data"]
@@ -210,3 +214,37 @@ def test_the_place_of_the_clock_changes_nothing(env: dict[str, str], data: Path,
     assert told[0]["split"]["split_id"] == told[1]["split"]["split_id"]
     assert [each["test"] for each in told[0]["scores"]] == [each["test"] for each in told[1]["scores"]]
     assert told[0]["run_id"] == told[1]["run_id"]
+
+
+FORGERIES = ("a function for a kind", "a record of Prefect's", "a class inside", "cut short", "very deep")
+
+
+@pytest.mark.parametrize("runner", ["processes", "dask"])
+def test_a_forged_result_runs_nothing_in_a_worker(runner: str, tmp_path: Path, found: Callable[..., None]) -> None:
+    """Each fold's kept result is replaced by a forgery; the workers drop them, fit again, and no mark is made."""
+    if runner == "dask" and importlib.util.find_spec("prefect_dask") is None:
+        pytest.skip("Dask is not installed; make soak installs it")
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": range(200), "x": draw.normal(size=200), "y": draw.normal(size=200)})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    home, mark = tmp_path / "home", tmp_path / "mark"
+    env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "EVENFOLD_WORKERS": "2", "EVENFOLD_RUNNER": runner})
+    del env["PREFECT_HOME"]
+    asked = ["--target", "y", "--key", "id", "--name", "rows", "--strategy", "KFold", "-k", "5", "--json"]
+    command = [*CLI, "evaluate", str(tmp_path / "rows.parquet"), *asked, "--model", "sklearn.linear_model:Ridge"]
+
+    def evaluated(*more: str) -> Any:
+        done = subprocess.run([*command, *more], env=env, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    first = evaluated("--engine", "plain")
+    kept = sorted(path for path in (home / "results" / "score").glob("*") if path.is_file())
+    assert len(kept) == 5
+    for path, name in zip(kept, FORGERIES, strict=True):
+        path.write_bytes(forgeries(mark)[name].replace(b"score/forged", f"score/{path.name}".encode()))
+    again = evaluated()
+    assert not mark.exists()
+    assert again["n_cached"] == 0
+    assert [each["test"] for each in again["scores"]] == [each["test"] for each in first["scores"]]
+    found(forged=len(kept))

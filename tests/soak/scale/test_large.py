@@ -1,4 +1,4 @@
-"""What size costs: a hundred million keys, the hundredth run of a home, ten thousand draws."""
+"""What size and time cost: a hundred million keys, a hundred runs, ten thousand draws, simulated years."""
 
 import json
 import os
@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from evenfold.tasks import Home
 from servers import environment, prefect_server
+from year import FAULTS, flights, live_through
 
 from evenfold import flows
 
@@ -139,3 +140,26 @@ def test_ten_thousand_draws_need_the_memory_of_a_thousand(tmp_path: Path, found:
         peak_mb_of_1000=round(few["peak"]), peak_mb_of_10000=round(many["peak"]),
         seconds_to_record_10000=round(many["record"], 2), seconds_of_10000=round(many["seconds"], 1),
     )  # fmt: skip
+
+
+YEARS = 300
+
+
+def test_the_rule_keeps_its_yearly_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal recipes within .10 a year, by two Monte Carlo errors; and power by accuracy beside the rule before it."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])
+    from benchmarks import promotion
+
+    found = {(row["case"], row["rule"]): row["12"] for row in promotion.curve(YEARS) if row["metric"] == "accuracy"}
+    for case in ("equal", "equal, another one each month"):
+        assert found[case, promotion.OURS] <= 0.10 + 2 * (0.10 * 0.90 / YEARS) ** 0.5
+    better = "2.5 points better"
+    assert found[better, promotion.OURS] > found[better, "half of what is left"]
+
+
+def test_twelve_months_with_every_fault(home: Home, tmp_path: Path) -> None:
+    """110 broken files, 12 right ones: 12 champions, each of a table that was right."""
+    months = flights(350)
+    done = live_through(home, tmp_path, months, [[], *([list(FAULTS)] * 11)])
+    assert [each["champion"][0] for each in done if not each["fault"]] == [str(n + 1) for n in range(12)]
+    assert sum(bool(each["fault"]) for each in done) == 110
