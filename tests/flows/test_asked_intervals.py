@@ -87,7 +87,6 @@ def test_scores_that_are_all_alike_give_no_interval_of_no_width(home: Home, data
 
 @pytest.mark.parametrize("kind", [bool, float])
 def test_a_target_of_truth_values_or_of_numbered_classes_is_recorded(home: Home, data: Path, kind: type) -> None:
-    """The positive class is called as its probabilities are."""
     frame = pd.read_parquet(data)
     rows = frame.assign(y=(frame["y"] > 0).astype(kind))
     model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["recall"], "task": "classification"}

@@ -179,7 +179,6 @@ def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: H
 
 
 def test_splits_whose_names_begin_alike_before_a_dot_are_not_versions_of_one(home: Home, data: Path) -> None:
-    """A name may have dots of its own: shop.eu is not shop.us."""
     few = GROUPED | {"params": {"n_splits": 2}}
     runs = [asked(data, spec=few | {"name": f"shop.{where}", "seed": i}) for i, where in enumerate(("eu", "us"))]
     with pytest.raises(SplitError, match=r"different splits \(shop\.eu@1\.0 and shop\.us@1\.0\)"):

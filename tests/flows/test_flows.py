@@ -223,7 +223,6 @@ def test_data_that_change_under_way_poison_no_cache(home: Home, data: Path) -> N
 
 
 def test_a_folder_that_grows_is_read_again(shared_home: Home, tmp_path: Path) -> None:
-    """In the same process, as when a notebook stays open."""
     folder = tmp_path / "parts"
     folder.mkdir()
     spec = SPEC | {"name": "folder"}
@@ -247,7 +246,6 @@ def test_predictions_carry_the_keys_of_their_own_data(shared_home: Home, data: P
 
 
 def test_keys_may_be_called_as_columns_of_ours(shared_home: Home) -> None:
-    """They get other names in the predictions; no key is lost."""
     names = ["row", "key_row", "repeat", "y", "prediction", "weight", "proba_yes"]
     frame = small().drop(columns="y")
     frame[names] = np.column_stack([np.random.default_rng(i).permutation(frame["id"]) for i in range(len(names))])

@@ -68,7 +68,6 @@ def test_no_split_touches_the_locked_part(given: dict[str, Any]) -> None:
 
 
 def test_parts_with_a_test_part_take_no_holdout_beside_it() -> None:
-    """Two locked parts under one code could not be told apart."""
     spec = {
         "columns": {"key": "id", "target": "y"},
         "strategy": "FractionalStratifiedSplit",

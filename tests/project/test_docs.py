@@ -215,7 +215,6 @@ def test_the_python_of_the_readme_runs(
 
 
 def test_the_files_that_readme_and_contributing_name_exist() -> None:
-    """No link leads nowhere, nor does the map of where to look."""
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = re.findall(r"\]\(([^):#]+)\)", README) + re.findall(r"`([a-z_]+/[\w/.]+)`", contributing)
     assert len(named) > 20

@@ -113,7 +113,6 @@ def test_in_a_checkout_the_house_is_imported_however_it_was_installed() -> None:
 
 
 def test_no_room_is_imported_bare() -> None:
-    """A bare import would make a second copy of every class."""
     assert not [name for name in ROOMS if name in sys.modules]
 
 

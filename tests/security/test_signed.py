@@ -135,7 +135,6 @@ RECIPES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("home")
 def test_models_that_evenfold_makes_are_loaded() -> None:
-    """Every kind of pipeline that a recipe can ask for passes."""
     for target, recipe in RECIPES:
         problem = Problem.of(ROWS.drop(columns={"y", "z"} - {target}), ModelSpec.of(recipe), target)
         model = fitted(problem.model, problem, np.arange(80), seed=0, name="the model")

@@ -157,8 +157,6 @@ def test_of_two_fits_at_once_the_first_to_end_logs_nothing_of_the_other(logged: 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_right_that_is_missing_below_the_home_is_a_sentence_or_no_hindrance() -> None:
-    """In a home of several users, who keep files from one another."""
-
     def name() -> None:
         if os.geteuid() == 0:  # who has every right
             os.setuid(65_534)

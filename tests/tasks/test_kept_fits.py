@@ -39,7 +39,6 @@ def fitted(made: SplitRef, model: Any = RIDGE) -> list[Finished[Any]]:
 
 
 def test_a_fold_that_two_splits_share_has_the_number_and_name_that_each_gives_it(path: Path) -> None:
-    """In the score, in the predictions and so in the estimate."""
     for strategy, params in {"BalancedGroupKFold": {"n_splits": 4}, "LeaveOneGroupOut": {}}.items():
         scores = [fold.value.score for fold in fitted(decided(path, strategy, params=params, group="g"))]
         assert [(score.fold, score.name) for score in scores] == [(i, f"fold {i}") for i in range(4)]
@@ -148,7 +147,6 @@ def key(table: pd.DataFrame, **model: Any) -> str:
 
 
 def test_other_weights_are_another_study() -> None:
-    """Weights change every score; the order of rows none."""
     shifted = TABLE.assign(w=np.roll(TABLE["w"], 1))
     assert key(TABLE, weights="w") == key(TABLE.iloc[::-1], weights="w")
     assert key(TABLE, weights="w") != key(shifted, weights="w")

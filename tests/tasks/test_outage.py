@@ -2,7 +2,6 @@
 
 import resource
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -120,19 +119,6 @@ def test_a_disk_that_takes_no_store_is_a_sentence_and_leaves_none(home: Home) ->
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not list(home.path.glob("mlflow.db*"))
     assert Tracker(home, "x").experiment_id
-
-
-def test_doctor_names_the_runs_that_were_left_running(home: Home) -> None:
-    from evenfold.tasks.doctor import examine
-    from evenfold.tasks.record.entries import Entry
-    from evenfold.tasks.record.tracker import Tracker
-
-    tracker = Tracker(home, "rows")
-    tracker.begin(Entry(key="new", name="new", tags={}, params={}, metrics={}))
-    long_ago = int((time.time() - 100_000) * 1000)
-    tracker.client.create_run(tracker.experiment_id, start_time=long_ago, run_name="retrain/rows")
-    (finding,) = [each for each in examine(home) if each.check == "MLflow runs"]
-    assert finding.message == "1 RUNNING for more than a day: retrain/rows; the same commands complete them"
 
 
 def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from evenfold.flows import evaluate
 from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef
-from evenfold.tasks.doctor import examine
 from evenfold.tasks.results.bucket import Bucket
 from evenfold.tasks.results.store import results_of
 
@@ -122,28 +121,3 @@ def test_another_storage_is_a_bucket_with_a_store_of_its_own(tmp_path: Path) -> 
     assert isinstance(fetched, SplitRef)
     assert (fetched.split_id, Path(fetched.uri)) == (split.split_id, there.here / "splits" / "two" / "1.0")
     assert there.result("another") is None
-
-
-def test_a_storage_nobody_speaks_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What to install is in the sentence, for each kind of bucket."""
-    for url, package in {"gs://a/b": "gcsfs", "abfs://a/b": "adlfs", "floppy://a/b": "its fsspec package"}.items():
-        monkeypatch.setenv("EVENFOLD_RESULTS", url)
-        with pytest.raises(SplitError, match=f"pip install {package}"):
-            results_of(home)
-        (found,) = (finding for finding in examine(home) if finding.check == "shared results")
-        assert (found.ok, found.fix) == (False, f"pip install {package}.")
-        assert found.message.startswith(f"EVENFOLD_RESULTS is a bucket ({url[:-3]})")
-
-
-def test_a_bucket_that_can_be_used_is_told_so(bucket: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The doctor asks it, so one that has stopped answering since it was first used is found."""
-    (found,) = (finding for finding in examine(home) if finding.check == "shared results")
-    assert (found.ok, found.message) == (True, "memory://models/evenfold answers")
-
-    def silent(path: str) -> bytes:
-        raise ConnectionError("nobody answers")
-
-    monkeypatch.setattr(type(bucket), "cat_file", staticmethod(silent))
-    (found,) = (finding for finding in examine(home) if finding.check == "shared results")
-    assert (found.ok, "cannot be used" in found.message) == (False, True)
-    assert found.fix.startswith("correct EVENFOLD_RESULTS")

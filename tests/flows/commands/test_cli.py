@@ -207,38 +207,6 @@ def test_flags_and_files_ask_for_the_same(
     assert placed["split"]["split_id"] == run("split rows.parquet --spec placed.yaml")["split"]["split_id"]  # type: ignore[index]
 
 
-def test_list_shows_ids_and_names_that_commands_accept(
-    folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of splits and evaluations; where nothing is recorded, that and how to begin; looking makes no store."""
-    monkeypatch.chdir(folder)
-    assert call("list") == 0
-    assert "nothing below" in capsys.readouterr().out
-    asked = "rows.parquet --key id --target delay -k 2 --engine plain --name"
-    assert call(*shlex.split(f"split {asked} first --seed 1")) == 0
-    assert call(*shlex.split(f"evaluate {asked} second --model sklearn.linear_model:Ridge")) == 0
-    capsys.readouterr()
-    assert call("list", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [each["split"] for each in found["splits"]] == ["second@1.0", "first@1.0"]
-    assert [(each["model"], each["on"]) for each in found["evaluations"]] == [("Ridge", "second@1.0")]
-    split_id, run = found["splits"][0]["id"], found["evaluations"][0]["run"]
-    for named in ("second", "second@1.0", "second/1.0", split_id[:6]):
-        assert call("verify", named) == 0
-        assert "second/1.0: intact" in capsys.readouterr().out
-    assert call("list") == 0
-    shown = capsys.readouterr().out
-    assert split_id[:8] in shown
-    assert run[:8] in shown
-    for command, said in (
-        ("verify secnd", "there is no split 'secnd'; did you mean second?"),
-        ("show second@3.0", "the split 'second' has no version '3.0'; it has 1.0."),
-        ("evaluate rows.parquet --manifest secnd", "there is no split 'secnd'; did you mean second?"),
-    ):
-        assert call(*shlex.split(command)) == 2
-        assert capsys.readouterr().err == f"evenfold: {said}\n"
-
-
 def test_flags_set_the_parameters_of_a_model_and_a_comparison_has_a_page(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -337,7 +305,6 @@ def test_a_split_is_called_as_its_file_without_its_endings() -> None:
 
 
 def test_a_constant_target_is_audited_without_a_traceback() -> None:
-    """Nothing can be told of it, and that is no division by zero."""
     draw = np.random.default_rng(0)
     frame = pd.DataFrame({"id": range(600), "same": 1.0, **{f"x{i}": draw.normal(size=600) for i in range(4)}})
     found = audit(decide({"columns": {"key": "id", "target": "same"}, "strategy": "KFold"}, frame), frame)

@@ -33,7 +33,6 @@ ROOT = Path(__file__).parents[3]
 GROUP: Any = typer.main.get_command(app)
 NAMES = [name for name in GROUP.list_commands(None) if not GROUP.get_command(None, name).hidden]
 CODE = "import sys; sys.argv[0] = 'evenfold'; from evenfold.flows.cli import main; main()"
-ASKED = "demo split evaluate retrain extend audit verify diff export join compare tune folds strategies show doctor"
 
 
 def evenfold(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -78,19 +77,6 @@ def test_showing_a_manifest_loads_no_library_of_tables_or_models(tmp_path: Path)
     done = subprocess.run([sys.executable, "-c", code, "show", str(folder)], capture_output=True, text=True, check=True)
     assert "fold 4" in done.stdout
     assert done.stdout.splitlines()[-1] == "set()"
-
-
-def test_a_command_that_is_none_is_answered_with_the_nearest() -> None:
-    """Exit code 2, and the one that was meant; a second of imports would be most of the wait for it."""
-    code = (
-        "import sys; from evenfold.flows.cli import main\n"
-        "try: main()\n"
-        "finally: print({'numpy', 'sklearn', 'pandas', 'pyarrow', 'mlflow', 'prefect'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, "evalute"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr == "evenfold: there is no command 'evalute'; did you mean evaluate or audit?\n"
-    assert done.stdout == "set()\n"
 
 
 # ---------------------------------------------------------------- examples
@@ -172,7 +158,6 @@ def test_the_slow_examples_run(folder: Path, capsys: pytest.CaptureFixture[str])
 
 METRICS = ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error")
 SCORES = [FoldScore(f"fold {i}", 0, i, dict.fromkeys(METRICS, -7.4 + i), {}, 80, 20, 0.1, 0.1) for i in range(2)]
-LONG = "  Overfitting: " + "rows that the model has seen are not rows that it has not; " * 4
 
 
 def shown(said: Any, width: int = 80, terminal: bool = True, **how: Any) -> list[str]:

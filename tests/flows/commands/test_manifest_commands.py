@@ -225,7 +225,6 @@ REFUSED = [
 
 
 def test_bad_input_is_one_sentence(place: Place) -> None:
-    """What is wrong and what would work; nothing is written."""
     before = sorted(place.folder.rglob("*"))
     for command, message in REFUSED:
         ran = place.run(*command.split())
@@ -292,7 +291,6 @@ def test_show_counts_folds_of_which_every_row_is_gone_and_names_no_fold_of_pairs
 
 
 def test_show_fetches_a_manifest_from_its_record(made: tuple[Path, str, str]) -> None:
-    """The record alone is enough, and gives the same manifest."""
     home, folder, run_id = made
     fetched, there = (
         evenfold(home.parent, "show", place, "--json", EVENFOLD_HOME=str(home)).stdout

@@ -151,7 +151,6 @@ def test_a_month_that_was_let_in_is_withdrawn_with_its_champion(home: Home) -> N
 
 
 def test_the_first_month_is_withdrawn_with_the_only_champion(home: Home) -> None:
-    """Nothing is left that the right first table has to fight."""
     done = withdraw.fn("monthly@1.0", reason="of another customer")
     assert (done.left, done.models[0].champion) == (None, None)
     assert aliases(home) == {}

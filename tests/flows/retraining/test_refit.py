@@ -14,7 +14,9 @@ from small import BAD, GOOD, champion, changed, retrain as retrained
 from tables import rows
 
 # What came in is not asked here: it is what becomes of it that is.
-ANY_TABLE = dict.fromkeys(["changed_targets", "target_distribution", "vanished_rows", "new_rows"], "off")
+ANY_TABLE = dict.fromkeys(
+    ["changed_targets", "target_distribution", "vanished_rows", "new_rows", "constant_columns"], "off"
+)
 
 BROKEN_MODELS = '''
 import os

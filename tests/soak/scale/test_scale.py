@@ -59,7 +59,6 @@ def test_a_hundred_million_rows_take_few_bytes_each(tmp_path: Path, found: Calla
 
 
 def test_out_of_core_costs_little_more_than_memory(tmp_path: Path, found: Callable[..., None]) -> None:
-    """Where both fit: one split_id, and at most 1.5 times the CPU."""
     data = rows(BOTH, BOTH // 100, tmp_path / "data")
     memory, duckdb = decided(data, "memory", tmp_path), decided(data, "duckdb", tmp_path / "splits")
     found(rows=BOTH, cpu_in_memory=round(memory["cpu"], 1), cpu_out_of_core=round(duckdb["cpu"], 1))

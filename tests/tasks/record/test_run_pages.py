@@ -118,7 +118,6 @@ def test_the_balance_of_a_split_is_complete(home: Home) -> None:
 
 
 def test_comparisons_and_audits_are_recorded_with_their_page(home: Home) -> None:
-    """Beside what they are about, found by the split's tag, once."""
     from evenfold.manifests import audit, read_manifest
     from evenfold.tasks.record.studies import record_audit
 
