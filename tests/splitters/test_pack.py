@@ -15,6 +15,7 @@ from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
 from evenfold.splitters.packing.exact import MOST_ENTRIES, Cover, Proof, best_packing, covering_bound
 from evenfold.splitters.packing.exchange import Packing
 from evenfold.splitters.packing.pack import HIGH_EFFORT, pack, pack_to
+from evenfold.splitters.packing.population import MOST_SUMS, fits
 from evenfold.splitters.packing.published import Published
 from evenfold.splitters.packing.start import deal_identical, kinds, place
 from hypothesis import given, settings, strategies as st
@@ -301,3 +302,9 @@ def test_high_effort_is_pinned() -> None:
     bins = pack_to(Aim.of(zipf(), np.full(5, 0.2)), Stream(3), 64)
     assert hashlib.sha256(bins.astype("<i8").tobytes()).hexdigest()[:16] == "437a2899f8497e1d"
     assert (BalancedGroupKFold(5).version, BalancedGroupKFold(5, effort=64).version) == (6, "6.1")
+
+
+def test_a_population_is_left_out_where_bins_have_very_many_columns() -> None:
+    for columns in (MOST_SUMS // 5 - 1, MOST_SUMS // 5):  # and one more: the sizes
+        assert fits(Aim.of(np.ones((5, columns), dtype=np.int64), np.full(5, 0.2))) == (columns < MOST_SUMS // 5)
+    assert fits(Aim.of(zipf(), np.full(5, 0.2)))
