@@ -150,7 +150,8 @@ class Decision:
     (1 - level) / 2, less of a later one at the same two recipes, which ``pair`` names. ``information``, ``bound``: what
     the next look at them goes by, see ``EarlierLook``. ``margin``: how much worse a candidate may be. ``champion``: the
     version that it was compared with, None where there was none; where another one serves by now, it is made again.
-    ``runs``: the recorded evaluations that were compared, the champion's first.
+    ``runs``: the recorded evaluations that were compared, the champion's first. ``answer``: who said yes to what could
+    not be decided, and why.
     """
 
     winner: Literal["candidate", "champion"]
@@ -171,6 +172,7 @@ class Decision:
     bound: float | None = None
     champion: str | None = None
     runs: tuple[str, str] | None = None
+    answer: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return the fields as a JSON object."""

@@ -25,6 +25,10 @@ class GateError(EvenfoldError, RuntimeError):
     """A gate of the audit failed: nothing was trained, compared or promoted."""
 
 
+class WaitingError(GateError):
+    """A person was asked, and has not answered yet: the same request goes on once there is an answer."""
+
+
 def _findings_of(audit: Audit | None) -> str:
     """Return what an audit came to, with the sentence of each error and warning, to put behind a line."""
     if audit is None:

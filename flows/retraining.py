@@ -9,15 +9,10 @@ from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
-from evenfold.estimates.promotion import (
-    Decision,
-    decide,
-    same_recipe,
-    to_spend,
-    without_champion,
-)
+from evenfold.estimates.promotion import Decision, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests import Audit, digest_json, name_of, read_header, specification
 from evenfold.manifests.store.write import STAGED, owned
 from evenfold.manifests.tables.canonical import listed
@@ -27,6 +22,7 @@ from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
 from evenfold.tasks.record.entries import code_in
+from evenfold.tasks.record.models.asking import ask
 from evenfold.tasks.record.models.committing import committing, settle_commits
 from evenfold.tasks.record.models.judging import judge_month
 from evenfold.tasks.record.models.promoting import check_model
@@ -54,9 +50,10 @@ from evenfold.tasks.splits import plan_of
 from evenfold.tasks.steps.running import finished, run
 from evenfold.tasks.steps.telling import happened, publish, tell, tell_of
 from evenfold.tasks.work import work_of
+from prefect.exceptions import Pause
 
 from .evaluation import check_evaluation as check_evaluation, evaluated, stop_where_failed, with_metric
-from .outcomes import Evaluation, GateError
+from .outcomes import Evaluation, GateError, WaitingError
 from .requests import Request
 from .splitting import Split, recorded, say_extended
 
@@ -115,6 +112,8 @@ def _taken_up(course: Course) -> Retraining:
         return opened.outcome.model_copy(update={"reused": True})
     try:
         return _retrained(course, opened)
+    except (WaitingError, Pause):  # for an answer
+        raise
     except BaseException as error:  # also one that is cancelled, which starts no task run any more
         fail_retraining.fn(split, opened, str(error) or type(error).__name__)
         raise
@@ -142,6 +141,23 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     winner = candidate if decision.winner == "candidate" else _evaluated_champion(course, champion, candidate)
     loser = candidate.model if decision.winner == "champion" else champion.model if champion else None
     new = _new_model(course, decision, champion, winner)
+    outcome = Retraining(
+        split=course.split,
+        growth=course.growth,
+        judged=judged,
+        audit=audited,
+        champion=champion,
+        evaluation_run_id=candidate.run_id,
+        decision=decision,
+        registered=None,
+        run_id=opened.run_id,
+        report="",
+        checked=None if new is None else new.checked,
+        estimates=winner.estimates if winner else [],
+        model=winner.model if winner else champion.model if champion else None,
+        loser=loser if decision.difference is not None else None,
+    )
+    decision = _answered(course, outcome) if new or course.split.staged else decision
     with committing(course.split, course.name, opened.run_id, decision):
         registered = None if new is None else run(
             register_model, course.split, new.recipe, new.final, run_id=opened.run_id, name=course.name,
@@ -152,27 +168,27 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     say_extended(course.growth)
     if registered is not None and registered.champion:
         words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
-        happened("champion.promoted", course.split.name, words, model=registered.name, version=registered.version)
-    outcome = Retraining(
-        split=course.split,
-        growth=course.growth,
-        judged=judged,
-        audit=audited,
-        champion=champion,
-        evaluation_run_id=candidate.run_id,
-        decision=decision,
-        registered=registered,
-        run_id=opened.run_id,
-        report="",
-        checked=None if new is None else new.checked,
-        estimates=winner.estimates if winner else [],
-        model=winner.model if winner else champion.model if champion else None,
-        loser=loser if decision.difference is not None else None,
-    )
+        once, about = UUID(registered.run_id), {"model": registered.name, "version": registered.version}
+        happened("champion.promoted", course.split.name, words, once, **about)
+    outcome = outcome.model_copy(update={"decision": decision, "registered": registered})
     outcome = run(close_retraining, course.split, outcome)
     tell([outcome.summary])
     publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome
+
+
+def _answered(course: Course, outcome: Retraining) -> Decision:
+    """Return the decision, with a person's yes where one was asked; GateError for a no, or none in time."""
+    asked, decision = course.request, outcome.decision
+    doubts = outcome.doubts(course.arrival, asked.ask_above) if asked.gates and asked.on_unclear == "ask" else {}
+    if not doubts:
+        return decision
+    question, answer = ask(outcome, course.name, doubts, asked.answer_within)
+    if answer is None and question.seconds > 0:
+        raise WaitingError(f"{question.pending} The same request goes on then.")
+    if answer is None or not answer.approve:
+        raise _refused(course.split, f"{question.refused(answer)} Another run_label (--run-label) asks again.")
+    return run(record_decision, course.split, outcome.run_id, replace(decision, answer=answer.words))
 
 
 def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Growth, Audit | None]:

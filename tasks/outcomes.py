@@ -301,12 +301,13 @@ class Judged(Outcome):
 
 
 class Registered(Outcome):
-    """A version of a model in the registry, and whether it is the champion."""
+    """A version of a model in the registry, whether it is the champion, and the run that registered it."""
 
     name: str
     version: str
     uri: str
     champion: bool
+    run_id: str = ""
 
 
 class RolledBack(Outcome):

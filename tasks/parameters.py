@@ -235,12 +235,23 @@ OnRefused = Annotated[
     ),
 ]
 OnUnclear = Annotated[
-    Literal["commit", "stop"],
+    Literal["commit", "stop", "ask"],
     Flag(
-        "Where nothing can tell whether the new rows are sound: let them in with a warning, or stop.",
+        "Where nothing can tell whether the new rows are sound: let them in with a warning, stop, or ask a person, "
+        "also about warnings.",
         panel="Split",
         default="commit",
     ),
+]
+AskAbove = Annotated[
+    float | None,
+    Field(ge=0, allow_inf_nan=False),
+    Flag("With --on-unclear ask: ask about a candidate that is better by more than this.", "NUMBER", "Split"),
+]
+AnswerWithin = Annotated[
+    float,
+    Field(gt=0, le=8_760),
+    Flag("Hours to wait for an answer; without one it is refused.", "HOURS", "Split", default=72.0),
 ]
 Merged = Annotated[
     Literal["quarantine", "accept"],

@@ -261,6 +261,8 @@ class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFiel
     merged: of.Merged
     on_refused: of.OnRefused
     on_unclear: of.OnUnclear
+    ask_above: of.AskAbove
+    answer_within: of.AnswerWithin
 
 
 class CompareFields(TypedDict, total=False):

@@ -72,6 +72,19 @@ class Retraining(Displayed, Outcome):
         what = "promoted" if self.decision.promote else "not promoted"
         return f"Retraining of {name} on {self.split.name} {self.split.version}: {what}, {self.decision.why}"
 
+    def doubts(self, arrival: Audit | None, most: float | None) -> dict[str, str]:
+        """Return what nothing can decide, each by what it is called, in sentences: what is unclear, and each warning.
+
+        ``arrival``: what was found in the table. ``most``: how much better a candidate may be unasked; None: any.
+        """
+        doubts = {"new_rows": " ".join(self.judged.sentences)} if self.judged.verdict == "unclear" else {}
+        for audit in filter(None, (arrival, self.audit, self.checked)):
+            doubts |= {finding.check: finding.message for finding in audit.findings if finding.severity == "warning"}
+        better = (self.decision.difference or 0.0) if self.decision.winner == "candidate" else 0.0
+        if most is not None and better > most:
+            doubts["ask_above"] = f"The candidate is better by {better:.4g}, more than {most:g}."
+        return doubts
+
     def page(self) -> Page:
         """Return the page of the decision."""
         from evenfold.reports import Origin, retraining_page
@@ -131,7 +144,12 @@ def retrain_report(outcome: Retraining) -> str:
         "The rule": decision.rule,
     }
     head = [f"# Retraining on {split.name} {split.version}", f"**{plain(state)}** {plain(decision.why.capitalize())}."]
-    parts = [*head, plain(outcome.compared), *(f"## {title}\n\n{text}" for title, text in sections.items() if text)]
+    parts = [
+        *head,
+        plain(decision.answer),
+        plain(outcome.compared),
+        *(f"## {title}\n\n{text}" for title, text in sections.items() if text),
+    ]
     return "\n\n".join(filter(None, parts))
 
 

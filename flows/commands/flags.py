@@ -147,6 +147,7 @@ SHORT = {
     "rollback": "Make an earlier version the champion again, and say why.",
     "champion": "Say which version is the champion, or was on a day.",
     "replay": "Make the decision of a past promotion again.",
+    "answer": "Say yes or no to what a retraining asks.",
     "trust": "Sign a version of a model that another home made.",
     "up": "Keep Prefect's server up, so that commands start none.",
     "clean": "Remove old cached results; never manifests or records.",

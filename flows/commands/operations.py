@@ -21,6 +21,7 @@ def add_commands(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for command in (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay):
         app.command(cls=Grouped)(command)
+    app.command("answer", cls=Grouped)(answer_)
 
 
 def up(
@@ -249,3 +250,40 @@ def replay(
         replayed = decided_again(name, version)
     answer(replayed, as_json, replayed.words)
     raise typer.Exit(0 if replayed.verdict == "same" else 1)
+
+
+def answer_(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")],
+    approve: Annotated[
+        bool | None, typer.Option("--approve/--refuse", help="Yes or no; without it the question is shown.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")] = "",
+    by: Annotated[str, typer.Option("--name", help="Who says so.  [default: EVENFOLD_USER, or the account's]")] = "",
+    as_json: Json = False,
+) -> None:
+    """Say yes or no to what a retraining asks (--on-unclear ask), the newest of a name; it goes on where it waits.
+
+    Where a deployed run is suspended it is resumed; elsewhere the same retrain command goes on.
+
+    Example: evenfold answer flights --approve --reason "the airline was merged in May"
+    """
+    import os
+
+    with busy(f"looking for what {name} asks") as home:
+        home.require_record()
+        from evenfold.tasks.record.models.asking import give_answer, waiting_question
+        from evenfold.tasks.record.models.withdrawing import user
+
+        question = waiting_question(name)
+        if approve is None:
+            answer(question, as_json, question.pending)
+            return
+        answered = give_answer(question, approve, reason, by or user())
+        goes_on = False
+        if question.flow_run and os.environ.get("PREFECT_API_URL"):
+            from evenfold.tasks.steps.asking import Reply, resume
+
+            reply = Reply(answer="approve" if approve else "refuse", reason=answered.reason, name=answered.by)
+            goes_on = resume(question.flow_run, reply)
+    where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
+    answer(answered, as_json, f"{answered.words}; {where}.")

@@ -190,6 +190,7 @@ def retraining_page(
         lead=lead.strip(),
         tiles=[*tiles, *score_tiles(estimates)][:4],
         findings=[
+            *([Remark("note", decision.answer)] if decision.answer else []),
             *(Remark("warning", words) for words in unclear), *remarks_of(audit), *remarks_on(estimates),
         ],
         sections=[

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Any, Literal
+from uuid import UUID
 
 from evenfold.tasks.runtime.progress import log
 from evenfold.tasks.runtime.redaction import redacted
@@ -67,19 +68,20 @@ def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, 
     context.update_tracked_assets()
 
 
-Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed"]
+Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed", "retrain.asked"]
 
 
-def happened(what: Happening, split: str, words: str, **facts: Any) -> None:
+def happened(what: Happening, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
     """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
 
-    Only where a flow run is under way on a server; ``words`` says it in a sentence.
+    Only where a flow run is under way on a server; ``words`` says it in a sentence. ``id``: of what happens once,
+    however many runs tell it; Prefect takes an event of each id once.
     """
     if under_prefect():
-        tell_of(what, split, words, **facts)
+        tell_of(what, split, words, id, **facts)
 
 
-def tell_of(what: Happening, split: str, words: str, **facts: Any) -> None:
+def tell_of(what: Happening, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
     """Send the event ``evenfold.<what>`` that ``happened`` sends, also where the run has ended, as in its hooks."""
     about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
-    emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts})
+    emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts}, id=id)

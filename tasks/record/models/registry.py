@@ -14,6 +14,7 @@ from uuid import uuid4
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
+from evenfold.reports.markdown import plain
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.fits import require_final
@@ -39,12 +40,12 @@ from .signatures import (
     is_signed_decision,
     is_signed_version,
     keep_signed,
-    read_signed,
+    read_ours,
     require_signed_version,
     sign_version,
 )
 from .stored_models import requirements, typical_row
-from .tags import DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
+from .tags import ANSWERED, DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -165,12 +166,9 @@ def _decided(run: Run) -> Decision | None:
 def _outcome(tracker: Tracker, run_id: str) -> Retraining | None:
     """Return what a finished retraining came to; None where it is none or not signed, and it is run again."""
     try:
-        content, is_ours = read_signed(tracker, run_id, OUTCOME)
-        content.pop("signatures")
-        return Retraining.model_validate(content) if is_ours else None
-    except Exception as error:  # of an earlier version, removed or written over; MLflow's errors differ by store
-        if unreachable(error):
-            raise
+        content = read_ours(tracker, run_id, OUTCOME)
+        return None if content is None else Retraining.model_validate(content)
+    except ValueError:  # of an earlier version
         return None
 
 
@@ -246,6 +244,7 @@ def register_model(
     tags |= {CODE: json.dumps(work.problem.model.code)} if work.problem.model.code else {}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
+    tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
     tags[DIGEST] = final.file.sha256
     with aliases_held(tracker.home, name):
         with suppress(Exception):  # of one that is there; a store out of reach says so again
@@ -269,7 +268,7 @@ def register_model(
             _promote(client, name, made)
         else:
             client.set_registered_model_alias(name, CHALLENGER, made)
-    return Registered(name=name, version=made, uri=f"models:/{name}/{made}", champion=promote)
+    return Registered(name=name, version=made, uri=f"models:/{name}/{made}", champion=promote, run_id=version.run_id)
 
 
 def version_of_run(client: Any, name: str, run_id: str) -> str | None:
@@ -358,6 +357,7 @@ def _new_version(
     decided = _decided(run)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
     description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
+    description += f" {plain(decided.answer)}" if decided is not None else ""
     # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
     # the process, which is the user's.
     model = tracker.client.get_logged_model(uri.rpartition("/")[2])

@@ -86,6 +86,19 @@ def read_signed(tracker: Any, run_id: str, name: str) -> tuple[Any, bool]:
     return content, is_signed(kind, {"run": run_id, kind: plain}, signatures)
 
 
+def read_ours(tracker: Any, run_id: str, name: str) -> dict[str, Any] | None:
+    """Return a JSON artifact of a run that this home or its team signed for it; None where it holds none."""
+    if all(artifact.path != name for artifact in tracker.client.list_artifacts(run_id)):
+        return None
+    try:
+        content, is_ours = read_signed(tracker, run_id, name)
+    except Exception as error:  # written over; MLflow's errors differ by store
+        if unreachable(error):
+            raise
+        return None
+    return {field: value for field, value in content.items() if field != "signatures"} if is_ours else None
+
+
 @dataclass(frozen=True)
 class Untrusted:
     """A version as it was looked at: ``sha256`` of its one skops file ("": none is ever loaded), and its recipe."""

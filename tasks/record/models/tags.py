@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"
 MOST = sys.float_info.max
 EVALUATION = "evenfold.evaluation_run_id"  # at a version of the registry: the evaluation of its recipe
+ANSWERED = "evenfold.answer"  # at the run of a retraining, and at its version: who said yes or no, and why
 OPENED = "evenfold.opened"  # at the run of a retraining: by which attempt it was begun
 
 

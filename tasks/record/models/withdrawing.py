@@ -69,7 +69,12 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
 def _about(reason: str) -> dict[str, str]:
     """Return why something is taken back, by whom and when."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return {"reason": reason.strip()[:1_000], "by": Settings.here().user or getpass.getuser(), "at": at}
+    return {"reason": reason.strip()[:1_000], "by": user(), "at": at}
+
+
+def user() -> str:
+    """Return who is at work, as it is kept with what they decide."""
+    return Settings.here().user or getpass.getuser()
 
 
 def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str]) -> list[RolledBack]:

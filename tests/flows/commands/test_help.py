@@ -86,7 +86,7 @@ QUICK = ("doctor", "split", "list", "show", "audit", "verify", "join", "extend",
 AFTER = ("export", "adopt", "load", "clean")
 SLOW = ("evaluate", "plan", "compare", "leaderboard", "folds", "strategies", "tune", "retrain", "demo")
 # A registry, a server, and rows that came later: test_server.py, test_rollback.py, test_commits.py and so on.
-ELSEWHERE = ("up", "rollback", "withdraw", "deploy", "predict", "score", "trust", "champion", "replay")
+ELSEWHERE = ("up", "rollback", "withdraw", "deploy", "predict", "score", "trust", "champion", "replay", "answer")
 
 
 def flights() -> pa.Table:

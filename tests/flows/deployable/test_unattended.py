@@ -222,7 +222,8 @@ def test_the_automations_listen_to_what_happens() -> None:
         assert hears(trigger, event(f"prefect.flow-run.{name}", "prefect.flow-run.1"))
         assert not hears(trigger, event(f"prefect.flow-run.{name}", "prefect.flow-run.1", "prefect.tag.theirs"))
         assert not hears(trigger, event("prefect.flow-run.Completed", "prefect.flow-run.1"))
-    assert hears(champion, event("evenfold.champion.promoted", "evenfold.split.flights"))
+    for name in ("champion.promoted", "retrain.asked"):
+        assert hears(champion, event(f"evenfold.{name}", "evenfold.split.flights"))
 
 
 def test_a_split_that_grows_says_so_to_prefect(prefect_home: Home, tmp_path: Path) -> None:

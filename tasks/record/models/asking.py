@@ -1,0 +1,161 @@
+"""A question to a person before a retraining commits, and the answer: each signed for its run, and kept in its record.
+
+Whoever answers names a question and says yes or no; what is committed then is what the question was about, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from evenfold.manifests import digest_json
+from evenfold.reports.markdown import plain
+from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import shown
+from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.record.tracker import NOTE, Tracker, tracker_of
+from evenfold.tasks.retrained import Retraining
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.steps.asking import ask_in_prefect
+from evenfold.tasks.steps.telling import happened
+
+from .registry import quoted
+from .signatures import keep_signed, read_ours
+from .tags import ANSWERED
+
+QUESTION, ANSWER = "question.json", "answer.json"
+MOST_REASON, MOST_NAME = 1_000, 100  # characters
+
+
+class Question(Outcome):
+    """What a retraining asks before it commits; ``key`` names its run, its decision and what is doubtful about it.
+
+    ``until``: when it is refused without an answer. ``flow_run``: Prefect's, empty where none was under way.
+    """
+
+    key: str
+    name: str
+    words: str
+    until: str
+    run_id: str
+    flow_run: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long an answer still counts; not positive where it is too late."""
+        return (datetime.fromisoformat(self.until) - datetime.now(UTC)).total_seconds()
+
+    @property
+    def pending(self) -> str:
+        """What is asked, until when, and how to answer at a terminal."""
+        how = f"evenfold answer {self.name} --approve (or --refuse) --reason WHY"
+        return f"{self.words} Until {self.until[:16]} UTC somebody may say: {how}."
+
+    def refused(self, answer: Answer | None) -> str:
+        """Return who said no, or that nobody answered, and to what."""
+        no = answer.words.rstrip(".") if answer else f"Nobody answered until {self.until[:16]} UTC"
+        return f"{no}. {self.words}"
+
+
+class Answer(Outcome):
+    """Who said yes or no to the question of a ``key``, when and why."""
+
+    key: str
+    approve: bool
+    reason: str
+    by: str
+    at: str
+
+    @property
+    def words(self) -> str:
+        """The answer in a sentence."""
+        return f"{'Approved' if self.approve else 'Refused'} by {self.by} on {self.at[:10]}: {self.reason}"
+
+
+def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float) -> tuple[Question, Answer | None]:
+    """Ask about what is doubtful before a retraining commits; return the question, and the answer where there is one.
+
+    A flow run of a deployment is suspended until then. The question's words are the first of the page in the run,
+    which waits as SCHEDULED; the same question is asked once, and Prefect told so once.
+    """
+    split, decision, tracker = outcome.split, outcome.decision, tracker_of(outcome.split)
+    key = digest_json([outcome.run_id, decision.champion, decision.winner, decision.promote, sorted(doubts)])
+    question = _question(tracker, outcome.run_id)
+    if question is None or question.key != key:
+        what = f"makes the {decision.winner}'s recipe the champion" if decision.promote else "lets rows join"
+        why = " ".join(filter(None, [f"{decision.why}.", outcome.compared, *doubts.values()]))
+        question = Question(
+            key=key, name=name, run_id=outcome.run_id,
+            words=f"{name} on {split.name} {split.version} asks before it {what}: {why}",
+            until=(datetime.now(UTC) + timedelta(hours=hours)).isoformat(timespec="milliseconds"),
+            flow_run=tracker.client.get_run(outcome.run_id).data.tags.get("prefect.flow_run_id", ""),
+        )  # fmt: skip
+        keep_signed(tracker, outcome.run_id, QUESTION, question.model_dump(mode="json"))
+        tracker.keep(outcome.run_id, "report.html", replace(outcome.page(), lead=question.words).html())
+    answer = _answer(tracker, question)
+    if answer is None and question.seconds > 0:
+        tracker.tell(outcome.run_id, {NOTE: f"**Waits for an answer.** {plain(question.pending)}"})
+        tracker.client.update_run(outcome.run_id, status="SCHEDULED")
+        happened("retrain.asked", split.name, question.pending, UUID(key[:32]), model=name, until=question.until)
+        if reply := ask_in_prefect(key, plain(question.words), question.seconds):
+            answer = _kept(tracker, question, reply.answer == "approve", reply.reason, reply.name)
+    return question, answer
+
+
+def waiting_question(name: str) -> Question:
+    """Return the newest question of a name; SplitError where none waits that this home or its team has asked."""
+    home = Home.here()
+    home.require_record()
+    tracker = Tracker(home, "")
+    waiting = f"tags.`mlflow.runName` = 'retrain/{quoted(name)}' AND attributes.status = 'SCHEDULED'"
+    run = next(tracker.runs(waiting), None)
+    question = None if run is None else _question(tracker, str(run.info.run_id))
+    if question is None:
+        unsigned = "" if run is None else f"; that of run {run.info.run_id[:8]} was not signed by it, or was changed"
+        raise SplitError(f"no retraining of {shown(repr(name))} waits for an answer of this home{unsigned}.")
+    return question
+
+
+def give_answer(question: Question, approve: bool, reason: str, by: str) -> Answer:
+    """Answer a question; SplitError where it was answered already, the time is over, or there is no reason."""
+    tracker = Tracker(Home.here(), "")
+    if earlier := _answer(tracker, question):
+        raise SplitError(f"it was answered: {earlier.words}. A second answer does nothing.")
+    if question.seconds <= 0:
+        tracker.fail(question.run_id, question.refused(None))
+        raise SplitError(f"nobody answered until {question.until[:16]} UTC, and it is refused.")
+    if not (_line(reason, MOST_REASON) and _line(by, MOST_NAME)):
+        raise SplitError("an answer needs a reason and a name, which are kept; pass both (--reason, --name).")
+    return _kept(tracker, question, approve, reason, by)
+
+
+def _kept(tracker: Tracker, question: Question, approve: bool, reason: str, by: str) -> Answer:
+    with locked(tracker.home.locks, f"answer/{question.run_id}"):
+        if earlier := _answer(tracker, question):
+            return earlier
+        answer = Answer(
+            key=question.key, approve=approve, reason=_line(reason, MOST_REASON), by=_line(by, MOST_NAME),
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )  # fmt: skip
+        keep_signed(tracker, question.run_id, ANSWER, answer.model_dump(mode="json"))
+        tracker.tell(question.run_id, {ANSWERED: answer.words})
+    return answer
+
+
+def _question(tracker: Tracker, run_id: str) -> Question | None:
+    content = read_ours(tracker, run_id, QUESTION)
+    return None if content is None else Question.model_validate(content)
+
+
+def _answer(tracker: Tracker, question: Question) -> Answer | None:
+    content = read_ours(tracker, question.run_id, ANSWER)
+    answer = None if content is None else Answer.model_validate(content)
+    return answer if answer is not None and answer.key == question.key else None
+
+
+def _line(text: str, most: int) -> str:
+    """Return what somebody typed as one line of at most so many characters."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:most]

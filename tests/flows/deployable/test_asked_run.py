@@ -1,0 +1,109 @@
+"""A deployed retraining that asks: suspended by a real server, answered through its API, it goes on elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evenfold.flows.cli import app
+from evenfold.tasks import Home
+from prefect import get_client
+from prefect.events.filters import EventFilter
+from servers import wait_until
+from small import BAD, GOOD, champion, registry, retrain
+from tables import rows
+from typer.testing import CliRunner
+
+from evenfold import flows
+
+
+def executed(server: str, flow_run: Any, **more: str) -> Any:
+    """Run a flow run as a worker does, in a process of its own, and return its state then."""
+    command = [sys.executable, "-m", "prefect", "flow-run", "execute", str(flow_run.id)]
+    env = {**os.environ, "PREFECT_API_URL": server, **more}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(flow_run.id).state
+    assert state is not None, done.stderr
+    return state
+
+
+def events(name: str) -> list[Any]:
+    wanted = EventFilter.model_validate({"event": {"name": [name]}, "resource": {"id": ["evenfold.split.asked"]}})
+    with get_client(sync_client=True) as client:
+        return list(client.read_events(filter=wanted, limit=50).events)
+
+
+@pytest.fixture
+def due(prefect_home: Home, prefect_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what makes a run of a deployment whose candidate is better by more than is promoted unasked."""
+    monkeypatch.setenv("EVENFOLD_DATA_ROOTS", str(tmp_path))
+    monkeypatch.setenv("EVENFOLD_SIGNING_KEY", "of a team, and long enough to sign with")
+    retrain("asked", rows(120), BAD)
+    rows(150).to_parquet(tmp_path / "rows.parquet")
+    spec = {"name": "asked", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
+    about = {"data": str(tmp_path / "rows.parquet"), "spec": spec, "model": GOOD, "on_unclear": "ask", "ask_above": 0.1}
+    with get_client(sync_client=True) as client:
+        flow = client.create_flow(flows.retrain)
+        made = client.create_deployment(flow, tmp_path.name, entrypoint="evenfold.flows.retrain", path=".")
+        yield lambda **more: client.create_flow_run_from_deployment(made, parameters=about | more)
+        client.delete_deployment(made)
+
+
+def test_a_suspended_run_goes_on_on_another_machine_after_a_yes(
+    due: Any, prefect_home: Home, prefect_server: str, tmp_path: Path
+) -> None:
+    """Its form shows what is asked, an event tells it once, nothing is promoted before, and a false form is refused.
+
+    The other machine has an empty home, the table, MLflow's store and the team's key.
+    """
+    flow_run = due()
+    state = executed(prefect_server, flow_run)
+    assert (state.name, champion(prefect_home, "asked")) == ("Suspended", "1"), state
+    (told,) = wait_until(lambda: events("evenfold.retrain.asked"), "the event", 60)  # type: ignore[misc]
+    assert "asked on asked 1.1 asks before it makes the candidate's recipe the champion" in told.payload["words"]
+    with get_client(sync_client=True) as client:
+        keys = state.state_details.run_input_keyset
+        assert "asks before it" in client.read_flow_run_input(flow_run.id, keys["description"])
+        yes = {"answer": "approve", "reason": "a new sensor", "name": "ada"}
+        for wrong in ({}, yes | {"answer": "maybe"}, yes | {"reason": "x" * 1_001}, yes | {"version": "7"}):
+            assert client.resume_flow_run(flow_run.id, run_input=wrong).status.value == "REJECT", wrong
+        client.resume_flow_run(flow_run.id, run_input=yes)
+    elsewhere = {"EVENFOLD_HOME": str(tmp_path / "other"), "MLFLOW_TRACKING_URI": prefect_home.tracking_uri}
+    state = executed(prefect_server, flow_run, **elsewhere)
+    assert (state.name, champion(prefect_home, "asked")) == ("Completed", "2"), state
+    answer = registry(prefect_home).get_model_version("asked", "2").tags["evenfold.answer"]
+    assert re.fullmatch(r"Approved by ada on 20\d\d-\d\d-\d\d: a new sensor", answer)
+    (promoted,) = wait_until(lambda: events("evenfold.champion.promoted"), "the event", 60)  # type: ignore[misc]
+    assert promoted.payload["version"] == "2"
+    assert len(events("evenfold.retrain.asked")) == 1
+
+
+def test_an_answer_at_a_terminal_resumes_the_run_and_silence_fails_it(
+    due: Any, prefect_home: Home, prefect_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The terminal's no ends the run as Failed with its sentence; after the stated time a form is too late."""
+    late = due(answer_within=4 / 3600, run_label="late")
+    assert executed(prefect_server, late).name == "Suspended"
+    time.sleep(4)
+    with get_client(sync_client=True) as client:
+        client.resume_flow_run(late.id, run_input={"answer": "approve", "reason": "late", "name": "ada"})
+        state = client.read_flow_run(late.id).state
+    assert state is not None
+    assert state.is_failed(), state
+    flow_run = due()
+    assert executed(prefect_server, flow_run).name == "Suspended"
+    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
+    done = CliRunner().invoke(app, ["answer", "asked", "--refuse", "--reason", "too good", "--name", "eve"])
+    assert "too good; the suspended run goes on." in done.output, done
+    state = executed(prefect_server, flow_run)
+    assert state.is_failed()
+    assert state.message is not None
+    assert re.match(r"Refused by eve on [\d-]+: too good\. asked on asked 1\.1 asks before", state.message)
+    assert champion(prefect_home, "asked") == "1"
