@@ -9,14 +9,16 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from evenfold.flows import Retraining
 from evenfold.flows.cli import app
 from evenfold.tasks import Home
 from prefect import get_client
 from prefect.events.filters import EventFilter
 from servers import wait_until
-from small import BAD, GOOD, champion, registry, retrain
+from small import BAD, GOOD, called, champion, registry, retrain
 from tables import rows
 from typer.testing import CliRunner
 
@@ -34,8 +36,8 @@ def executed(server: str, flow_run: Any, **more: str) -> Any:
     return state
 
 
-def events(name: str) -> list[Any]:
-    wanted = EventFilter.model_validate({"event": {"name": [name]}, "resource": {"id": ["evenfold.split.asked"]}})
+def events(name: str, split: str = "asked") -> list[Any]:
+    wanted = EventFilter.model_validate({"event": {"name": [name]}, "resource": {"id": [f"evenfold.split.{split}"]}})
     with get_client(sync_client=True) as client:
         return list(client.read_events(filter=wanted, limit=50).events)
 
@@ -107,3 +109,24 @@ def test_an_answer_at_a_terminal_resumes_the_run_and_silence_fails_it(
     assert state.message is not None
     assert re.match(r"Refused by eve on [\d-]+: too good\. asked on asked 1\.1 asks before", state.message)
     assert champion(prefect_home, "asked") == "1"
+
+
+def test_a_champion_is_told_once_however_often_its_run_is_taken_up(
+    prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs that are one version told it twice, as did one that broke off behind its event."""
+
+    def month() -> Retraining:
+        spec = {"name": "told", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}
+        return flows.retrain(rows(120), spec=spec, n_splits=2, model=GOOD)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*called("registry", "close_retraining"), lambda *_, **__: [][0])
+        with pytest.raises(IndexError):
+            month()
+    registered = month().registered
+    assert registered is not None
+    wait_until(lambda: events("evenfold.champion.promoted", "told"), "the event", 60)
+    time.sleep(3)  # for a second one
+    (event,) = events("evenfold.champion.promoted", "told")
+    assert event.id == UUID(registered.run_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ import pytest
 from evenfold.flows import GateError, Retraining
 from evenfold.flows.cli import app
 from evenfold.flows.outcomes import WaitingError
+from evenfold.manifests.audits.findings import Finding
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models import asking
 from evenfold.tasks.record.models.judging import judge_month
-from small import BAD, GOOD, champion, registry, retrain
+from small import GOOD, champion, registry, retrain
 from tables import rows
 from typer.testing import CliRunner
 
@@ -99,26 +100,30 @@ def test_a_no_and_silence_refuse(home: Home, monkeypatch: pytest.MonkeyPatch, ho
     assert month(gates=False).split.version == "1.1"
 
 
-def forged(home: Home, run_id: str) -> None:
+def _forged(home: Home, run_id: str) -> None:
     """Write as somebody who may edit MLflow, and knows the question, but has no key of ours."""
     key = json.loads(text(home, run_id, "question.json"))["key"]
     answer = {"key": key, "approve": True, "reason": "so", "by": "eve", "at": "2026-05-31T00:00:00+00:00"}
     registry(home).log_dict(run_id, answer | {"signatures": ["0" * 64]}, "answer.json")
 
 
-def elsewhere(home: Home, run_id: str) -> None:
+def _of_another(home: Home, run_id: str) -> None:
     """Carry the signed yes to another month's question to this one's run."""
-    other = asked(180)
-    assert "1.1" in other
+    asked(180)
     assert "Approved" in says("--approve", "--reason", "of the other")
     (theirs,) = [run.info.run_id for run in waiting(home) if run.info.run_id != run_id]
     registry(home).log_text(run_id, text(home, theirs, "answer.json"), "answer.json")
 
 
-@pytest.mark.parametrize("spoil", [forged, elsewhere])
-def test_an_answer_that_is_not_ours_or_of_another_question_does_nothing(
-    home: Home, spoil: Callable[[Home, str], None]
-) -> None:
+def _to_other_words(home: Home, run_id: str) -> None:
+    """Have somebody say yes to other words than were asked."""
+    words = text(home, run_id, "question.json").replace(TOLD, "all is well.")
+    registry(home).log_text(run_id, words, "question.json")
+    assert "was not signed by it, or was changed" in says("--approve", "--reason", "yes")
+
+
+@pytest.mark.parametrize("spoil", [_forged, _of_another, _to_other_words])
+def test_an_answer_that_is_not_ours_or_to_something_else_does_nothing(home: Home, spoil: Any) -> None:
     """It is asked still."""
     asked()
     spoil(home, waiting(home)[0].info.run_id)
@@ -137,22 +142,12 @@ def test_a_yes_is_of_the_champion_that_it_was_given_against(home: Home) -> None:
     assert asking.waiting_question("monthly").run_id == run.info.run_id
 
 
-def test_a_forged_question_is_not_answered(home: Home) -> None:
-    """Whoever edits MLflow could have somebody say yes to other words than they read."""
-    asked()
-    (run,) = waiting(home)
-    words = text(home, run.info.run_id, "question.json").replace(TOLD, "all is well.")
-    registry(home).log_text(run.info.run_id, words, "question.json")
-    assert "was not signed by it, or was changed" in says("--approve", "--reason", "yes")
-
-
-def test_a_large_step_and_warnings_are_asked_about_where_that_is_wanted(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A candidate that is better by more than was stated; a smaller one is promoted as ever."""
-    monkeypatch.setattr(judge_month.fn, "fn", lambda *_, **__: Judged())
-    retrain("other", rows(120), BAD)
-    with pytest.raises(WaitingError, match=r"The candidate is better by 0\.\d+, more than 0\.1\."):
-        retrain("other", rows(150), GOOD, **ASK, ask_above=0.1)
-    assert retrain("other", rows(150), GOOD, **ASK, ask_above=5.0).decision.winner == "candidate"
-    assert champion(home, "other") == "2"
+def test_warnings_and_large_steps_are_doubts(first: Retraining) -> None:
+    """Each by its name; errors stop by themselves, and notes are no doubts."""
+    found = [Finding(check=each, severity=each, gate="passed", message=f"a {each}") for each in ("warning", "note")]
+    step = replace(first.decision, winner="candidate", difference=0.2)
+    outcome = first.model_copy(
+        update={"audit": first.audit.model_copy(update={"findings": found}), "decision": step, "judged": Judged()}
+    )
+    assert outcome.doubts(None, 0.2) == {"warning": "a warning"}
+    assert set(outcome.doubts(outcome.audit, 0.1)) == {"warning", "ask_above"}
