@@ -81,7 +81,7 @@ def say_extended(growth: Growth) -> None:
     split, numbers = growth.split, {"added": growth.added, "deleted": growth.deleted, "quarantined": growth.quarantined}
     if any(numbers.values()):
         amounts = ", ".join(f"{rows:,} {name}" for name, rows in numbers.items())
-        happened("split.extended", split.name, f"{split.name} is {split.version} now: {amounts}.", **numbers)
+        happened("split.extended", split.name, f"{split.name} is {split.version} now: {amounts}.", None, **numbers)
 
 
 def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memory: Memory = None) -> Split:
