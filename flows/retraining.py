@@ -179,11 +179,12 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
 
 def _answered(course: Course, outcome: Retraining) -> Decision:
     """Return the decision, with a person's yes where one was asked; GateError for a no, or none in time."""
-    asked, decision = course.request, outcome.decision
-    doubts = outcome.doubts(course.arrival, asked.ask_above) if asked.gates and asked.on_unclear == "ask" else {}
+    request, decision = course.request, outcome.decision
+    asks = request.gates and request.on_unclear == "ask"
+    doubts = outcome.doubts(course.arrival, request.ask_above) if asks else {}
     if not doubts:
         return decision
-    question, answer = ask(outcome, course.name, doubts, asked.answer_within)
+    question, answer = ask(outcome, course.name, doubts, request.answer_within)
     if answer is None and question.seconds > 0:
         raise WaitingError(f"{question.pending} The same request goes on then.")
     if answer is None or not answer.approve:
@@ -312,8 +313,8 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
     difference = compared(course.split, course.candidate, measured, course.metric, apparent=apparent)
     looks = run(read_looks, course.split, course.name)
     pair = _pair(course, measured)
-    made = decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
-    return replace(made, runs=(served.run_id, candidate.run_id))
+    decision = decide(course.metric, difference, newer, error=to_spend(looks, date.today()), pair=pair, earlier=looks)
+    return replace(decision, runs=(served.run_id, candidate.run_id))
 
 
 def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str) -> Decision:

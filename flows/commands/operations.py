@@ -269,8 +269,7 @@ def answer_(
     """
     import os
 
-    with busy(f"looking for what {name} asks") as home:
-        home.require_record()
+    with busy(f"looking for what {name} asks"):
         from evenfold.tasks.record.models.asking import give_answer, waiting_question
         from evenfold.tasks.record.models.withdrawing import user
 
