@@ -32,18 +32,25 @@ def _threads(settings: Settings) -> Any:
     return ThreadPoolTaskRunner(max_workers=settings.workers)
 
 
-def end_with_parent(parent: int) -> None:
-    """Have this process killed when its parent, whose number is ``parent``, ends, however it does. On Linux."""
+def begin_in_pool(parent: int, api: str | None) -> None:
+    """Begin a worker of a pool: on Linux it is killed when its parent ends, and it knows Prefect's server all along.
+
+    Between its tasks what sends events and logs would start a server that outlives everybody, and keeps pipes open.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
+    if api:
+        os.environ["PREFECT_API_URL"] = api
 
 
 def _processes(settings: Settings) -> Any:
+    from prefect.settings import PREFECT_API_URL
     from prefect.task_runners import ProcessPoolTaskRunner
 
-    return ProcessPoolTaskRunner(settings.workers, initializer=end_with_parent, initargs=(os.getpid(),))
+    about = (os.getpid(), PREFECT_API_URL.value())
+    return ProcessPoolTaskRunner(settings.workers, initializer=begin_in_pool, initargs=about)
 
 
 def _dask(settings: Settings) -> Any:

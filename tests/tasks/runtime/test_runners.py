@@ -4,6 +4,8 @@ import importlib
 import json
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
+from evenfold.tasks.runtime.runners import task_runner
 from prefect import Task
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from servers import environment
 
 from evenfold import tasks
@@ -89,3 +93,21 @@ def test_every_task_reaches_a_worker_by_pickle() -> None:
             for what in ("name", "retries", "tags", "cache_policy"):
                 assert getattr(came, what) == getattr(sent, what), (name, what)
         assert cloudpickle.loads(cloudpickle.dumps(made.fn)).__wrapped__.__qualname__ == name
+
+
+def server_between_tasks() -> str | None:
+    """Return which server a worker's own threads would send events to."""
+    from prefect.settings import PREFECT_API_URL
+
+    return PREFECT_API_URL.value()
+
+
+def test_a_worker_of_a_pool_knows_the_server_between_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads started one of Prefect's own, which outlived everybody: a command whose output is read hung."""
+    monkeypatch.setenv("EVENFOLD_RUNNER", "processes")
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:1/api"}):
+        runner = task_runner()
+    how = {"initializer": runner._initializer, "initargs": runner._initargs}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), **how) as pool:
+        assert pool.submit(server_between_tasks).result() == "http://127.0.0.1:1/api"
