@@ -53,8 +53,8 @@ def carried_targets(sample: Sample) -> Outcome:
     may = [[_may_carry(features, spread, outcome, codes) for codes, _ in shared] for outcome in outcomes.T]
     signs = {}
     for i, column in enumerate(features):
-        asked = [[(*of, *each[:, i]) for of, each in zip(shared, of_outcome, strict=True)] for of_outcome in may]
-        if sign := _sign(column, sample, outcomes, asked):
+        questions = [[(*of, *each[:, i]) for of, each in zip(shared, of_outcome, strict=True)] for of_outcome in may]
+        if sign := _sign(column, sample, outcomes, questions):
             signs[column.name] = sign
     if not signs:
         return None
@@ -68,8 +68,8 @@ def carried_targets(sample: Sample) -> Outcome:
     return Found(len(signs), message, {"features": signs}, DropFeatures(tuple(signs)))
 
 
-def _sign(column: Column, sample: Sample, outcomes: Array, asked: list[list[Any]]) -> str | None:
-    for outcome, levels_of in zip(outcomes.T, asked, strict=True):
+def _sign(column: Column, sample: Sample, outcomes: Array, questions: list[list[Any]]) -> str | None:
+    for outcome, levels_of in zip(outcomes.T, questions, strict=True):
         for codes, levels, rates, others in ((column.codes, "the rows that share its value", True, False), *levels_of):
             if rates and (ratio := rate_scatter(column.values, outcome, codes)) is not None:
                 return f"the mean target of {levels}, with {ratio:.0%} of the scatter that chance would bring"
