@@ -59,13 +59,14 @@ def _places(manifest: Manifest) -> list[_Place]:
     membership, splitter, places = manifest.in_use, manifest.splitter, list[_Place]()
     column, wanted, codes = membership.column(), _asked(manifest), set[int]()
     drawn = splitter.sizes(int(np.count_nonzero(column == 0))) if isinstance(splitter, DrawSplitter) else None
+    parts = bool(membership.parts and membership.n_repeats == 1)
     for i in range(min(manifest.n_splits, MOST_MEASURED)):
         train, test = manifest.pair(i)
         fold = membership.split_name(i)[1]
         codes.add(code := membership.tested[fold] if isinstance(membership, Labels) else fold)
-        sizes: dict[str, Any] = {"wanted": wanted.get(code)}
+        sizes: dict[str, Any] = {"wanted": wanted.get(code), "name": membership.code_name(code) if parts else None}
         if drawn:
-            sizes = {"wanted": drawn[1], "train": train.size, "wanted_train": drawn[0]}
+            sizes |= {"wanted": drawn[1], "train": train.size, "wanted_train": drawn[0]}
         places.append(_Place(test, FoldBalance(split=i, rows=test.size, **sizes)))
     for code in wanted:
         if code not in codes:

@@ -66,9 +66,10 @@ class RowsBalance(Strict):
 
 
 class FoldBalance(RowsBalance):
-    """The test rows of one split; of a draw also the rows that it trains on, and how many these were to be."""
+    """The test rows of one split, or of a part by its ``name``; of a draw also those trained on, and asked to be."""
 
     split: int
+    name: str | None = None
     train: int | None = None
     wanted_train: float | None = None
 

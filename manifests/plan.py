@@ -376,7 +376,7 @@ def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, l
 
 
 def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
-    columns = spec.columns
+    columns, parts = spec.columns, "parts" in spec.params
     if columns.fold:
         return "Predefined"
     if columns.coordinates:
@@ -384,8 +384,10 @@ def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     if columns.time:
         return "ForwardChaining"
     if columns.grouped:
-        return "BalancedGroupKFold"
-    balanced = columns.stratify or ([columns.target] if columns.target else [])
+        return "BalancedGroupSplit" if parts else "BalancedGroupKFold"
+    balanced = columns.shared_out
     if len(balanced) != 1:
-        return "BalancedKFold" if balanced else "KFold"
-    return "SortedStratifiedKFold" if numeric(balanced[0]) else "StratifiedKFold"
+        return ("StratifiedSplit" if parts else "BalancedKFold") if balanced else "RandomSplit" if parts else "KFold"
+    if numeric(balanced[0]):
+        return "FractionalStratifiedSplit" if parts else "SortedStratifiedKFold"
+    return "StratifiedSplit" if parts else "StratifiedKFold"

@@ -45,7 +45,9 @@ class SplitSpec(Strict):
     """What decides a split. Two specifications that mean the same have the same decision fields.
 
     ``strategy`` may be left out: coordinates choose SpatialBlockKFold, a time ForwardChaining, groups
-    BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes StratifiedKFold, nothing KFold.
+    BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes StratifiedKFold, nothing KFold. With ``parts``
+    among the parameters: groups BalancedGroupSplit, numbers FractionalStratifiedSplit, classes StratifiedSplit, nothing
+    RandomSplit.
     """
 
     name: str = Field(default="split", description="What the split is called on disk and in MLflow.")

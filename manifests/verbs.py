@@ -79,7 +79,7 @@ def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
         return spec
     base = {} if spec is None else read_spec(spec).model_dump(exclude_unset=True)
     columns = {role: overrides.pop(role) for role in Columns.model_fields if role in overrides}
-    counted = {"n_splits": overrides.pop("n_splits")} if "n_splits" in overrides else {}
+    counted = {name: overrides.pop(name) for name in ("n_splits", "parts") if name in overrides}
     params = overrides.pop("params", {})
     if "holdout" in overrides:
         overrides["holdout"] = {**(base.get("holdout") or {}), "fraction": overrides["holdout"]}

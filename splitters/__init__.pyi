@@ -51,5 +51,6 @@ from .strategies.shuffles import (
 from .strategies.spatial import SpatialBlockKFold as SpatialBlockKFold
 from .strategies.stratified_splits import (
     FractionalStratifiedSplit as FractionalStratifiedSplit,
+    RandomSplit as RandomSplit,
     StratifiedSplit as StratifiedSplit,
 )

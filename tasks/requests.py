@@ -83,6 +83,16 @@ class SpecFields(TypedDict, total=False):
     ]
     strategy: of.Strategy
     n_splits: of.NSplits
+    parts: Annotated[
+        Mapping[str, float] | None,
+        Flag(
+            "A part's name and share, instead of folds; repeatable.",
+            "NAME=SHARE",
+            "Split",
+            names=("--parts",),
+            example="train=.8",
+        ),
+    ]
     params: Annotated[
         Mapping[str, Any] | None,
         Flag(

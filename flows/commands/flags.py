@@ -51,7 +51,7 @@ def command_of(function: Callable[..., Any], act: Callable[..., None] | None = N
         given = {name: value for name, value in values.items() if value is not None and value != []}
         for name, flag in flags.items():
             if flag.example and name in given:
-                given[name] = values_of(flag.names[0], given[name], f"NAME=JSON, such as {flag.example}")
+                given[name] = values_of(flag.names[0], given[name], f"{flag.takes}, such as {flag.example}")
         (act or function)(**given)
 
     command.__name__ = function.__name__
@@ -102,7 +102,7 @@ def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any
         if not equals:
             raise SplitError(f"{flag} {text!r} has no '='; write {example}.")
         try:
-            values[name] = json.loads(value)
+            values[name] = json.loads(f"0{value}" if value.startswith(".") else value)
         except json.JSONDecodeError:
             values[name] = value
     require_once(f"{flag} {text.partition('=')[0]}" for text in given or [])

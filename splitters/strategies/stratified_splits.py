@@ -1,4 +1,4 @@
-"""Parts of any shares, stratified: in which each class has its share, or a number its distribution."""
+"""Parts of any shares: at random, or stratified, so that each class has its share, or a number its distribution."""
 
 from __future__ import annotations
 
@@ -18,6 +18,35 @@ from .kfold import check_classes
 
 TRAIN_VALIDATION_TEST = {"train": 0.6, "validation": 0.2, "test": 0.2}
 UNDECIDED = -9
+
+
+class RandomSplit(PartSplitter):
+    """Random parts of any shares and of exact sizes: ``{"train": 0.8, "validation": 0.1, "test": 0.1}``.
+
+    Promises: every row is in one part; each part's size is within 1 row of its share of n (train rounded down); every
+    partition into parts of these sizes is equally likely. Nothing is read of the rows but how many there are.
+
+    O(n log n), one sort of random keys. Source: simple random sampling without replacement; Cochran (1977), Sampling
+    techniques.
+
+    When not to use it: there are classes (StratifiedSplit), numbers (FractionalStratifiedSplit) or groups
+    (BalancedGroupSplit) to keep even or whole.
+    """
+
+    needs = Needs(y="ignored")
+    promises = PartSplitter.promises | {"exact_parts"}
+
+    def __init__(self, parts: Mapping[str, float] = TRAIN_AND_TEST, *, random_state: int = 0) -> None:
+        self.parts = parts
+        self.random_state = random_state
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the code of each row's part."""
+        sizes = part_sizes(self.parts, rows.n)
+        codes = np.array(list(self.part_codes().values()), dtype=label_type(sizes.size))
+        labels = np.empty(rows.n, dtype=codes.dtype)
+        labels[stream.permutation(rows.n)] = np.repeat(codes, sizes)
+        return labels
 
 
 class StratifiedSplit(PartSplitter):

@@ -128,17 +128,20 @@ def unless_usual(interval: str, level: float) -> dict[str, object]:
 
 
 def balance_metrics(report: BalanceReport) -> dict[str, float]:
-    """Return the figures of a balance report and their bounds as metrics, and the rows of each part, with those asked.
+    """Return the figures of a balance report and their bounds as metrics, and what each part holds, with rows asked.
 
     Of whole groups also what the cost is made of, and the gap to the best that can be reached.
     """
     metrics: dict[str, float] = {}
     for figure, value, least in report.shown():
         metrics |= figure.metrics(value, least)
-    for part in report.parts:
-        metrics[f"balance/rows_{part.name}"] = float(part.rows)
-        if part.wanted is not None:
-            metrics[f"balance/wanted_{part.name}"] = part.wanted
+    classes = list(named_apart(report.classes or ()).values())
+    for part in (place for place in (*report.folds, *report.parts) if place.name):
+        figures = {name: getattr(part, name) for name in ("rows", "wanted", *NUMBERS)}
+        metrics |= {f"balance/{name}_{part.name}": float(n) for name, n in figures.items() if n is not None}
+        if len(classes) <= MOST_CLASSES:
+            shares = zip(classes, part.shares or (), strict=False)
+            metrics |= {f"balance/share_{part.name}/{name}": share for name, share in shares}
     strata = named_apart(report.strata)
     metrics |= {f"balance/stratum_share/{strata[name]}": value for name, value in report.strata.items()}
     if report.reach is not None:

@@ -207,6 +207,25 @@ def test_flags_and_files_ask_for_the_same(
     assert placed["split"]["split_id"] == run("split rows.parquet --spec placed.yaml")["split"]["split_id"]  # type: ignore[index]
 
 
+def test_parts_are_shown_as_parts_and_a_score_by_its_name(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows().to_parquet("named.parquet")
+    command = "split named.parquet --target delay --parts train=.5 --parts validation=.25 --parts test=.25"
+    assert call(*shlex.split(command), "--engine", "plain") == 0
+    out = capsys.readouterr().out
+    assert "60 rows: train 30, validation 15, test 15" in out
+    assert re.search(r"^  part +train +validation +test$", out, re.M)
+    evaluate = "evaluate named.parquet --target delay --model sklearn.linear_model:Ridge --metric mae --engine plain"
+    assert call(*shlex.split(evaluate)) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^Ridge on named 2.0   60 rows in 5 folds, 4 features$", out, re.M)
+    assert re.search(r"^  MAE +[\d.]+ +[\d.]+ to [\d.]+ ", out, re.M)
+    assert "neg_" not in out
+    assert re.search(r"^  run ([0-9a-f]{8}), 5 fits", out, re.M)
+
+
 def test_flags_set_the_parameters_of_a_model_and_a_comparison_has_a_page(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

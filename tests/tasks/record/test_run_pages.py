@@ -106,14 +106,13 @@ def test_the_balance_of_a_split_is_complete(home: Home) -> None:
     """Rows of every part and fold beside what was asked, class shares whatever a class is called, cost and gap."""
     parts = {"train": 0.8, "validation": 0.1, "test": 0.1}
     made = split(
-        rows(), key="id", target="c", group="g", strategy="BalancedGroupSplit", params={"parts": parts}, name="parts",
-        engine="plain",
+        rows(), key="id", target="c", group="g", parts=parts, name="parts", engine="plain",
     )  # fmt: skip
     client = MlflowClient(home.tracking_store)
     metrics = client.get_run(made.run_id).data.metrics
-    assert (metrics["balance/rows_train"], metrics["balance/wanted_train"]) == (96.0, 96.0)
-    assert (metrics["balance/rows"], metrics["balance/wanted"]) == (12.0, 12.0)
-    assert metrics["balance/share/big_part"] == pytest.approx(2 / 3)
+    for part, share in parts.items():
+        assert metrics[f"balance/rows_{part}"] == metrics[f"balance/wanted_{part}"] == 120 * share
+        assert metrics[f"balance/share_{part}/big_part"] == pytest.approx(2 / 3)
     assert {"balance/cost", "balance/least_cost", "balance/cost_gap", "balance/worst_class_share"} <= set(metrics)
 
 
