@@ -11,6 +11,7 @@ from .outcomes import (
     ExtendOutcome as ExtendOutcome,
     GateError as GateError,
     Retraining as Retraining,
+    Segments as Segments,
     SplitOutcome as SplitOutcome,
     Tuning as Tuning,
 )

@@ -14,6 +14,7 @@ from evenfold.tasks.requests import (
     EvaluateFields,
     ExtendFields,
     RetrainFields,
+    SegmentFields,
     SplitRunFields,
     TuneFields,
     flat,
@@ -39,12 +40,16 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitRunFields]) -> Sp
 
 
 @flat
-def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[EvaluateFields]) -> Evaluation:
+def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[SegmentFields]) -> Evaluation:
     """Split FILE, train a model per fold, and record the estimate.
 
     One model is trained per fold, or per draw in blocks. Finished fits come from the cache, so a run that died goes on
     where it stopped. Raises SplitError or ModelError for bad input and EvaluationError where a fold could not be
     evaluated; the split and the finished folds are then kept.
+
+    With ``by`` each value of a column is a target of its own, with a split and a score by the same strategy, recipe
+    and first metric; one run holds the table of them, and ``Segments`` come back. A segment that cannot be split or
+    fitted is a row of the table with its sentence; EvaluationError where none can be.
 
     Example: evenfold evaluate examples/flights.parquet --target arr_delay --group date --exclude dep_delay
     """

@@ -8,26 +8,30 @@ from collections.abc import Sequence
 from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec, Problem
 from evenfold.estimates.ledger import level_of_look
 from evenfold.manifests import Audit, read_manifest
+from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final, fit_fold
-from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, Measured, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, Measured, Segment, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
-from evenfold.tasks.requests import FoldFields
-from evenfold.tasks.runtime.files import from_anywhere
-from evenfold.tasks.runtime.progress import saying
+from evenfold.tasks.record.studies import record_segments
+from evenfold.tasks.requests import FoldFields, LookFields
+from evenfold.tasks.runtime.files import data_reference, from_anywhere
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unaggregated
+from evenfold.tasks.segments import NO_VALUE, evaluate_segment, segmented
 from evenfold.tasks.splits import check_columns, plan_of
-from evenfold.tasks.steps.running import run
+from evenfold.tasks.steps.running import finished_each, run
 from evenfold.tasks.steps.telling import happened, tell
 from evenfold.tasks.work import Work, check_model, work_of
 
 from .fits import fit_more, fit_splits
-from .outcomes import Evaluation, GateError
+from .outcomes import Evaluation, GateError, Segments
 from .requests import Request
 from .splitting import Split, recorded, require_alone, split_asked
 
@@ -35,6 +39,8 @@ from .splitting import Split, recorded, require_alone, split_asked
 def check_evaluation(request: Request) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
     data, asked = request.data, request.parameters
+    if asked.get("by"):
+        return check_segments(request)
     looks = asked.get("on") == "holdout"
     if "on" in asked:
         check_look(request)
@@ -91,8 +97,10 @@ def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
     return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
-def run_evaluation(request: Request) -> Evaluation:
+def run_evaluation(request: Request) -> Evaluation | Segments:
     """Split, evaluate on the folds or the locked part, and record."""
+    if request.by:
+        return run_segments(request)
     split = split_asked(request)
     split_run_id = recorded(split)
     if request.on == "holdout":
@@ -101,6 +109,43 @@ def run_evaluation(request: Request) -> Evaluation:
     made = outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
     require_level_gap(split.ref, made.levels, made.model.metrics[0], f"the evaluation, run {made.run_id[:8]},")
     return made
+
+
+def check_segments(request: Request) -> str:
+    """Raise SplitError or ModelError for what can be no segment's; what one alone lacks is said in its row."""
+    unused = [*request.given(LookFields), *(name for name in request.given(FoldFields) if name != "run_label")]
+    if unused:
+        raise SplitError(
+            f"{listed(unused)} {verb(len(unused), 'is', 'are')} for one split, and by makes many; leave "
+            f"{verb(len(unused), 'it', 'them')} out, or by."
+        )
+    spec, *_ = segmented(from_anywhere(request.data), request.specification, request.recipe, request.by)
+    return spec.name
+
+
+def run_segments(request: Request) -> Segments:
+    """Split, fit and audit each segment, a task run for each, and record their table in one run."""
+    started, by, home = time.monotonic(), request.by, Home.here()
+    spec, model, tables = segmented(from_anywhere(request.data), request.specification, request.recipe, by)
+    calls = [
+        (data_reference(table, home), spec.model_copy(update={"name": name_like(f"{spec.name}-{value}")}), model, value)
+        for value, table in tables.items()
+        if value
+    ]
+    segments = {name: Segment(segment=name, rows=rows.num_rows, failed=NO_VALUE) for name, rows in tables.items()}
+    how = {"interval": request.interval, "level": request.level, "time_limit": request.time_limit}
+    for n_done, (number, done) in enumerate(finished_each(evaluate_segment, calls, **how), start=1):
+        value = calls[number][-1]
+        why = " ".join(str(done.error).split())
+        segments[value] = done.returned or segments[value].model_copy(update={"failed": why})
+        say("evaluating segments", n_done, len(calls))
+    table = list(segments.values())
+    run_id = run(record_segments, spec, model, by, table, run_label=request.run_label).run_id
+    if all(each.failed for each in table):
+        raise EvaluationError(f"none of {len(table):,} segments has a score, run {run_id[:8]}; {table[0].reason}")
+    return Segments(
+        name=spec.name, by=by, model=model, segments=table, run_id=run_id, seconds=time.monotonic() - started
+    )
 
 
 def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str, what: str) -> None:

@@ -11,8 +11,10 @@ from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
-from evenfold.tasks.outcomes import Growth, Measured, NestedChoice, Outcome, SplitRef
+from evenfold.tasks.outcomes import Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
 from evenfold.tasks.retrained import Retraining as Retraining
+
+_BESIDE = {"audit", "split_id", "failed"}
 
 
 def _said(estimates: list[Estimate]) -> str:
@@ -179,6 +181,33 @@ class Evaluation(Displayed, Measured):
         lead = f"{self.model.title}, {len(self.features):,} features."
         title = f"Evaluation on {self.split.name} {self.split.version}"
         return evaluation_band(title, lead, self.scores, self.estimates, self.audit)
+
+
+class Segments(Displayed, Outcome):
+    """What a recipe scores on each value of the column ``by``, and the run that holds the table."""
+
+    name: str
+    by: str
+    model: ModelSpec
+    segments: list[Segment]
+    run_id: str
+    seconds: float
+
+    @property
+    def summary(self) -> str:
+        """How many segments have a score, and of which recipe, in one line."""
+        scored = sum(each.estimate is not None for each in self.segments)
+        return f"Segments of {self.name} by {self.by}: {self.model.title}, {scored:,} of {len(self.segments):,} scored"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each segment: its rows, metric, value, ends of the interval, audit, split, why it failed."""
+        rows = []
+        for each in self.segments:
+            of, ends = each.estimate, each.estimate and each.estimate.interval
+            score = {name: getattr(of, name, None) for name in ("metric", "value")}
+            score |= {name: getattr(ends, name, None) for name in ("low", "high")}
+            rows.append(each.model_dump(include={"segment", "rows"}) | score | each.model_dump(include=_BESIDE))
+        return pd.DataFrame(rows)
 
 
 class LaterScore(Displayed, Outcome):

@@ -9,6 +9,7 @@ from typing import Any
 
 from evenfold.manifests import Plan, StoredManifest
 from evenfold.reports.page import counted
+from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_key, preimage_of_audit
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.record.evaluations import finished_record, preimage_of_record
@@ -33,6 +34,8 @@ def plan(*args: Any, **fields: Any) -> Planned:
     """Read the request as ``evaluate`` does, and look each step up."""
     evaluate = deployable.evaluate
     request = evaluate.request(args, fields)
+    if request.by:
+        raise SplitError("what one evaluation would do can be said, and by makes many; leave it out.")
     name = vars(evaluate.fn)["check"](request)
     with TemporaryDirectory() as aside:
         try:

@@ -111,7 +111,7 @@ class Plan:
     def _resolve(self, numeric: Callable[[str], bool]) -> list[str]:
         """Choose the strategy where none is named, check its roles; return the columns that decide the split."""
         if not self.spec.strategy:
-            self.spec = self.spec.model_copy(update={"strategy": _choose(self.spec, numeric)})
+            self.spec = self.spec.model_copy(update={"strategy": default_strategy(self.spec, numeric)})
         self.splitter = self.spec.splitter()
         self.key = key_names(self.spec)
         require_roles(self.spec, self.splitter.needs)
@@ -375,7 +375,8 @@ def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, l
     return pa.table({"row": np.arange(table.num_rows)}), ["row"], {}
 
 
-def _choose(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
+def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
+    """Return the strategy where none is named; ``numeric``: whether a column holds numbers to predict."""
     columns, parts = spec.columns, "parts" in spec.params
     if columns.fold:
         return "Predefined"

@@ -13,6 +13,10 @@ from .evaluations.page import (
     evaluation_page as evaluation_page,
     listing_page as listing_page,
 )
-from .evaluations.studies import study_page as study_page, study_pictures as study_pictures
+from .evaluations.studies import (
+    segments_page as segments_page,
+    study_page as study_page,
+    study_pictures as study_pictures,
+)
 from .page import Origin as Origin, Page as Page, Verdict as Verdict
 from .splits.page import report_html as report_html, verdict_of as verdict_of

@@ -246,6 +246,33 @@ class Evaluated(Measured):
         return [fit for fit in self.fits if fit.losses is not None]
 
 
+class Segment(Outcome):
+    """What a recipe scores on the rows of one value of a column; ``failed``: why it has no score, in a sentence.
+
+    ``audit``: what the audit of its split came to, in a word or three.
+    """
+
+    segment: str
+    rows: int
+    estimate: Estimate | None = None
+    audit: str = ""
+    split_id: str = ""
+    failed: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it has no score, after what it is called."""
+        return f"{self.segment}: {self.failed}" if self.segment else self.failed
+
+    @property
+    def cells(self) -> list[str]:
+        """The segment, its rows, score, interval, audit and split, as people read them."""
+        from evenfold.reports.evaluations.words import headline  # nothing else that travels is read by people
+
+        _, value, interval = headline(self.estimate) if self.estimate else ("", "-", "")
+        return [self.segment, f"{self.rows:,}", value, interval or "-", self.audit, self.split_id[:12]]
+
+
 class RunRef(Outcome):
     """A run in MLflow: its id, and its page.
 

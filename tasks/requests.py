@@ -219,13 +219,22 @@ class SplitRunFields(SplitFields, RunFields, total=False):
 
 
 class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, FoldFields, RunFields, total=False):
-    """What ``evaluate`` takes."""
+    """What the evaluation of one split takes."""
 
     importance: Annotated[
         Literal["auto", "none"],
         Flag(
             "Measure what the model uses on test rows, where that costs little, or not.", panel="Model", default="auto"
         ),
+    ]
+
+
+class SegmentFields(EvaluateFields, total=False):
+    """What ``evaluate`` takes."""
+
+    by: Annotated[
+        str | None,
+        Flag("Column whose values are targets of their own: a split and a score each, in one run.", "COLUMN", "Data"),
     ]
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, metric_of
 from evenfold.estimates.results import in_percent, warned
-from evenfold.flows.outcomes import Evaluation, LaterScore, Tuning
+from evenfold.flows.outcomes import Evaluation, LaterScore, Segments, Tuning
 from evenfold.manifests import read_header
 from evenfold.reports.evaluations.importance import importance_words
+from evenfold.reports.evaluations.studies import segment_head
 from evenfold.reports.evaluations.words import (
     by_level,
     encoding_words,
@@ -75,6 +76,18 @@ def show_evaluation(console: Words, outcome: Evaluation) -> None:
     show_other_decision(console, split, outcome.cached)
     if len(outcome.run_id) == 32 and not outcome.look:
         console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
+
+
+def show_segments(console: Words, outcome: Segments) -> None:
+    """Print a line for each segment, and below them why others have no score."""
+    scored = [each.cells for each in outcome.segments if each.estimate]
+    n = counted(len(outcome.segments), "segment")
+    console.styled("[bold]{}[/] on [bold]{}[/] by {}   {}\n", outcome.model.title, outcome.name, outcome.by, n)
+    console.print("\n".join(lined_up([segment_head(outcome.model.metrics[0]), *scored])), soft_wrap=True)
+    console.print()
+    for sentence in (each.reason for each in outcome.segments if each.failed):
+        console.say(f"  {sentence}", hang=2, style="yellow")
+    show_where(console, outcome.run_id, f", {outcome.seconds:.0f} s")
 
 
 def _show_look(console: Words, outcome: Evaluation) -> None:
@@ -337,7 +350,7 @@ def _scores_of(estimates: Sequence[Estimate]) -> list[str]:
 
 SHOWN = {
     "split": show_split,
-    "evaluate": show_evaluation,
+    "evaluate": lambda console, made: (show_segments if isinstance(made, Segments) else show_evaluation)(console, made),
     "plan": lambda console, planned: console.say(planned.summary),
     "tune": show_tuning,
     "extend": show_extension,

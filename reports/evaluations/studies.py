@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.studies import ratio_ends
 from evenfold.reports.charts import Picture, around, ends
-from evenfold.reports.page import Origin, Page, Paragraph, Section, Table, Verdict, counted, number
+from evenfold.reports.page import Origin, Page, Paragraph, Remark, Section, Table, Verdict, counted, number
 
 from .words import direction, written
 
@@ -63,6 +63,21 @@ def _ratios_table(study: pd.DataFrame) -> Table:
     ]
     head = ["metric", "way", *(column for title in RATIOS.values() for column in (title, "95 %"))]
     return Table("Variance beside random folds", rows, head)
+
+
+def segments_page(name: str, metric: str, scored: Sequence[Sequence[str]], failed: Sequence[str]) -> Page:
+    """Return the page about one recipe on many segments: a row of cells each, and why others have no score."""
+    n, findings = len(scored) + len(failed), [Remark("warning", sentence) for sentence in failed]
+    lead = f"{counted(len(scored), 'segment')} of {n:,} scored, each on a split of its own."
+    verdict = Verdict.LOOK if failed else Verdict.NONE
+    table = Table("Every segment", scored, segment_head(metric))
+    sections = [Section("segments", "Every segment", [table])] if scored else []
+    return Page(name, verdict, lead, findings=findings, sections=sections, footer=Origin().words())
+
+
+def segment_head(metric: str) -> list[str]:
+    """Return what the cells of a segment are."""
+    return ["segment", "rows", metric_of(metric).title, "interval", "audit", "split"]
 
 
 def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:

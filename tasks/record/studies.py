@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, corrected_resampled_t
+from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, ModelSpec, corrected_resampled_t
 from evenfold.estimates.folds import sample_sd
-from evenfold.manifests import Audit, Manifest, audit
+from evenfold.manifests import Audit, Manifest, SplitSpec, audit
 from evenfold.manifests.identity import digest_json
-from evenfold.reports import Page, audit_page, comparison_page
+from evenfold.reports import Page, audit_page, comparison_page, segments_page
 from evenfold.reports.markdown import linked, page_note
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
-from evenfold.tasks.outcomes import RunRef, SplitRef
+from evenfold.tasks.outcomes import RunRef, Segment, SplitRef
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.steps.step import step
 
 from .entries import SHORT, Entry, run_key, short_tags
 from .links import origin_tags, run_page
@@ -98,6 +100,30 @@ def record_study(experiment: str, name: str, about: dict[str, str], page: str, t
     return _record_finding(
         experiment, name, "study", about, page, f"**{name}**", {"study.json": rows}, origin_tags(), {}
     )
+
+
+@step(run_name=lambda spec, *_, **__: f"record the segments of {spec.name}")
+def record_segments(
+    spec: SplitSpec, model: ModelSpec, by: str, segments: Sequence[Segment], *, run_label: str = ""
+) -> RunRef:
+    """Record what a recipe scores on each segment, in one run; the same splits and recipe are one run."""
+    name = f"{model.title} @ {spec.name} by {by}"
+    scored = {each.segment: each.estimate.value for each in segments if each.estimate}
+    about = {
+        "by": by, "model": digest_json(model.canonical() | model.code), "label": run_label,
+        "splits": digest_json([[each.segment, each.split_id] for each in segments]),
+    }  # fmt: skip
+    figures = {"segments": float(len(segments)), "failed": float(len(segments) - len(scored))}
+    ends = {"lowest": min, "mean": fmean, "highest": max} if scored else {}
+    figures |= {f"{end}/{model.metrics[0]}": float(of(scored.values())) for end, of in ends.items()}
+    cells = [each.cells for each in segments if each.estimate]
+    page = segments_page(name, model.metrics[0], cells, [each.reason for each in segments if each.failed])
+    rows: Any = [each.model_dump(mode="json") for each in segments]
+    run_id = _record_finding(
+        spec.name, name, "segments", about, page.html(), page_note(page, {}), {"segments.json": rows}, origin_tags(),
+        figures,
+    )  # fmt: skip
+    return RunRef(run_id=run_id)
 
 
 def record_later(

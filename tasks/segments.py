@@ -1,0 +1,84 @@
+"""The task of a segment: a split, its fits, their estimate and the audit, for the rows of one value of a column."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from evenfold.estimates import ModelSpec, Problem
+from evenfold.manifests import SplitSpec, canonical_table, read_table, require_columns
+from evenfold.manifests.audits.audit import CHECKS
+from evenfold.manifests.plan import default_strategy
+from evenfold.manifests.state import is_numeric_target
+from evenfold.reports import verdict_of
+from evenfold.splitters import SplitError
+
+from .audits import audit_split
+from .fits import fit_fold
+from .outcomes import Segment
+from .parameters import Intervals, Level, TimeLimit
+from .scores import aggregate
+from .splits import split as decide
+from .steps.running import finished_here
+from .steps.step import step
+
+MOST_SEGMENTS, NO_VALUE = 10_000, "these rows name no segment."
+# What small models learn from rows is not asked of a segment: of so few they tell little, at three times its price.
+UNASKED = {name: "off" for name, check in CHECKS.items() if check.takes == "sample"} | {"giveaway_features": "off"}
+
+
+def segmented(
+    data: str, spec: SplitSpec, model: ModelSpec, by: str
+) -> tuple[SplitSpec, ModelSpec, dict[str, pa.Table]]:
+    """Return the strategy and the recipe of every segment, as all rows decide them, and the rows of each by its value.
+
+    Rows without a value are called "". Raises SplitError or ModelError for what can be no segment's.
+    """
+    table, columns = read_table(data, types=spec.types), spec.columns
+    require_columns([by, *columns.roles(), *spec.types], table.column_names)
+    if by in columns.roles() or columns.target is None:
+        why = (
+            "plays a part in the split, and has one value in a segment" if columns.target else "has no target beside it"
+        )
+        raise SplitError(f"{by!r} {why}; name a target, and segments by a column that has no other part (by, --by).")
+    values = canonical_table(table, [by], spec.types).column(0).cast(pa.large_string()).fill_null("")
+    order, rest = sorted(values.unique().to_pylist()), table.drop_columns([by])
+    if len(order) > MOST_SEGMENTS:
+        raise SplitError(
+            f"{by!r} has {len(order):,} values, and at most {MOST_SEGMENTS:,} can be segments; name another."
+        )
+    known = rest.filter(pc.is_valid(rest[columns.target])).replace_schema_metadata(None).to_pandas()
+    recipe = Problem.of(known, model, columns.target, columns.kept_from_models(model.features)).model
+    recipe = recipe.model_copy(update={"metrics": recipe.metrics[:1], "importance": "none"})
+
+    def numeric(name: str) -> bool:
+        return is_numeric_target(canonical_table(rest, [name], spec.types).column(0))
+
+    spec = spec.model_copy(update={"strategy": spec.strategy or default_strategy(spec, numeric)})
+    return spec, recipe, {value: rest.filter(pc.equal(values, value)) for value in order}
+
+
+@step(run_name=lambda data, spec, *_, **__: f"evaluate {spec.name}", retries=0)
+def evaluate_segment(
+    data: str,
+    spec: SplitSpec,
+    model: ModelSpec,
+    segment: str,
+    *,
+    interval: Intervals = "auto",
+    level: Level = 0.95,
+    time_limit: TimeLimit = None,
+) -> Segment:
+    """Return what ``model`` scores on the rows of a segment, which are a table of their own; one task run for all.
+
+    Its split, its fits and its audit are kept as those of any other table. Raises SplitError, ModelError or
+    EvaluationError where it cannot be split or fitted.
+    """
+    made = finished_here(decide, data, spec).value
+    fits = [finished_here(fit_fold, made, block, model, time_limit=time_limit).value for block in made.blocks()]
+    whole = finished_here(fit_fold, made, "all rows", model).value if made.kind == "draws" else None
+    of = finished_here(aggregate, made, fits, apparent=whole, interval=interval, level=level).value
+    audit = finished_here(audit_split, made, features=of.features, gates=UNASKED).value
+    return Segment(
+        segment=segment, rows=made.n_rows, estimate=of.estimates[-1], audit=verdict_of(None, audit).word,
+        split_id=made.split_id,
+    )  # fmt: skip

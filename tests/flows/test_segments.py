@@ -1,0 +1,82 @@
+"""One recipe on many small targets: a split and a score for each value of a column, in one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from commands import evenfold
+from evenfold.estimates import EvaluationError
+from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from mlflow.tracking import MlflowClient
+from small import artifacts, evaluated, runs, small
+
+ROWS = {"a": 40, "few": 1, "same": 40, "twice": 40, "é/b": 60}  # and three rows that name no shop
+
+
+def shops() -> pd.DataFrame:
+    rows = small(sum(ROWS.values()) + 3)
+    rows["shop"] = [name for name, n in ROWS.items() for _ in range(n)] + [None] * 3
+    rows.loc[rows["shop"] == "same", "y"] = 7.0
+    rows.loc[rows["shop"] == "twice", "id"] = 5
+    return rows
+
+
+@pytest.mark.parametrize("engine", ["plain", "prefect"])
+def test_each_segment_has_its_split_and_score_or_its_sentence_and_all_are_one_run(home: Home, engine: Any) -> None:
+    """A segment scores as its rows do when they are evaluated alone, and its split is found by its id."""
+    made = evaluated(shops(), by="shop", engine=engine, metrics=["r2"])
+    table = made.to_frame().set_index("segment")
+    assert dict(table["rows"]) == ROWS | {"": 3}
+    failed = {name: words for name, words in table["failed"].items() if words}
+    assert list(failed) == ["", "few", "same", "twice"]
+    assert "repeat" in failed["twice"]
+    assert failed[""] == "these rows name no segment."
+    assert [run.info.run_id for run in runs(home)] == [made.run_id]
+    assert {"report.html", "segments.json"} <= artifacts(home, made.run_id)
+    page = MlflowClient(home.tracking_uri).download_artifacts(made.run_id, "report.html")
+    assert all(words in Path(page).read_text(encoding="utf-8") for words in ("é/b", table["split_id"]["é/b"][:12]))
+    alone = evaluated(
+        shops().query("shop == 'é/b'").drop(columns="shop"),
+        manifest=table["split_id"]["é/b"],
+        spec=None,
+        metrics=["r2"],
+    )
+    assert (alone.estimates[0].value, alone.split.split_id) == (table["value"]["é/b"], table["split_id"]["é/b"])
+    assert evaluated(shops(), by="shop", engine="plain", metrics=["r2"]).run_id == made.run_id
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "error", "words"),
+    [
+        (shops(), {"by": "shp"}, SplitError, "did you mean .shop"),
+        (shops(), {"by": "id"}, SplitError, "'id' plays a part in the split"),
+        (shops(), {"by": "shop", "on": "holdout", "log_models": "all"}, SplitError, "on and log_models"),
+        (shops(), {"by": "shop", "metrics": ["roc_auc"]}, Exception, "roc_auc"),
+        (shops(), {"by": "note"}, EvaluationError, "none of 181 segments"),
+    ],
+)
+def test_what_no_segment_can_be_evaluated_by_is_refused(
+    home: Home, rows: pd.DataFrame, asked: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        evaluated(rows.head(181), **asked)
+    assert asked["by"] == "note" or not runs(home)
+
+
+def test_the_command_prints_a_line_for_each_segment(home: Home, tmp_path: Any) -> None:
+    shops().to_parquet(tmp_path / "shops.parquet")
+    how = ("--target", "y", "--key", "id", "--by", "shop", "-k", "3", "--engine", "plain", "--metric", "r2")
+    asked = ("evaluate", "shops.parquet", *how, "--model", "sklearn.linear_model:Ridge")
+    lines = {line.split()[0]: line for line in evenfold(tmp_path, *asked).stdout.splitlines() if line.split()}
+    assert "R2" in lines["segment"]
+    assert "Good" in lines["a"] or "Look" in lines["a"]
+    assert "1 row" in lines["few:"]
+    assert {each["segment"] for each in json.loads(evenfold(tmp_path, *asked, "--json").stdout)["segments"]} == {
+        *ROWS,
+        "",
+    }
