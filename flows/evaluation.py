@@ -63,6 +63,10 @@ def check_evaluation(request: Request) -> str:
 
 def check_look(request: Request) -> None:
     """Raise SplitError where a look at the locked part has no reason, or what only folds take, and the reverse."""
+    if request.rows == "known" and not request.manifest:
+        raise SplitError(
+            "the known rows are those of a split that is named; name it: manifest (--manifest), or leave rows out."
+        )
     if request.on != "holdout":
         if request.reason.strip():
             raise SplitError(

@@ -72,7 +72,7 @@ def _plan(request: Request) -> Plan:
 
 def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
     if request.manifest:
-        return split_given(request.manifest, request.data).ref, True
+        return split_given(request.manifest, request.data, request.rows).ref, True
     plan = _plan(request)
     folder, cached = looked_up(plan, Home.here(), aside)
     return SplitRef.of(StoredManifest(folder), folder, from_anywhere(request.data)).asked(plan.spec), cached

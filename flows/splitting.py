@@ -11,6 +11,7 @@ from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifes
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
 from evenfold.manifests.tables.canonical import verb
+from evenfold.manifests.tables.keys import WhichRows
 from evenfold.reports.page import listed
 from evenfold.reports.sentences import split_sentences
 from evenfold.splitters import SplitError
@@ -18,7 +19,7 @@ from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, kee
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Folder, Memory
-from evenfold.tasks.record.splits import balance_of, record_split
+from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
 from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.requests import SpecFields
 from evenfold.tasks.runtime.files import from_anywhere
@@ -29,6 +30,7 @@ from evenfold.tasks.splits import (
     check_columns,
     forget_plans,
     plan_of,
+    require_rows,
     split as decide,
 )
 from evenfold.tasks.steps.running import finished, run
@@ -98,13 +100,20 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
 def split_asked(request: Request) -> Split:
     """Return the split of a request: of the manifest that it names, or decided now or before."""
     manifest = request.manifest
-    return split_given(manifest, request.data) if manifest else split_of(request.data, request.specification)
+    return (
+        split_given(manifest, request.data, request.rows) if manifest else split_of(request.data, request.specification)
+    )
 
 
-def split_given(manifest: Folder, data: str) -> Split:
-    """Return the split that a manifest holds already."""
+def split_given(manifest: Folder, data: str, rows: WhichRows = "all") -> Split:
+    """Return the split that a manifest holds already; SplitError where ``data`` have not the ``rows`` of it.
+
+    A warning says how many rows are left out.
+    """
     folder = manifest_folder(manifest)
-    ref = SplitRef.of(StoredManifest(folder).prove(), folder, from_anywhere(data), True)
+    held = StoredManifest(folder).prove()
+    ref = SplitRef.of(held, folder, from_anywhere(data), True).model_copy(update={"rows": rows})
+    require_rows(ref)
     return Split(ref, True, balance_of(ref))
 
 
@@ -114,6 +123,8 @@ def recorded(split: Split, memory: Memory = None) -> str:
     locked = split.ref.stored().header["counts"].get("-2", 0)
     tell(split_sentences(split.ref.model_dump(), split.report, split.cached, locked))
     with saying("recording the split"):
+        if split.ref.rows == "known":  # a record that is there is of all rows
+            return split_run_of(split.ref)
         return run(record_split, split.ref, split.report, memory=memory).run_id
 
 

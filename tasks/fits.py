@@ -103,7 +103,7 @@ def _scored(work: Work, i: Any) -> Iterator[dict[str, Any]]:
     if isinstance(i, str):
         rows = training_rows(work)
         train, test = (rows, rows) if i == "all rows" else work.manifest.locked_pair()
-        yield {"train": work.place[train], "test": work.place[test], "name": i}
+        yield {"train": work.at_hand(train), "test": work.at_hand(test), "name": i}
         return
     for number in range(*i) if isinstance(i, (tuple, list)) else [i]:
         (train, test), (repeat, fold) = work.pair(number), work.manifest.membership.split_name(number)
@@ -196,7 +196,7 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
     work = work_of(split, model)
     key = _unchanged(final_key(work, i))
-    rows = work.place[training_rows(work)] if i is None else work.pair(i)[0]
+    rows = work.at_hand(training_rows(work)) if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
     with limited(work.problem.X.size):
         trained = fitted(

@@ -10,6 +10,7 @@ from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, Model
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import sha256
+from evenfold.manifests.tables.keys import WhichRows
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import is_signed, is_whole
 from pydantic import BaseModel, ConfigDict, Field
@@ -45,6 +46,7 @@ class SplitRef(Outcome):
 
     ``reused``: this very decision was there before, under this name or another, or for another copy of the data.
     ``gates`` and ``ignore``: what its audits go by now in place of what the manifest holds, where it is something else.
+    ``rows``: "known" where the table may lack rows of the split and hold others, which are left out.
     ``staged``: where it lies until it is committed, which is nobody's business afterwards, and so is not kept.
     """
 
@@ -62,6 +64,7 @@ class SplitRef(Outcome):
     reused: bool = False
     gates: GateLimits | None = None
     ignore: Mapping[str, str] | None = None
+    rows: WhichRows = "all"
     staged: str = Field("", exclude=True, repr=False)
 
     @classmethod

@@ -178,6 +178,10 @@ class LookFields(TypedDict, total=False):
             "Split",
         ),
     ]
+    rows: Annotated[
+        Literal["all", "known"],
+        Flag("Of a named split: all of its rows, or those known that FILE holds.", panel="Data", default="all"),
+    ]
     on: Annotated[
         Literal["folds", "holdout"],
         Flag("The folds, or the locked part, which needs a reason.", panel="Model", default="folds"),

@@ -229,6 +229,11 @@ def table_of(split: SplitRef) -> str:
     return split.data
 
 
+def require_rows(split: SplitRef) -> None:
+    """Raise SplitError where the table of a split lacks rows of it, or holds others; or warn, see ``SplitRef.rows``."""
+    split.manifest().positions(split.data, split.rows)
+
+
 def _intact(folder: Path) -> bool:
     try:
         StoredManifest(folder).prove()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -37,7 +38,7 @@ from evenfold.manifests import (
 )
 from evenfold.manifests.attributes import columns_of_folds, levels_of
 from evenfold.manifests.plan import places_of
-from evenfold.manifests.tables.keys import names_beside
+from evenfold.manifests.tables.keys import WhichRows, names_beside
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.catalogue import strategy_code
@@ -84,7 +85,12 @@ class Work:
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
         train, test = self.manifest.pair(i)
-        return self.place[train], self.place[test]
+        return self.at_hand(train), self.at_hand(test)
+
+    def at_hand(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return rows of the manifest as positions in the problem, but for those that the data lack."""
+        places = self.place[rows]
+        return places[places >= 0]
 
     @cached_property
     def inner(self) -> Splitter | None:
@@ -134,7 +140,14 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     # A file that was written again is another table, and another manifest may lie where one was removed.
     data = table_of(split)
     asked = ModelSpec.of(model)
-    place = data, (*stamp(data), *asked.code.items()), (split.uri, split.staged), split.split_id, split.plan_id
+    place = (
+        data,
+        (*stamp(data), *asked.code.items()),
+        (split.uri, split.staged),
+        split.split_id,
+        split.plan_id,
+        split.rows,
+    )
     given = _RECIPES.get((*place, asked), asked)
     with _LOADING.held():  # folds that begin at once would each read the table, and hold it
         work = _work(*place, given)
@@ -149,8 +162,9 @@ _LOADING = Lock()
 
 @lru_cache(maxsize=2)
 def _work(
-    data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id: str, plan_id: str, recipe: ModelSpec
-) -> Work:
+    data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id: str, plan_id: str, rows: WhichRows,
+    recipe: ModelSpec,
+) -> Work:  # fmt: skip
     manifest = read_manifest(place_now(*places))
     found = manifest.split_id, manifest.plan_id
     if found != (split_id, plan_id):
@@ -160,7 +174,9 @@ def _work(
             "decide it or load it again."
         )
     table = _whole(data, manifest.spec, recipe)
-    positions = manifest.positions(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # who asked for the known rows was told how many are left out
+        positions = manifest.positions(table, rows)
     present = positions >= 0
     ordered = table.take(positions[present])
     folds = columns_of_folds(ordered, manifest, manifest.in_use.codes[present])
@@ -324,7 +340,7 @@ def further_pairs(work: Work, asked: str | int) -> list[Pair]:
 
 
 def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
-    rows = work.place[training_rows(work)]
+    rows = work.at_hand(training_rows(work))
     assert work.roles is not None
     folds = further_folds(work.manifest, work.roles.take(pa.array(rows)), n_repeats)
     return [

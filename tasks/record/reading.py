@@ -17,6 +17,7 @@ from evenfold.manifests import Manifest, read_header, read_manifest
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
@@ -24,6 +25,7 @@ from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, ver
 from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.splits import require_rows
 from evenfold.tasks.steps.step import step
 from pydantic import TypeAdapter, ValidationError
 
@@ -232,14 +234,20 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
 
 
 @step(run_name=lambda reference, **_: f"load {reference}")
-def load_split(reference: Manifest | SplitRef | OfSplit | str, data: str | None = None) -> SplitRef:
+def load_split(
+    reference: Manifest | SplitRef | OfSplit | str, data: str | None = None, rows: WhichRows = "all"
+) -> SplitRef:
     """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
 
     ``reference``: ``name@1.1``, a name for its newest, a split_id or a plan_id. ``data``: the table that models read.
-    Raises SplitError where there is none.
+    Raises SplitError where there is none, and where the data lack rows of it or hold others; with ``rows="known"``
+    these are left out, and a warning says how many they are.
     """
     manifest = read_split(reference)
-    return SplitRef.of(manifest, str(manifest.uri), from_anywhere(data or ""), True)
+    made = SplitRef.of(manifest, str(manifest.uri), from_anywhere(data or ""), True).model_copy(update={"rows": rows})
+    if data:
+        require_rows(made)
+    return made
 
 
 def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:

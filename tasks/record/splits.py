@@ -33,7 +33,8 @@ SPLIT_FILES = {"report.html", "manifest.json"}
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
     """Return how evenly the table's rows were split; SplitError where they take more than ``memory``."""
-    return measure(split.stored(), split.data, memory=Settings.memory_of(memory))
+    data = split.data if split.rows == "all" else None  # of the manifest's own rows
+    return measure(split.stored(), data, memory=Settings.memory_of(memory))
 
 
 @step(run_name=lambda split, **_: f"record the split {split.name}")
@@ -81,7 +82,8 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         return known
     with tracker.run(entry) as run_id:
         audited = partial(audit_of, split, memory=memory or None)
-        shown = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
+        data = split.data if split.rows == "all" else None
+        shown = split_pages(str(split.folder), report, data, run_id, memory or None, audited)
         tracker.keep(run_id, "split", split.folder)
         list_evaluations(tracker, split, run_id)
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))

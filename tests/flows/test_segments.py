@@ -1,8 +1,9 @@
-"""One recipe on many small targets: a split and a score for each value of a column, in one run."""
+"""Which rows an evaluation is of: those of each value of a column, one run for all; or the known ones of a split."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.estimates import EvaluationError
+from evenfold.flows import split
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home
+from evenfold.tasks import Home, fit_fold
+from evenfold.tasks.record.reading import load_split
 from mlflow.tracking import MlflowClient
-from small import artifacts, evaluated, runs, small
+from small import RIDGE, SPEC, artifacts, evaluated, runs, small
 
 ROWS = {"a": 40, "few": 1, "same": 40, "twice": 40, "é/b": 60}  # and three rows that name no shop
 
@@ -80,3 +83,40 @@ def test_the_command_prints_a_line_for_each_segment(home: Home, tmp_path: Any) -
         *ROWS,
         "",
     }
+
+
+LEFT = r"10 rows have no fold .*40 rows of the manifest are not in the data"
+
+
+def part() -> pd.DataFrame:
+    """Return 80 of the 120 rows that are split, and ten that nobody split."""
+    return pd.concat([small().iloc[40:], small().head(10).assign(id=lambda rows: rows["id"] + 1_000)])
+
+
+def test_an_evaluation_takes_the_known_rows_and_says_how_many_it_leaves_out(home: Home, tmp_path: Any) -> None:
+    whole = split(small(), SPEC, engine="plain")
+    with pytest.warns(UserWarning, match=LEFT):
+        made = evaluated(part(), spec=None, manifest=whole, rows="known", metrics=["r2"])
+    assert made.split.split_id == whole.split.split_id
+    assert made.split_run_id == whole.run_id
+    assert set(made.predictions()["id"]) == set(small()["id"].iloc[40:])
+    assert evaluated(small(), spec=None, manifest=whole, metrics=["r2"]).run_id != made.run_id
+    part().to_parquet(tmp_path / "part.parquet")
+    with pytest.warns(UserWarning, match=LEFT):
+        known = load_split(whole.split.split_id, str(tmp_path / "part.parquet"), "known")
+    assert fit_fold.fn(known, 0, {**RIDGE, "metrics": ["r2"]}).score.test == made.scores[0].test
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda of, _: evaluated(part(), spec=None, manifest=of), LEFT),
+        (lambda of, path: load_split(of.split.split_id, path), LEFT),
+        (lambda of, _: evaluated(small(), rows="known"), "a split that is named"),
+    ],
+)
+def test_other_rows_are_refused_at_once(home: Home, tmp_path: Any, ask: Callable[[Any, str], Any], words: str) -> None:
+    whole = split(small(), SPEC, engine="plain")
+    part().to_parquet(tmp_path / "part.parquet")
+    with pytest.raises(SplitError, match=words):
+        ask(whole, str(tmp_path / "part.parquet"))
