@@ -350,7 +350,9 @@ def _scores_of(estimates: Sequence[Estimate]) -> list[str]:
 
 SHOWN = {
     "split": show_split,
-    "evaluate": lambda console, made: (show_segments if isinstance(made, Segments) else show_evaluation)(console, made),
+    "evaluate": lambda console, outcome: (
+        show_segments(console, outcome) if isinstance(outcome, Segments) else show_evaluation(console, outcome)
+    ),
     "plan": lambda console, planned: console.say(planned.summary),
     "tune": show_tuning,
     "extend": show_extension,
