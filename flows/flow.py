@@ -113,7 +113,12 @@ def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> 
     body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
     body.check, body.asked = checked, asked  # type: ignore[attr-defined]
     named = _run_name(fn.__name__, asked, check)
-    return Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[_fail_mistaken])
+    flow = Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[_fail_mistaken])
+    types = get_type_hints(holder, names)  # people read them without what Prefect's form and the flags are made of
+    flow.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[p.replace(annotation=types[p.name]) for p in signature.parameters.values()]
+    )
+    return flow
 
 
 def _fail_mistaken(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)

@@ -228,8 +228,8 @@ def export(
 
 @commands.command(cls=Grouped)
 def join(
-    data: DataFile,
     manifest: ManifestFolder,
+    data: DataFile,
     output: Out,
     fold: Annotated[int | None, typer.Option(help="Which fold, from 0.  [default: all]")] = None,
     role: Annotated[Role | None, typer.Option(help="The rows that are trained on, or tested.")] = None,
@@ -239,7 +239,7 @@ def join(
 ) -> None:
     """Write the rows of FILE that one fold trains on or tests; without a fold all, parted by folds below a folder.
 
-    Example: evenfold join examples/flights.parquet .evenfold/splits/flights/1.0 --fold 2 --role test -o test.parquet
+    Example: evenfold join .evenfold/splits/flights/1.0 examples/flights.parquet --fold 2 --role test -o test.parquet
     """
     from evenfold.manifests import StoredManifest, partition, write_join
     from evenfold.manifests.tables.read import require_place

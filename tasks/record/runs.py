@@ -84,9 +84,11 @@ def run_named(tracker: Tracker, given: Any) -> Any:
 def recorded_runs(home: Home, kind: str) -> list[Listed]:
     """Return run, model, split, score and time of every finished evaluation or tuning in the store, the newest first.
 
-    Of a tuning also the parameters that were chosen, and the score is what these are worth.
+    Of a tuning also the parameters that were chosen, and the score is what these are worth; of an evaluation those in
+    which it differs from another of the same model on the same split.
     """
     rows: list[Listed] = []
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for run in Tracker(home, "").runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
         values, params = run.data.metrics, run.data.params
         row: Listed = {"run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0]}
@@ -98,8 +100,15 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
             row["score"] = _score(metric, values.get("choice/value"))
         else:
             metric = next((name for name in metrics_in(params) or [] if f"value/{name}" in values), None)
+            alike.setdefault((row["model"], row["on"]), []).append(_literal(params, "model.params", dict) or {})
+            row["params"] = str(len(alike[row["model"], row["on"]]) - 1)
             row["score"] = _score(metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}"))
         rows.append({**row, "when": _when(run.info.start_time)})
+    for row in rows if kind == "evaluation" else ():
+        others = alike[row["model"], row["on"]]
+        own = others[int(row["params"])]
+        differing = [name for name in own if any(name not in each or each[name] != own[name] for each in others)]
+        row["params"] = ", ".join(f"{name}={own[name]}" for name in differing)
     return rows
 
 
@@ -135,8 +144,13 @@ def recorded_models(home: Home) -> list[Listed]:
 
 def metrics_in(params: dict[str, str]) -> list[str] | None:
     """Return the metrics that the parameters of a run name; None where they name none that can be read."""
+    metrics = _literal(params, "model.metrics", list)
+    return metrics if metrics is not None and all(isinstance(name, str) for name in metrics) else None
+
+
+def _literal(params: dict[str, str], name: str, kind: type) -> Any:
+    """Return what a parameter of a run holds; empty where there is none, None where it cannot be read as of a kind."""
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-        metrics: Any = ast.literal_eval(params.get("model.metrics", "[]"))
-        if isinstance(metrics, (list, tuple)) and all(isinstance(name, str) for name in metrics):
-            return list(metrics)
+        value = ast.literal_eval(params.get(name, str(kind())))
+        return kind(value) if isinstance(value, (kind, tuple)) else None
     return None

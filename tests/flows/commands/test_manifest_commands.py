@@ -127,15 +127,15 @@ def test_export_adopt_and_join_go_round(place: Place) -> None:
     made = place.json("adopt", "folds.parquet", "--folds", "fold", "--key", "id", "--name", "back")["split"]
     assert Path(made["uri"]) == place.folder / "home" / "splits" / "back" / "1.0"
     assert made["split_id"] == place.manifest.split_id == read_manifest(made["uri"]).split_id
-    joined = ("data.parquet", "trial/1.0", "--fold", "2", "--role", "test", "-o", "out.parquet")
+    joined = ("trial/1.0", "data.parquet", "--fold", "2", "--role", "test", "-o", "out.parquet")
     assert place.run("join", *joined).stdout == "out.parquet: the 40 rows that fold 2 has for test\n"
     assert pd.read_parquet("out.parquet")["id"].tolist() == np.flatnonzero(place.manifest.codes == 2).tolist()
-    told = place.run("join", "data.parquet", "trial/1.0", "-o", "parted", "--memory", "1MB").stdout
+    told = place.run("join", "trial/1.0", "data.parquet", "-o", "parted", "--memory", "1MB").stdout
     assert told == "parted: 200 rows, parted by the folds (fold=<code>/rows.parquet)\n"
     parted = pd.read_parquet("parted").set_index("id")["fold"].astype(int)
     assert parted.sort_index().tolist() == place.manifest.codes.tolist()
     with pytest.raises(SplitError, match="--fold and --role go together"):
-        raise place.run("join", "data.parquet", "trial/1.0", "--fold", "2", "-o", "out.csv").exception or AssertionError
+        raise place.run("join", "trial/1.0", "data.parquet", "--fold", "2", "-o", "out.csv").exception or AssertionError
 
 
 READ_AND_WRITTEN = [
@@ -165,7 +165,7 @@ def test_nothing_that_a_command_reads_is_written_over(place: Place) -> None:
     for source, output in READ_AND_WRITTEN:
         before, named = Path(output).read_bytes(), source.format(here=place.folder)
         for command in (
-            ["join", named, "trial/1.0", "--fold", "0", "--role", "test", "-o", output],
+            ["join", "trial/1.0", named, "--fold", "0", "--role", "test", "-o", output],
             ["export", "trial/1.0", "--data", named, "--to", "h2o", "-o", output],
             ["show", "trial/1.0", "--data", named, "--report", output],
         ):
@@ -235,7 +235,7 @@ def test_bad_input_is_one_sentence(place: Place) -> None:
 
 def test_what_duckdb_joined_says_nothing_beside_it(place: Place) -> None:
     """What lay frozen when the process ended was taken for a leak by DuckDB: 47 lines on standard error."""
-    done = call(place.folder, "join", "data.parquet", "trial/1.0", "-o", "parts")
+    done = call(place.folder, "join", "trial/1.0", "data.parquet", "-o", "parts")
     assert (done.returncode, done.stderr) == (0, "")
 
 

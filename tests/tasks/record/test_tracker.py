@@ -99,11 +99,13 @@ def test_a_metric_that_nobody_knows_here_ends_no_list(home: Home) -> None:
     """Another project, or another version of scikit-learn, may have recorded it."""
     tracker = Tracker(home, "rows")
     for metric, value in (("r2", 0.5), ("my_score", 1.25)):
-        params, figures = {"model.metrics": f"['{metric}']"}, {f"value/{metric}": value}
+        params = {"model.metrics": f"['{metric}']", "model.params": str({"alpha": value, "solver": "svd"})}
+        figures = {f"value/{metric}": value}
         entry = Entry(metric, "Ridge @ rows 1.0", {"evenfold.record": "evaluation"}, params, figures)
         with tracker.run(entry):
             pass
-    assert {row["score"] for row in recorded_runs(home, "evaluation")} == {"R2 0.500", "my_score 1.25"}
+    rows = {row["score"]: row["params"] for row in recorded_runs(home, "evaluation")}
+    assert rows == {"R2 0.500": "alpha=0.5", "my_score 1.25": "alpha=1.25"}
 
 
 def test_a_record_that_a_cancelled_run_was_writing_is_killed_and_completed_by_the_next(home: Home) -> None:
