@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from evenfold.estimates import ModelSpec, Problem
 from evenfold.manifests import SplitSpec, canonical_table, read_table, require_columns
 from evenfold.manifests.audits.audit import CHECKS
+from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.plan import default_strategy
 from evenfold.manifests.state import is_numeric_target
 from evenfold.reports import verdict_of
@@ -23,7 +24,9 @@ from .steps.step import step
 
 MOST_SEGMENTS, NO_VALUE = 10_000, "these rows name no segment."
 # What small models learn from rows is not asked of a segment: of so few they tell little, at three times its price.
-UNASKED = {name: "off" for name, check in CHECKS.items() if check.takes == "sample"} | {"giveaway_features": "off"}
+UNASKED: GateLimits = {
+    name: "off" for name in ("giveaway_features", *(name for name, check in CHECKS.items() if check.takes == "sample"))
+}
 
 
 def segmented(

@@ -82,8 +82,7 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         return known
     with tracker.run(entry) as run_id:
         audited = partial(audit_of, split, memory=memory or None)
-        data = split.data if split.rows == "all" else None
-        shown = split_pages(str(split.folder), report, data, run_id, memory or None, audited)
+        shown = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
         tracker.keep(run_id, "split", split.folder)
         list_evaluations(tracker, split, run_id)
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))

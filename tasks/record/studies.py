@@ -114,8 +114,9 @@ def record_segments(
         "splits": digest_json([[each.segment, each.split_id] for each in segments]),
     }  # fmt: skip
     figures = {"segments": float(len(segments)), "failed": float(len(segments) - len(scored))}
-    ends = {"lowest": min, "mean": fmean, "highest": max} if scored else {}
-    figures |= {f"{end}/{model.metrics[0]}": float(of(scored.values())) for end, of in ends.items()}
+    if values := list(scored.values()):
+        ends = {"lowest": min(values), "mean": fmean(values), "highest": max(values)}
+        figures |= {f"{end}/{model.metrics[0]}": value for end, value in ends.items()}
     cells = [each.cells for each in segments if each.estimate]
     page = segments_page(name, model.metrics[0], cells, [each.reason for each in segments if each.failed])
     rows: Any = [each.model_dump(mode="json") for each in segments]

@@ -214,8 +214,11 @@ REFUSED = [
     ("export trial/1.0 --to spark -o f.parquet --repeat 1", "there is no repeat 1"),
     ("audit trial/1.0 data.parquet --format md --json", "--json and --format md are two forms"),
     ("show trial/1.0 --data data.parquet", "--data is for the page that --report writes"),
-    ("join data.parquet trial/1.0 --fold 5 --role test -o out.csv", "there is no fold 5 in trial 1.0; choose 0"),
-    ("join data.parquet trial/1.0 --fold 1 --role test -o out.xlsx", "write to .parquet or .csv"),
+    (
+        "join trial/1.0 data.parquet --fold 5 --role test -o out.csv",
+        "there is no fold 5 in trial 1.0; choose 0",
+    ),
+    ("join trial/1.0 data.parquet --fold 1 --role test -o out.xlsx", "write to .parquet or .csv"),
     ("adopt data.parquet --key id", "give one of --cv and --folds"),
     ("adopt data.parquet --key id --folds y --param k=1", "--param is for the splitter of --cv"),
     ("adopt data.parquet --key id --folds y", "column 'y' holds no and yes; known are train"),
