@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Comparison, EvaluationError, ModelError, check_metrics, compare
+from evenfold.estimates.metrics.own import is_trusted, name_of
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import OF_ONE_CLASS, of_positive
 from evenfold.estimates.models.spec import Task
@@ -54,7 +55,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     metrics, level = request.metrics, request.level
     key = (request.run_a, request.run_b, request.repeats)
     pair, plan = _AHEAD.pop(key) if key in _AHEAD else _read(*key)
-    shared = metrics or [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b)]
+    shared = metrics or [m for m in metrics_of(pair.a) if m in metrics_of(pair.b) and is_trusted(m)]
     if not shared:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
     asked = named_metrics(pair.a, metrics) if metrics else shared  # recorded names are complete
@@ -84,7 +85,7 @@ def named_metrics(recorded: Recorded, metrics: Sequence[str]) -> list[str]:
     told = recorded.params.get("model.task", "regression" if y.dtype.kind == "f" else "classification")
     task: Task = "regression" if told == "regression" else "classification"
     classes = () if task == "regression" else _classes(recorded.predictions)
-    known: Sequence[str] = [ALIASES.get(metric.lower(), metric) for metric in metrics]
+    known: Sequence[str] = [name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics]
     if not set(known).isdisjoint(OF_ONE_CLASS):
         positive: str | bool | None = recorded.params.get("model.positive")
         if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so

@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from .importing import distribution_named
+from .importing import HERE, distribution_named
 
 # What stands in keys by a version of its own, or moves with Python's.
 OTHERS = sys.stdlib_module_names | {"evenfold"}
@@ -70,7 +70,7 @@ def _walked(paths: tuple[str, ...]) -> tuple[dict[str, str], dict[tuple[str, str
     while todo:
         wanted = todo.pop()
         for name in accumulate(wanted.replace(":", ".").split("."), "{}.{}".format):
-            if name in OTHERS or name in libraries:
+            if name in OTHERS or name in libraries or name.startswith(HERE):
                 break
             if name in seen:
                 continue

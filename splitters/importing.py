@@ -23,6 +23,9 @@ from .errors import SplitError
 PRELOADABLE = ("evenfold", "imblearn", "sklearn")
 
 
+HERE = "here_"  # how modules begin that stand for what this process alone knows: see ``here``
+
+
 class UntrustedNameError(SplitError):
     """Somebody else's request, manifest or registry entry names what may not be imported here."""
 
@@ -31,7 +34,8 @@ class UntrustedNameError(SplitError):
 class Role:
     """What a name must stand for: a class with these methods, derived from ``base`` where that is given.
 
-    ``remedy`` ends every refusal. ``or_function``: a function that returns such an instance will do.
+    ``remedy`` ends every refusal. ``or_function``: a function that returns such an instance will do. ``others``: what
+    has one of these methods will do as well.
     """
 
     what: str
@@ -39,13 +43,14 @@ class Role:
     remedy: str
     base: type = object
     or_function: bool = False
+    others: tuple[str, ...] = ()
 
     def lacking(self, thing: Any) -> str:
         """Return what ``thing``, a class or an instance, lacks, or an empty text; nothing of a class is run."""
         owner = thing if isinstance(thing, type) else type(thing)
         look_up = inspect.getattr_static if owner is thing else getattr
         lacks = [name for name in self.methods if look_up(thing, name, None) is None]
-        if lacks:
+        if lacks and not any(name in vars(each) for each in owner.__mro__ for name in self.others):
             return f"{owner.__name__} has no {' and no '.join(lacks)}"
         return "" if self.base in owner.__mro__ else f"{owner.__name__} does not subclass {self.base.__name__}"
 
@@ -66,6 +71,14 @@ PART = Role(
     "a part of an estimator",
     ("get_params", "set_params"),
     "name a class or a function that returns one, such as sklearn.preprocessing:StandardScaler",
+    or_function=True,
+    others=("split", "rvs", "__call__"),
+)
+FUNCTION = Role("a function", (), "name one such as sklearn.feature_selection:f_regression", or_function=True)
+METRIC = Role(
+    "a metric",
+    ("_score_func",),
+    "name a function of (y_true, y_pred) or a scorer, such as sklearn.metrics:accuracy_score",
     or_function=True,
 )
 FEATURES = Role(
@@ -89,6 +102,10 @@ SKLEARN = frozenset({
     "sklearn.random_projection", "sklearn.semi_supervised", "sklearn.svm", "sklearn.tree",
 })
 # fmt: on
+
+# What scikit-learn has only after another import.
+EXPERIMENTAL = dict.fromkeys(("HalvingGridSearchCV", "HalvingRandomSearchCV"), "enable_halving_search_cv")
+EXPERIMENTAL |= {"IterativeImputer": "enable_iterative_imputer"}
 
 # Parameters that scikit-learn's constructors take as a folder to keep pickles in, or as an expression.
 PLACES = frozenset({"memory", "pre_dispatch"})
@@ -198,14 +215,21 @@ def import_beforehand(modules: Iterable[str]) -> None:
             _module(name)
 
 
-def _module(name: str) -> ModuleType:
+def _module(name: str, wanted: str = "") -> ModuleType:
+    if name in ("sklearn.model_selection", "sklearn.impute") and wanted in EXPERIMENTAL:
+        _module(f"sklearn.experimental.{EXPERIMENTAL[wanted]}")
     return importlib.import_module(name)
 
 
 def _imported(path: str, module: str, name: str) -> Any:
     try:
-        return getattr(_module(module), name)
+        return getattr(_module(module, name), name)
     except ModuleNotFoundError as error:
+        if module.startswith(HERE):
+            raise SplitError(
+                f"{path!r} was defined in a notebook or a script, and is not known in this process; move it into a "
+                "module of its own, and import it from there."
+            ) from None
         raise SplitError(f"{path!r} does not import: no module named {error.name!r}; install or correct it.") from None
     except AttributeError:
         raise SplitError(f"{path!r} does not import: module {module!r} has no {name!r}; correct the name.") from None
@@ -266,7 +290,7 @@ def refusal(error: Exception) -> str:
 
 def distribution_of(thing: type) -> str:
     """Return ``distribution==version`` of the installed package that ``thing`` comes from, or its module's name."""
-    return distribution_named(thing.__module__.partition(".")[0])
+    return distribution_named((getattr(thing, "__module__", None) or type(thing).__module__).partition(".")[0])
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from itertools import accumulate
@@ -18,14 +19,25 @@ def import_path(thing: Any) -> str:
 
     Raises SplitError for what is defined in a script, a notebook or a function: no other process finds it there.
     """
-    modules = accumulate(thing.__module__.split("."), "{}.{}".format)
+    home = getattr(thing, "__module__", None) or type(thing).__module__  # of NumPy's functions
+    modules = accumulate(home.split("."), "{}.{}".format)
     owners = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
     if not owners or owners[0] == "__main__":
         raise SplitError(
-            f"{thing.__qualname__} is defined in {thing.__module__}, where no other process finds it; move it into a "
+            f"{thing.__qualname__} is defined in {home}, where no other process finds it; move it into a "
             "module of its own, and import it from there."
         )
     return f"{owners[0]}:{thing.__name__}"
+
+
+def named(thing: Any) -> str:
+    """Return the import path of a class or function, or else the name that this process knows it by."""
+    try:
+        return import_path(thing)
+    except SplitError:
+        from .here import path_here  # which reads values by what stands here
+
+        return path_here(thing)
 
 
 def recipe_of(thing: Any) -> dict[str, Any]:
@@ -34,7 +46,7 @@ def recipe_of(thing: Any) -> dict[str, Any]:
     What it has learnt is no part of it. Without changed parameters ``params`` is left out.
     """
     params = params_of(thing)
-    return {"estimator": import_path(type(thing))} | ({"params": params} if params else {})
+    return {"estimator": named(type(thing))} | ({"params": params} if params else {})
 
 
 def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, Any]:
@@ -42,7 +54,7 @@ def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, A
 
     ``part`` names those that have parameters themselves. 1 is not 1.0, for scikit-learn takes a number of rows and a
     share so. Raises SplitError, which names the parameter, for a value that no recipe can hold, such as a
-    function, and for one that the object does not tell.
+    lambda, and for one that the object does not tell.
     """
     kind = type(thing)
     signature = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
@@ -57,7 +69,7 @@ def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, A
         held = {name: own[name] for name in signature}
     defaults = signature | _defaults(kind)
     return {
-        name: _plain(value, f"{kind.__name__}.{name}", part)
+        name: plain(value, f"{kind.__name__}.{name}", part)
         for name, value in held.items()
         if name not in defaults or not _same(value, defaults[name], part)
     }
@@ -75,22 +87,35 @@ def _same(value: Any, default: Any, part: Callable[[Any], Any]) -> bool:
     if value is default:
         return True
     try:
-        return len({json.dumps(_plain(each, "", part), sort_keys=True) for each in (value, default)}) == 1
+        return len({json.dumps(plain(each, "", part), sort_keys=True) for each in (value, default)}) == 1
     except (SplitError, TypeError):
         return False
 
 
-def _plain(value: Any, name: str, part: Callable[[Any], Any]) -> Any:
+def plain(value: Any, name: str, part: Callable[[Any], Any] = recipe_of) -> Any:
+    """Return a parameter as plain data; raises SplitError, which names it, for what no recipe can hold."""
     value = plain_numbers(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if callable(value) and hasattr(value, "__name__"):
+        return {"function": named(value)}
     if isinstance(value, Mapping):
-        return {each: _plain(inside, name, part) for each, inside in value.items()}
+        return {each: plain(inside, name, part) for each, inside in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(inside, name, part) for inside in value]
+        return [plain(inside, name, part) for inside in value]
     if hasattr(value, "tolist"):  # an array, or the columns of a frame
-        return _plain(value.tolist(), name, part)
-    if hasattr(value, "get_params") and not isinstance(value, type):
+        return plain(value.tolist(), name, part)
+    if hasattr(value, "_score_func"):  # a scorer of scikit-learn
+        given = {"score_func": value._score_func, "greater_is_better": value._sign > 0}
+        given |= {"response_method": value._response_method} | value._kwargs
+        return {"estimator": "sklearn.metrics:make_scorer", "params": plain(given, name, part)}
+    if hasattr(value, "rvs") and hasattr(value, "dist"):  # a distribution of SciPy
+        names = [*re.findall(r"\w+", value.dist.shapes or ""), "loc", "scale"]
+        given = dict(zip(names, value.args, strict=False)) | value.kwds
+        return {"estimator": f"scipy.stats:{value.dist.name}", "params": plain(given, name, part)}
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):
+        return {"frame": plain(value.to_dict("list"), name, part)}
+    if any(each in vars(kind) for kind in type(value).__mro__ for each in ("get_params", "split", "__call__")):
         return part(value)
     raise SplitError(
         f"{name} is a {type(value).__name__}, which no recipe can hold; write what returns the whole as a function or "

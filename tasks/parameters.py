@@ -64,6 +64,19 @@ def _several(given: Any) -> Any:
     return [given] if isinstance(given, str) else given
 
 
+def _metric(given: Any) -> Any:
+    if given is None or isinstance(given, str):
+        return given
+    from evenfold.estimates.metrics.own import name_of
+
+    return name_of(given)
+
+
+def _metrics(given: Any) -> Any:
+    several = _several([given] if callable(given) else given)
+    return [_metric(each) for each in several] if isinstance(several, (list, tuple)) else several
+
+
 def _spec(given: Any) -> Any:
     from evenfold.manifests import read_spec
 
@@ -166,7 +179,17 @@ Strategy = Annotated[
         "Split",
     ),
 ]
-Metrics = Annotated[SomeNames, Flag("A scikit-learn scorer; repeat for several.", "NAME", "Model", names=("--metric",))]
+Metrics = Annotated[
+    SeveralNames | SkipJsonSchema[Any] | None,
+    BeforeValidator(_metrics),
+    Flag(
+        "A scikit-learn scorer, or module:name of your own; repeat for several. In Python also a scorer or a function "
+        "of (y_true, y_pred) itself.",
+        "NAME",
+        "Model",
+        names=("--metric",),
+    ),
+]
 Features = Annotated[SomeNames, Flag("A column to learn from; repeat for several.", "COLUMN", "Model")]
 Exclude = Annotated[SomeNames, Flag("A column not to learn from; repeat for several.", "COLUMN", "Model")]
 Apparent = Annotated[
@@ -263,7 +286,11 @@ Grid = Annotated[
     BeforeValidator(_grid),
     Flag("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH", "Model"),
 ]
-Metric = Annotated[str | None, Flag("The scorer that decides; the model's first if left out.", hidden=True)]
+Metric = Annotated[
+    "str | SkipJsonSchema[Any] | None",
+    BeforeValidator(_metric),
+    Flag("The scorer that decides; the model's first if left out.", hidden=True),
+]
 
 
 def _of_a_model(given: str | None) -> str | None:

@@ -14,6 +14,7 @@ from sklearn.metrics import get_scorer
 
 from . import losses, no_information, quick
 from .influence import of_auc, of_auc_ovr, of_cells, of_mean, of_r2, of_rmse
+from .own import lower_is_better, path_in, title_of
 from .record import Answered, Floats, Influence, Metric, RowLoss
 from .responses import recorded
 from .scoring import OF, OF_ONE_CLASS, score, scorer_of
@@ -145,6 +146,8 @@ def metric_of(name: str) -> Metric:
     name = ALIASES.get(name.lower(), name)
     if name in METRICS:
         return METRICS[name]
+    if path_in(name):  # one's own; what is known of it stands in its name, and nothing is imported
+        return Metric(name=name, title=title_of(name), lower_is_better=lower_is_better(name))
     base, of, label = name.partition(OF)
     if of and base in METRICS:  # of one class, by its name
         record = METRICS[base]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, make_scorer, r2_score
 
+from .own import path_in, scorer_at
 from .responses import Replay, all_classes
 
 MOST_SHOWN_CLASSES = 5
@@ -25,8 +27,10 @@ _YES = ("yes", "true", "on")
 def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
     """Return scikit-learn's scorer of a name, or of a class of ``classes``: ``recall of yes``, ``specificity of yes``.
 
-    Raises ValueError for a name that is none, or a class that is not there.
+    One by its import path is one's own. Raises ValueError for a name that is none, or a class that is not there.
     """
+    if path_in(metric):
+        return scorer_at(metric)
     name, _, label = metric.partition(OF)
     scorer = get_scorer("recall" if name in _RATES else name)
     # Areas and Brier scores of two classes are the same for either; scikit-learn wants one to be named.
@@ -118,7 +122,7 @@ def score(
         wide = all_classes(answers.predict_proba(rows), np.asarray(trained), tuple(labels))
         answers, scorer = (
             Replay({"predict_proba": wide}, tuple(labels)),
-            _with(scorer_of(metric, labels), labels=labels),
+            _with(scorer_of(metric, labels), labels=labels) if _takes_labels(scorer) else scorer,
         )
     if held:
         scorer = among_rows(metric, scorer, y if weights is None else y[weights > 0])
@@ -143,7 +147,7 @@ def _in_codes(
     by_label = metric.partition(OF)[0] in OF_ONE_CLASS and "pos_label" not in scorer._kwargs
     of_numbers = scorer._score_func.__module__ == r2_score.__module__  # refuses text, and would take codes for numbers
     levels = pd.Index(classes or np.asarray(getattr(answers, "classes_", ())).tolist())
-    if y.dtype.kind not in "OU" or not levels.size or method is None or by_label or of_numbers:
+    if y.dtype.kind not in "OU" or not levels.size or method is None or by_label or of_numbers or path_in(metric):
         return None
     response = np.asarray(getattr(answers, method)(np.empty((y.size, 0))))
     response = levels.get_indexer(response) if method == "predict" else response
@@ -166,6 +170,10 @@ def _labels(metric: str, trained: list[Any], y: NDArray[Any], classes: tuple[Any
     if labels != trained and len(labels) > np.unique(y).size:
         raise ValueError("no row is of one of the classes that the model knows.")
     return labels
+
+
+def _takes_labels(scorer: Any) -> bool:
+    return "labels" in signature(scorer._score_func).parameters
 
 
 def method_of(metric: str) -> tuple[str, ...]:

@@ -6,10 +6,14 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.errors import meant
-from evenfold.splitters.importing import ESTIMATOR, PART, Role, check_params, refusal, resolve
+from evenfold.splitters.importing import ESTIMATOR, FUNCTION, PART, Role, check_params, refusal, resolve
+from sklearn.base import is_classifier
+from sklearn.ensemble import StackingClassifier, StackingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
 
 def nearest(name: str, among: Iterable[str]) -> str:
@@ -26,7 +30,8 @@ def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR
     """Return the unfitted estimator that the class or factory function at ``path`` makes of ``params``.
 
     A parameter with ``__`` in its name is set on the part it names, as scikit-learn's ``set_params`` does; one that is,
-    or holds, ``{"estimator": path, "params": {...}}`` gets such a part, made alike.
+    or holds, ``{"estimator": path, "params": {...}}`` gets such a part, made alike: also a splitter, a distribution or
+    a scorer. ``{"function": path}`` is the function or class itself, ``{"frame": {column: values}}`` a frame.
     Raises ModelError where the path does not import, is no class or function, does not take the parameters, or makes
     something that does not play ``role``, and UntrustedNameError for what may not be imported here.
     """
@@ -36,6 +41,9 @@ def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR
     params = {name: _with_parts(value, signature.get(name)) for name, value in params.items()}
     nested = {name: value for name, value in params.items() if "__" in name}
     estimator = _made(path, maker, {name: value for name, value in params.items() if name not in nested})
+    if isinstance(estimator, (StackingClassifier, StackingRegressor)) and estimator.final_estimator is None:
+        # As it chooses when it is fitted; until then it says that it cannot predict.
+        estimator.final_estimator = LogisticRegression() if is_classifier(estimator) else RidgeCV()
     if lacking := role.lacking(estimator):
         raise ModelError(f"{path!r} is not {role.what}: {lacking}; {role.remedy}.")
     try:
@@ -52,10 +60,18 @@ def _is_part(value: Any) -> bool:
     )
 
 
+def _is_one(value: Any, name: str, kind: Any) -> bool:
+    return isinstance(value, Mapping) and [*value] == [name] and isinstance(value[name], kind)
+
+
 def _with_parts(value: Any, parameter: inspect.Parameter | None = None) -> Any:
     """Return a parameter with the parts that it names made, and as a tuple where its default is one: JSON has none."""
     if _is_part(value):
         return named_estimator(value["estimator"], value.get("params") or {}, PART)
+    if _is_one(value, "function", str):
+        return imported(value["function"], FUNCTION)
+    if _is_one(value, "frame", Mapping):
+        return pd.DataFrame(value["frame"])
     if isinstance(value, Mapping):
         return {name: _with_parts(part) for name, part in value.items()}
     if not isinstance(value, (list, tuple)):
@@ -69,13 +85,18 @@ def parts_in(params: Any) -> Iterator[str]:
     """Yield the import paths of the parts inside parameters."""
     if _is_part(params):
         yield params["estimator"]
+    elif _is_one(params, "function", str):
+        yield params["function"]
     if isinstance(params, (Mapping, list, tuple)):
         for part in params.values() if isinstance(params, Mapping) else params:
             yield from parts_in(part)
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """Return ``estimator`` with every ``random_state`` that is None set to ``seed``, in its parts as well."""
+    """Return ``estimator`` with every ``random_state`` that is None set to ``seed``, in its parts and splitters."""
+    for value in estimator.get_params(deep=True).values():
+        if hasattr(value, "split") and getattr(value, "random_state", seed) is None:
+            value.random_state = seed
     unset = {
         name: seed
         for name, value in estimator.get_params(deep=True).items()

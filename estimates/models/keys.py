@@ -7,7 +7,7 @@ from typing import Any
 
 import sklearn
 from evenfold.estimates.errors import ModelError
-from evenfold.splitters.importing import PART, distribution_of, resolve
+from evenfold.splitters.importing import FUNCTION, distribution_of, resolve
 from evenfold.splitters.kernels.canonical import digest_json
 
 from .fit import FIT_VERSION
@@ -41,6 +41,7 @@ def score_parts(
     if model.estimator is None:
         raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
     more = {} if inner is None else {"inner": dict(inner)}
+    paths = [*model.import_paths, *model.metric_paths]
     own = model.code if code is None else code
     more |= {"code": dict(own)} if own else {}  # what names libraries alone keeps the key that it had
     return {
@@ -48,6 +49,6 @@ def score_parts(
         "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
         "seed": int(seed),
         "scikit-learn": sklearn.__version__,
-        "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, PART)) for path in model.import_paths)),
+        "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, FUNCTION)) for path in paths)),
         "fit": FIT_VERSION,
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates.errors import ModelError
+from evenfold.estimates.metrics.own import path_in
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
 from evenfold.estimates.metrics.responses import Replay
 from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, OF, first_line, method_of, score
@@ -33,7 +34,7 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
     suited = ", ".join(default_for(task, len(classes)).metrics)
     scorers = {*get_scorer_names(), *METRICS}
     for metric in metrics:
-        if metric.partition(OF)[0] not in scorers:
+        if metric.partition(OF)[0] not in scorers and not path_in(metric):
             close = nearest(metric, sorted(scorers | set(ALIASES)))
             advice = close if "did you mean" in close else f"; choose one such as {suited}."
             raise ModelError(f"{metric!r} is not a scikit-learn scorer{advice}")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
+from evenfold.estimates.metrics.own import name_of
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import of_positive, positive_class
 from evenfold.splitters.deployed import reason_of, shown
@@ -247,7 +248,8 @@ class Problem:
         task = task_of(model, column)
         y, classes = values_of(column, task, known)
         completed = model.completed(task, len(classes)).simplest()
-        completed = completed.model_copy(update={"metrics": of_positive(completed.metrics, classes, model.positive)})
+        metrics = of_positive([name_of(metric) for metric in completed.metrics], classes, model.positive)
+        completed = completed.model_copy(update={"metrics": metrics})
         check_metrics(completed.metrics, task, classes)
         check_kind(completed, task, column)
         check_options(completed, task, classes, y, target)
@@ -282,7 +284,7 @@ class Problem:
 
     def metric(self, name: str) -> str:
         """Return a metric, or its alias, as it is named for this target; raises ModelError if it cannot score that."""
-        (scorer,) = of_positive((ALIASES.get(name.lower(), name),), self.classes, self.model.positive)
+        (scorer,) = of_positive((name_of(ALIASES.get(name.lower(), name)),), self.classes, self.model.positive)
         check_metrics((scorer,), self.task, self.classes)
         return scorer
 

@@ -13,14 +13,15 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 from evenfold.estimates.errors import ModelError
+from evenfold.estimates.metrics.own import name_of, path_in
 from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import reason_of, require_readable
 from evenfold.splitters.documents import read_document, require_bounded
-from evenfold.splitters.importing import ESTIMATOR, PART, TRANSFORMER, Role, check_params, require_trusted
-from evenfold.splitters.naming import import_path, recipe_of
+from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, Role, check_params, require_trusted
+from evenfold.splitters.naming import named, recipe_of
 from evenfold.splitters.targets import is_number
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
@@ -122,7 +123,10 @@ class ModelSpec(BaseModel):
     categorical column and text that repeats, without another role; ``exclude`` leaves some of them out. ``text``: how
     text and categories become numbers, where the model cannot split by them. ``impute``: what stands for a missing
     number, of the training rows' values; None leaves it missing, as gradient boosting takes it. ``metrics``:
-    scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the default ones.
+    scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the default ones; of
+    one's own ``package.module:name`` of a scorer, or of a function of (y_true, y_pred), with what it is given, as
+    ``shop.metrics:cost(greater_is_better=False)``. Greater is better, unless its name ends in _error, _loss or
+    _deviance, and what it gets is predicted, unless ``response_method`` says otherwise.
     ``balance``: see Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted
     order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share of the training rows, by weight) or
     ``tuned`` (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows).
@@ -179,10 +183,12 @@ class ModelSpec(BaseModel):
             return value
         raise ValueError("rows that stop come out of the training rows of each fit; say what part, such as 0.1")
 
-    @field_validator("metrics")
+    @field_validator("metrics", mode="before")
     @classmethod
-    def _by_name(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(ALIASES.get(metric.lower(), metric) for metric in value)
+    def _by_name(cls, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return value
+        return [ALIASES.get(m.lower(), m) if isinstance(m, str) else name_of(m) for m in value]
 
     @field_validator("balance", mode="before")
     @classmethod
@@ -194,7 +200,8 @@ class ModelSpec(BaseModel):
         """Return the specification in a mapping, in an estimator's import path alone, or the default one for None.
 
         An estimator, fitted or not, is what would name it: its class and the parameters that it changes, its parts
-        alike; a class, or a function that returns one, is its import path. A path, or text that ends in .yaml, .yml or
+        alike; a class, or a function that returns one, is its import path, or in this process alone a digest of its
+        code where nothing can import it. A path, or text that ends in .yaml, .yml or
         .json, is that of a file (see ``read``). Raises ModelError that names each field that is wrong, or the
         parameter of an object that no recipe can hold.
         """
@@ -224,6 +231,7 @@ class ModelSpec(BaseModel):
             (theirs.estimator, [own.estimator], ESTIMATOR),
             (_transformer_of(theirs), [_transformer_of(own)], TRANSFORMER),
             *((part, parts, PART) for part in parts_in(theirs.params)),
+            *((metric, [*own.metric_paths], METRIC) for metric in theirs.metric_paths),
         ]
         for name, mine, role in names:
             if name is not None and name not in mine:
@@ -252,17 +260,27 @@ class ModelSpec(BaseModel):
     @property
     def code(self) -> dict[str, str]:
         """The user's own code behind what is named, as it is now; see ``code_of``. Empty for libraries' models."""
-        return code_of(*self.import_paths, _transformer_of(self))
+        return code_of(*self.import_paths, _transformer_of(self), *self.metric_paths)
 
     @property
     def import_paths(self) -> list[str]:
         """What the estimator and its parts are imported by."""
         return [*filter(None, [self.estimator]), *parts_in(self.params)]
 
+    @property
+    def metric_paths(self) -> list[str]:
+        """What the metrics of one's own are imported by."""
+        return [path for metric in self.metrics if (path := path_in(metric))]
+
     def canonical(self) -> dict[str, object]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""
         fields: dict[str, object] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
         return fields
+
+    def to_yaml(self) -> str:
+        """Return the recipe as the text of a file that ``of`` reads as the same."""
+        fields = self.model_dump(mode="json", exclude_defaults=True)
+        return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
     def completed(self, task: Task, n_classes: int = 0) -> ModelSpec:
         """Return the specification with task, estimator and metrics filled in from the table of defaults."""
@@ -319,7 +337,7 @@ def _named(value: Any) -> dict[str, Any]:
             f"a value of type {kind} is no model; pass an estimator, or name one: sklearn.linear_model:Ridge."
         )
     try:
-        return {"estimator": import_path(value)} if makes else recipe_of(value)
+        return {"estimator": named(value)} if makes else recipe_of(value)
     except SplitError as error:
         raise ModelError(str(error)) from None
 

@@ -14,6 +14,7 @@ from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from pydantic import BaseModel, ConfigDict
 
+from .entries import allowed
 from .links import run_page, server_of
 from .reading import read_split
 from .tracker import Tracker
@@ -64,7 +65,7 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
             f"no model was judged on {manifest.name} {manifest.version} in {home.tracking_uri}; evaluate one on it."
         )
     known = [metric.key.removeprefix(HEADLINE) for metric in newest[0].metrics or [] if metric.key.startswith(HEADLINE)]
-    asked = metric or known[0]
+    asked = allowed(metric or known[0])
     runs = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{asked}", most)
     ranked = [_judgement(run, asked, home) for run in runs if _value(run, HEADLINE + asked) is not None]
     if not ranked:

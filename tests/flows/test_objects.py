@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,39 @@ from evenfold.splitters import KFold, Repeated
 from evenfold.tasks import Home
 from lightgbm import LGBMRegressor
 from mlflow import MlflowClient
+from scipy.stats import loguniform
 from sklearn import model_selection
-from sklearn.compose import ColumnTransformer
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, StackingRegressor
+from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Lasso, Ridge
+from sklearn.metrics import make_scorer, mean_absolute_error
+from sklearn.model_selection import RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from small import SPEC, small
+from xgboost import XGBRegressor
 
+MAE = "sklearn.metrics:mean_absolute_error"
 RIDGE, LASSO = "sklearn.linear_model:Ridge", "sklearn.linear_model:Lasso"
-SCALER, MIN_MAX = "sklearn.preprocessing:StandardScaler", "sklearn.preprocessing:MinMaxScaler"
+SCALER = "sklearn.preprocessing:StandardScaler"
 SCALED = [["scale", {"estimator": SCALER}], ["model", {"estimator": RIDGE, "params": {"alpha": 2.0}}]]
 COLUMNS = [["scaled", {"estimator": SCALER, "params": {}}, ["a"]], ["same", "passthrough", ["b"]]]
+
+
+class Weighed(TransformerMixin, BaseEstimator):
+    def __init__(self, by: Any = None, table: Any = None) -> None:
+        self.by = by
+        self.table = table
+
+
+def _part(path: str, /, **params: Any) -> dict[str, Any]:
+    return {"estimator": path, "params": params}
+
+
 MODELS: dict[str, tuple[Any, Any]] = {
     "with a parameter": (Ridge(alpha=2.0), {"estimator": RIDGE, "params": {"alpha": 2.0}}),
     "by its class": (Ridge, RIDGE),
@@ -47,52 +69,83 @@ MODELS: dict[str, tuple[Any, Any]] = {
         make_pipeline(
             ColumnTransformer([("scaled", StandardScaler(), pd.Index(["a"])), ("same", "passthrough", ["b"])]), Ridge()
         ),
-        {
-            "estimator": "sklearn.pipeline:Pipeline",
-            "params": {
-                "steps": [
-                    [
-                        "columntransformer",
-                        {"estimator": "sklearn.compose:ColumnTransformer", "params": {"transformers": COLUMNS}},
-                    ],
-                    ["ridge", {"estimator": RIDGE}],
-                ]
-            },
-        },
+        _part("sklearn.pipeline:Pipeline", steps=[
+            ["columntransformer", _part("sklearn.compose:ColumnTransformer", transformers=COLUMNS)],
+            ["ridge", {"estimator": RIDGE}]]),
     ),
     "models around models": (
         StackingRegressor([("lasso", Lasso()), ("bags", BaggingRegressor(Ridge(), 3))], final_estimator=Ridge(2.0)),
-        {
-            "estimator": "sklearn.ensemble:StackingRegressor",
-            "params": {
-                "estimators": [
-                    ["lasso", {"estimator": LASSO}],
-                    [
-                        "bags",
-                        {
-                            "estimator": "sklearn.ensemble:BaggingRegressor",
-                            "params": {"estimator": {"estimator": RIDGE}, "n_estimators": 3},
-                        },
-                    ],
-                ],
-                "final_estimator": {"estimator": RIDGE, "params": {"alpha": 2.0}},
-            },
-        },
+        _part("sklearn.ensemble:StackingRegressor", final_estimator=_part(RIDGE, alpha=2.0), estimators=[
+            ["lasso", {"estimator": LASSO}],
+            ["bags", _part("sklearn.ensemble:BaggingRegressor", estimator={"estimator": RIDGE}, n_estimators=3)]]),
     ),
+    "a search with a splitter, a scorer and distributions": (
+        RandomizedSearchCV(
+            Ridge(), {"alpha": loguniform(0.1, 10)}, n_iter=3, cv=model_selection.KFold(3, shuffle=True),
+            scoring=make_scorer(mean_absolute_error, greater_is_better=False), random_state=0,
+        ),
+        _part("sklearn.model_selection:RandomizedSearchCV", estimator={"estimator": RIDGE}, n_iter=3, random_state=0,
+              param_distributions={"alpha": _part("scipy.stats:loguniform", a=0.1, b=10)},
+              cv=_part("sklearn.model_selection:KFold", n_splits=3, shuffle=True),
+              scoring=_part("sklearn.metrics:make_scorer", score_func={"function": MAE}, greater_is_better=False,
+                            response_method="predict")),
+    ),
+    "a grid of models": (
+        model_selection.GridSearchCV(Pipeline([("model", Ridge())]), {"model": [Ridge(), Lasso()]}),
+        _part("sklearn.model_selection:GridSearchCV",
+              param_grid={"model": [{"estimator": RIDGE}, {"estimator": LASSO}]},
+              estimator=_part("sklearn.pipeline:Pipeline", steps=[["model", {"estimator": RIDGE}]])),
+    ),
+    "functions, and columns by their types": (
+        make_pipeline(
+            ColumnTransformer([("all", FunctionTransformer(np.arctan), make_column_selector(dtype_include=np.number))]),
+            SelectKBest(f_regression, k=1), Ridge(),
+        ),
+        _part("sklearn.pipeline:Pipeline", steps=[
+            ["columntransformer", _part("sklearn.compose:ColumnTransformer", transformers=[
+                ["all", _part("sklearn.preprocessing:FunctionTransformer", func={"function": "numpy:arctan"}),
+                 _part("sklearn.compose:make_column_selector", dtype_include={"function": "numpy:number"})]])],
+            ["selectkbest", _part("sklearn.feature_selection:SelectKBest", k=1,
+                                  score_func={"function": "sklearn.feature_selection:f_regression"})],
+            ["ridge", {"estimator": RIDGE}]]),
+    ),
+    "a target through functions, with kernels": (
+        TransformedTargetRegressor(GaussianProcessRegressor(1.0 * RBF(2.0)), func=np.sinh, inverse_func=np.arcsinh),
+        _part("sklearn.compose:TransformedTargetRegressor", func={"function": "numpy:sinh"},
+              inverse_func={"function": "numpy:arcsinh"},
+              regressor=_part("sklearn.gaussian_process:GaussianProcessRegressor", kernel=_part(
+                  "sklearn.gaussian_process.kernels:Product",
+                  k1=_part("sklearn.gaussian_process.kernels:ConstantKernel", constant_value=1.0),
+                  k2=_part("sklearn.gaussian_process.kernels:RBF", length_scale=2.0)))),
+    ),
+    "a stack that chooses its last itself": (
+        StackingRegressor([("ridge", Ridge())]),
+        _part("sklearn.ensemble:StackingRegressor", estimators=[["ridge", {"estimator": RIDGE}]]),
+    ),
+    "by arrays and a frame": (
+        make_pipeline(Weighed(np.array([1.0, 2.0]), pd.DataFrame({"a": [1.0]})), Ridge()),
+        _part("sklearn.pipeline:Pipeline", steps=[
+            ["weighed", _part(f"{__name__}:Weighed", by=[1.0, 2.0], table={"frame": {"a": [1.0]}})],
+            ["ridge", {"estimator": RIDGE}]]),
+    ),
+    "of XGBoost": (XGBRegressor(n_estimators=5), _part("xgboost:XGBRegressor", n_estimators=5)),
     "of another library": (
         LGBMRegressor(n_estimators=5, verbose=-1),
         {"estimator": "lightgbm:LGBMRegressor", "params": {"n_estimators": 5, "num_leaves": 31, "verbose": -1}},
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("passed", "named"), MODELS.values(), ids=MODELS)
-def test_a_model_that_is_passed_has_the_key_of_the_one_that_is_named(passed: Any, named: Any) -> None:
-    problems = [Problem.of(small(40), ModelSpec.of(model), "y") for model in (passed, named)]
+def test_a_model_that_is_passed_has_the_key_of_the_one_that_is_named(passed: Any, named: Any, tmp_path: Path) -> None:
+    """Of the one that its recipe writes down, too."""
+    (tmp_path / "model.yaml").write_text(ModelSpec.of(passed).to_yaml())
+    problems = [Problem.of(small(40), ModelSpec.of(model), "y") for model in (passed, named, tmp_path / "model.yaml")]
     keys = [score_key(problem.model, membership="m", fingerprint="f", seed=0) for problem in problems]
-    assert problems[0].model == problems[1].model
-    assert keys[0] == keys[1]
-    assert repr(problems[0].model.build(0)) == repr(problems[1].model.build(0))
+    assert problems[0].model == problems[1].model == problems[2].model
+    assert keys[0] == keys[1] == keys[2]
+    built = [re.sub(" at 0x[0-9a-f]+", "", repr(problem.model.build(0))) for problem in problems]
+    assert built[0] == built[1] == built[2]
 
 
 def test_a_part_of_another_library_is_in_the_key_with_its_version() -> None:
@@ -103,6 +156,14 @@ def test_a_part_of_another_library_is_in_the_key_with_its_version() -> None:
         "sklearn.preprocessing",
         "lightgbm",
     ]
+
+
+def test_a_search_needs_no_import_before_it_and_shuffles_by_the_seed() -> None:
+    """In a process that imports nothing else."""
+    halving = _part("sklearn.model_selection:HalvingGridSearchCV", estimator={"estimator": RIDGE}, param_grid={},
+                    cv=_part("sklearn.model_selection:KFold", shuffle=True))  # fmt: skip
+    code = f"from evenfold.estimates import ModelSpec; print(ModelSpec.of({halving!r}).build(7).cv.random_state)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "7\n"
 
 
 def test_an_evaluation_of_an_object_is_that_of_its_name(prefect_home: Home, tmp_path: Path) -> None:
