@@ -13,6 +13,7 @@ from evenfold.tasks.requests import (
     CompareFields,
     EvaluateFields,
     ExtendFields,
+    PlanFields,
     RetrainFields,
     SegmentFields,
     SplitRunFields,
@@ -56,12 +57,13 @@ def evaluate(data: Data, spec: Spec = None, model: Model = None, **fields: Unpac
 
 
 @flat
-def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[EvaluateFields]) -> Planned:
-    """Say what evaluate would compute, and why; nothing is run or recorded.
+def plan(data: Data, spec: Spec = None, model: Model = None, **fields: Unpack[PlanFields]) -> Planned:
+    """Say what evaluate, or retrain, would compute, and why; nothing is run or recorded.
 
     Of each step: how many of its results lie in the store; why the others do not, by what differs from the nearest
     earlier result of the same kind and split; and the seconds that such fits took. A split that was not decided yet is
-    decided for it, aside. Raises what ``evaluate`` raises for bad input.
+    decided for it, aside, and what a retraining would let join is joined there. Raises what these raise for bad input;
+    the gates, what the champion says of the new rows and the decision are of the retraining itself.
 
     Example: evenfold plan examples/flights.parquet --target arr_delay --group date --exclude dep_delay
     """

@@ -71,7 +71,7 @@ class Step(Outcome):
     ``seconds``: what those that are computed took before, in all; None where nothing like it was.
     """
 
-    name: Literal["split", "fits", "model", "audit", "record"]
+    name: Literal["split", "fits", "model", "audit", "record", "champion", "promotion"]
     n: int
     n_cached: int
     reasons: list[str] = []
@@ -79,7 +79,7 @@ class Step(Outcome):
 
 
 class Planned(Displayed, Outcome):
-    """What ``evaluate`` would do: each step, in order."""
+    """What ``evaluate`` or ``retrain`` would do: each step, in order; ``champion``: the fits of its recipe."""
 
     name: str
     steps: list[Step]
@@ -87,14 +87,16 @@ class Planned(Displayed, Outcome):
     @property
     def summary(self) -> str:
         """What would be computed, step by step, in a line each."""
-        return "\n".join([f"Plan for {self.name}; nothing was run or recorded.", *map(_step_words, self.steps)])
+        width = max(len(step.name) for step in self.steps)
+        steps = [f"  {step.name:{width}}  {_step_words(step)}" for step in self.steps]
+        return "\n".join([f"Plan for {self.name}; nothing was run or recorded.", *steps])
 
 
 def _step_words(step: Step) -> str:
     n, again = step.n - step.n_cached, f"{step.n_cached:,} from the store"
     took = "" if step.seconds is None else f", about {step.seconds:.2g} s"
     computed = f"{n:,} to compute{took}: {'; '.join(step.reasons)}"
-    return f"  {step.name:6}  {', '.join(([again] if step.n_cached else []) + ([computed] if n else []))}"
+    return ", ".join(([again] if step.n_cached else []) + ([computed] if n else []))
 
 
 class ExtendOutcome(Growth):

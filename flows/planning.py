@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import wraps
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import Plan, StoredManifest
 from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
+from evenfold.tasks.arrivals import newest, stage_extension
 from evenfold.tasks.audits import audit_key, preimage_of_audit
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.record.evaluations import finished_record, preimage_of_record
+from evenfold.tasks.record.models.registry import champion_of
+from evenfold.tasks.requests import signature_of
 from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.results.store import nearest, ready
 from evenfold.tasks.runtime.files import from_anywhere
@@ -22,6 +27,7 @@ from evenfold.tasks.splits import forget_plans, looked_up, plan_of, preimage_of
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
 from . import definitions, deployable
+from .evaluation import with_metric
 from .outcomes import Planned, Step
 from .requests import Request
 from .splitting import split_given
@@ -31,15 +37,18 @@ AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at
 
 @wraps(definitions.plan)
 def plan(*args: Any, **fields: Any) -> Planned:
-    """Read the request as ``evaluate`` does, and look each step up."""
-    evaluate = deployable.evaluate
-    request = evaluate.request(args, fields)
-    if request.by:
+    """Read the request as ``evaluate`` or ``retrain`` does, and look each step up."""
+    grows = fields.pop("retrain", False)
+    flow, defaults = deployable.retrain if grows else deployable.evaluate, signature_of(definitions.plan).parameters
+    taken = signature_of(definitions.retrain if grows else definitions.evaluate).parameters
+    asked = {name: value for name, value in fields.items() if name in taken or value != defaults[name].default}
+    request = flow.request(args, asked)
+    if request.parameters.get("by"):
         raise SplitError("what one evaluation would do can be said, and by makes many; leave it out.")
-    name = vars(evaluate.fn)["check"](request)
+    name = vars(flow.fn)["check"](request)
     with TemporaryDirectory() as aside:
         try:
-            return Planned(name=name, steps=list(_steps(request, aside)))
+            return Planned(name=name, steps=list((_steps_of_retraining if grows else _steps)(request, aside)))
         finally:
             forget_plans()
 
@@ -50,10 +59,44 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
         yield Step(name="split", n=1, n_cached=1)
     else:
         yield _step(request, preimage_of(_plan(request)), 1, int(cached))
-    work = work_of(split, request.recipe)
     if request.on == "holdout":
         yield from (Step(name=name, n=1, n_cached=0, reasons=[LOOK]) for name in ("fits", "record"))
         return
+    yield from _steps_on(request, split, work_of(split, request.recipe))
+
+
+def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
+    spec, data = request.specification, from_anywhere(request.data)
+    champion = champion_of(request.registered_name or spec.name)
+    known = newest(Home.here(), _plan(request).spec, champion, request.on_refused)
+    if known is None:
+        split, cached = _split(request, aside)
+        yield _step(request, preimage_of(_plan(request)), 1, int(cached))
+    else:
+        staged = str(Path(aside) / known.parent.name / "staged")
+        growth = stage_extension.fn(str(known), data, merged=request.merged, staged=staged)
+        split, joins = growth.split.asked(spec), f"{counted(growth.added, 'row')} would join {spec.name} {known.name}"
+        yield Step(name="split", n=1, n_cached=int(not growth.added), reasons=[joins] if growth.added else [])
+    work = work_of(split, request.recipe)
+    metric = work.problem.model.metrics[0] if request.metric is None else work.problem.metric(request.metric)
+    work = work_of(split, with_metric(work.problem.model, metric))
+    yield from _steps_on(request, split, work)
+    promotion = Step(name="promotion", n=1, n_cached=0)
+    if champion is None or champion.model is None:
+        yield promotion.model_copy(update={"reasons": ["there is no champion to compare with"]})
+        return
+    title, newer = f"version {champion.version}", champion.tags.get("evenfold.split_id") != split.split_id
+    if champion.model.canonical() != work.problem.model.canonical():
+        theirs = work_of(split, with_metric(champion.model, metric))
+        yield _fits(request, split, theirs).model_copy(update={"name": "champion"})
+        why = f"the candidate is compared with {title} by {metric_of(metric).title}"
+    else:
+        why = f"the recipe is that of {title}"
+        newer = newer or champion.tags.get("evenfold.values") != work.fingerprint
+    yield promotion.model_copy(update={"reasons": [f"{why}, {'with' if newer else 'without'} newer rows"]})
+
+
+def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
     fits = _fits(request, split, work)
     yield fits
     if request.log_models != "none":
@@ -71,7 +114,7 @@ def _plan(request: Request) -> Plan:
 
 
 def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
-    if request.manifest:
+    if request.parameters.get("manifest"):
         return split_given(request.manifest, request.data, request.rows).ref, True
     plan = _plan(request)
     folder, cached = looked_up(plan, Home.here(), aside)
@@ -80,7 +123,7 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
 
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     interval, draws = request.interval, split.kind == "draws"
-    apparent = request.apparent if draws else "full"
+    apparent = request.parameters.get("apparent", "full") if draws else "full"
     blocks = split.blocks() if in_blocks(split) else []
     keys = [(1, key_of_fit(work, "all rows"))] if draws else []
     keys += [(last - first, key_of_fit(work, (first, last), apparent=apparent)) for first, last in blocks]

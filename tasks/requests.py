@@ -275,8 +275,8 @@ class ExtendFields(TypedDict, total=False):
     engine: of.Engine
 
 
-class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFields, total=False):
-    """What ``retrain`` takes."""
+class DecideFields(TypedDict, total=False):
+    """How ``retrain`` decides."""
 
     registered_name: of.RegisteredName
     metric: of.Metric
@@ -286,6 +286,16 @@ class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFiel
     on_unclear: of.OnUnclear
     ask_above: of.AskAbove
     answer_within: of.AnswerWithin
+
+
+class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFields, DecideFields, total=False):
+    """What ``retrain`` takes."""
+
+
+class PlanFields(EvaluateFields, DecideFields, total=False):
+    """What ``plan`` takes: what the other two do."""
+
+    retrain: Annotated[bool, Flag("Of a retraining instead of an evaluation.", default=False)]
 
 
 class CompareFields(TypedDict, total=False):

@@ -101,7 +101,7 @@ def record_evaluation(
         else:
             tracker.tell(known, origin_tags() | record.tags)
         if evaluation.estimates:
-            see_complete(split, labelled, known, EVALUATION_FILES, record.split_run)
+            see_complete(split, (labelled, record.key), known, EVALUATION_FILES, record.split_run)
             remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
     run = run_ref(split, known).model_copy(update={"since": since})
     if new and evaluation.estimates:  # once, and not again where the same is found
@@ -156,6 +156,8 @@ def finished_record(home: Home, work: Work, label: str, interval: str, level: fl
     if not home.is_recorded:
         return None
     key = with_code(run_key(**record_parts(work, label, interval, level)), work.problem.model.code)
+    if known := seen_complete(home, key):
+        return known
     runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
     return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
 

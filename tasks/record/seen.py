@@ -29,13 +29,16 @@ def seen_complete(home: Home, content: str) -> str | None:
     return run_id if fresh and run_id and all((home.path / file).is_file() for file in files) else None
 
 
-def see_complete(split: SplitRef, content: str, run_id: str, files: Iterable[str], split_run: str = "") -> None:
+def see_complete(
+    split: SplitRef, contents: Iterable[str], run_id: str, files: Iterable[str], split_run: str = ""
+) -> None:
     """Remember that a run which was just written or looked at is complete, and the split's run that it rests on."""
     home = Home.here()
     if not home.tracks_here:
         return
     store, place = _state_of_store(home), f"mlartifacts/{split.name}/{run_id}/artifacts"
-    records = {content: [run_id, *(f"{place}/{file}" for file in files)]}
+    held = [run_id, *(f"{place}/{file}" for file in files)]
+    records = {content: held for content in contents}
     # Somebody may have deleted it while models were fitted: it is looked at again, after the state was taken.
     run = tracker_of(split).client.get_run(split_run).info if split_run else None
     if run is not None and (run.status, run.lifecycle_stage) == ("FINISHED", "active"):

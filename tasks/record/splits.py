@@ -59,7 +59,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     run_id = seen_complete(Home.here(), content)
     if run_id is None:
         run_id = _write_split(split, measured, content, limit)
-        see_complete(split, content, run_id, (f"split/{name}" for name in SPLIT_FILES))
+        see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))
     run = run_ref(split, run_id)
     worst = {name: round(value, 6) for name, value in measured.worst.items()}
     materialized(

@@ -10,6 +10,7 @@ import pytest
 import sklearn
 from evenfold.estimates.models import keys
 from evenfold.flows.planning import AGAIN
+from evenfold.splitters import SplitError
 from evenfold.splitters.strategies.kfold import KFold
 from evenfold.tasks import Home
 from own_code import SHOP, edit, write
@@ -127,3 +128,32 @@ def test_each_planted_change_has_its_reason_and_nothing_is_written(
         run = evaluated(change(small()), **(request | fields))
         assert (fits.n, fits.n_cached) == (run.n_fits, run.n_cached)
     assert planned(n_splits=3, interval="none", run_label="x", holdout=0.2)["fits"].seconds > 0
+
+
+def test_a_retraining_is_planned_with_what_would_join_and_the_model_beside_it(home: Home) -> None:
+    """What is foretold of the fits is what is then computed, and nothing of the months is left."""
+    recipe = {"estimator": "sklearn.linear_model:Ridge", "features": ["a", "b"], "metrics": ["r2"]}
+    other = recipe | {"params": {"alpha": 5.0}}
+    rows = small(150)
+
+    def planned(n: int, model: dict[str, Any] = recipe) -> dict[str, Any]:
+        before = contents(home)
+        steps = evenfold.plan(rows.head(n), SPEC, model, retrain=True).steps
+        assert contents(home) == before
+        return {step.name: step for step in steps}
+
+    assert planned(120)["promotion"].reasons == ["there is no champion to compare with"]
+    evenfold.retrain(rows.head(120), SPEC, recipe, engine="plain")
+    assert {name: step.reasons for name, step in planned(120).items() if step.reasons} == {
+        "promotion": ["the recipe is that of version 1, without newer rows"]
+    }
+    month = planned(150, other)
+    assert month["split"].reasons == ["30 rows would join ours 1.0"]
+    assert month["fits"].n_cached == 0
+    assert month["fits"].reasons[:2] == ["rows 120 -> 150", "model parameter alpha none -> 5.0"]
+    assert "rows 120 -> 150" in month["champion"].reasons
+    assert month["promotion"].reasons == ["the candidate is compared with version 1 by R2, with newer rows"]
+    evenfold.retrain(rows, SPEC, other, engine="plain")
+    assert [planned(150, other)[name].n_cached for name in ("split", "fits")] == [1, 3]
+    with pytest.raises(SplitError, match="there is no field 'manifest' in the request"):
+        evenfold.plan(rows, SPEC, recipe, retrain=True, manifest="ours")
