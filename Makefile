@@ -61,12 +61,12 @@ bench: $(VENV)/.installed
 
 # Round trips with the packages themselves, for which the tests else are skipped.
 partners: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt mlcroissant skrub skore
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt mlcroissant skrub skore datasets
 	$(BIN)/pip install --quiet --quiet --no-deps catboost
 	$(BIN)/pip install --quiet --quiet --no-deps prefect-docker docker prefect-kubernetes kubernetes kubernetes_asyncio \
 		kopf tenacity iso8601 exceptiongroup
 	$(BIN)/python -m pytest tests/manifests/exchange/test_exchange.py tests/flows/deployable/test_deploy.py \
-		tests/estimates/models/test_stopping.py -q
+		tests/estimates/models/test_stopping.py tests/project/test_docs.py::test_loops_of_other_packages_run -q
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.
 soak: $(VENV)/.installed

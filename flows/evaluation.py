@@ -196,7 +196,7 @@ def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Reque
     fitted = model_sentence(estimator, n_features, fits.n_fits, fits.n_cached)
     tell([fitted, *score_sentences(outcome.estimates), *([f"{record.since}."] if record.since else [])])
     made = _evaluation(split, outcome, split_run_id, record.run_id, started, fits.n_fits, fits.n_cached)
-    return made.model_copy(update={"since": record.since})
+    return made.model_copy(update={"since": record.since, "states": fits.states})
 
 
 def _evaluation(

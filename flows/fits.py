@@ -11,7 +11,7 @@ from typing import Any
 
 from evenfold.estimates import EvaluationError, ModelSpec
 from evenfold.tasks.fits import fit_fold, fit_short
-from evenfold.tasks.outcomes import Evaluated, FitResult, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, SplitRef
 from evenfold.tasks.record.evaluations import failure_of
 from evenfold.tasks.runtime.progress import say
 from evenfold.tasks.scores import aggregate, in_blocks, unaggregated
@@ -26,7 +26,7 @@ APART_SECONDS = 10.0  # of short fits, for which plain starts processes: they ta
 
 @dataclass
 class Fits:
-    """What came of the fits: results in split order, how many were cached, and what went wrong."""
+    """What came of the fits: results and states in split order, how many were cached, and what went wrong."""
 
     split: SplitRef
     model: ModelSpec
@@ -34,6 +34,7 @@ class Fits:
     apparent: FitResult | None = None
     refits: list[FitResult] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    states: list[FoldState] = field(default_factory=list)
     n_cached: int = 0
     n_fits: int = 0
 
@@ -60,7 +61,8 @@ def fit_splits(
     """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
     fits = Fits(split, model)
     if not in_blocks(split):
-        fits.results = _collected(fits, _each(fits, split.n_splits, "folds", time_limit), [1] * split.n_splits, quiet)
+        outcomes = _each(fits, split.n_splits, "folds", time_limit)
+        fits.results = _collected(fits, outcomes, [1] * split.n_splits, quiet, fits.states)
         return fits
     if split.kind == "draws":
         whole = finished_each(fit_fold, [(split, "all rows", model)], time_limit=time_limit)
@@ -68,7 +70,7 @@ def fit_splits(
     blocks = split.blocks()
     how = {"time_limit": time_limit, "apparent": apparent if split.kind == "draws" else "full"}
     outcomes = finished_each(fit_fold, [(split, block, model) for block in blocks], **how)
-    fits.results = _collected(fits, outcomes, [last - first for first, last in blocks], quiet)
+    fits.results = _collected(fits, outcomes, [last - first for first, last in blocks], quiet, fits.states)
     return fits
 
 
@@ -84,10 +86,14 @@ def fit_more(fits: Fits, asked: str | int, time_limit: float | None = None, seco
         fits.refits = _collected(fits, outcomes, [1] * n_further, False)
 
 
-def _collected(fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes: list[int], quiet: bool) -> list[Any]:
+def _collected(
+    fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes: list[int], quiet: bool,
+    states: list[FoldState] | None = None,
+) -> list[Any]:  # fmt: skip
     total, before = fits.n_fits + sum(sizes), fits.n_fits
     results: dict[int, Any] = {}
     errors: dict[int, str] = {}
+    came: dict[int, FoldState] = {}
     if not quiet:
         say("fitting models", before, total)
     for number, done in outcomes:
@@ -97,9 +103,12 @@ def _collected(fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes:
             results[number] = done.value
         else:
             errors[number] = _reason(done.error)
+        came[number] = "failed" if done.error else "cached" if done.cached else "fitted"
         if not quiet:
             say("fitting models", fits.n_fits, total)
     # They come as they finish; estimates, their bytes and what failed are to be those of the splits' order.
+    if states is not None:
+        states += [came[number] for number, size in enumerate(sizes) for _ in range(size)]
     fits.errors += [errors[number] for number in sorted(errors)]
     return [results[number] for number in sorted(results)]
 

@@ -11,7 +11,7 @@ from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
-from evenfold.tasks.outcomes import Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
+from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
 from evenfold.tasks.retrained import Retraining as Retraining
 
 _BESIDE = {"audit", "split_id", "failed"}
@@ -109,7 +109,8 @@ class ExtendOutcome(Growth):
 class Evaluation(Displayed, Measured):
     """What an evaluation came to: the split it rests on, every score, the estimates, and where they are recorded.
 
-    ``since``: which code of the user's has changed since the last run of the same, where this one was made for that.
+    ``states``: where the fit of each fold, or draw, came from. ``since``: which code of the user's has changed since
+    the last run of the same, where this one was made for that.
     """
 
     cached: bool
@@ -121,6 +122,7 @@ class Evaluation(Displayed, Measured):
     n_cached: int
     n_fits: int
     seconds: float
+    states: list[FoldState] = []
     since: str = ""
     look: int | None = None
     looks_left: int | None = None

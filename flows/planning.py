@@ -41,8 +41,8 @@ def plan(*args: Any, **fields: Any) -> Planned:
     grows = fields.pop("retrain", False)
     flow, defaults = deployable.retrain if grows else deployable.evaluate, signature_of(definitions.plan).parameters
     taken = signature_of(definitions.retrain if grows else definitions.evaluate).parameters
-    asked = {name: value for name, value in fields.items() if name in taken or value != defaults[name].default}
-    request = flow.request(args, asked)
+    values = {name: value for name, value in fields.items() if name in taken or value != defaults[name].default}
+    request = flow.request(args, values)
     if request.parameters.get("by"):
         raise SplitError("what one evaluation would do can be said, and by makes many; leave it out.")
     name = vars(flow.fn)["check"](request)
@@ -68,14 +68,14 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
 def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
     spec, data = request.specification, from_anywhere(request.data)
     champion = champion_of(request.registered_name or spec.name)
-    known = newest(Home.here(), _plan(request).spec, champion, request.on_refused)
-    if known is None:
+    before = newest(Home.here(), _plan(request).spec, champion, request.on_refused)
+    if before is None:
         split, cached = _split(request, aside)
         yield _step(request, preimage_of(_plan(request)), 1, int(cached))
     else:
-        staged = str(Path(aside) / known.parent.name / "staged")
-        growth = stage_extension.fn(str(known), data, merged=request.merged, staged=staged)
-        split, joins = growth.split.asked(spec), f"{counted(growth.added, 'row')} would join {spec.name} {known.name}"
+        staged = str(Path(aside) / before.parent.name / "staged")
+        growth = stage_extension.fn(str(before), data, merged=request.merged, staged=staged)
+        split, joins = growth.split.asked(spec), f"{counted(growth.added, 'row')} would join {spec.name} {before.name}"
         yield Step(name="split", n=1, n_cached=int(not growth.added), reasons=[joins] if growth.added else [])
     work = work_of(split, request.recipe)
     metric = work.problem.model.metrics[0] if request.metric is None else work.problem.metric(request.metric)

@@ -85,8 +85,8 @@ def _function(function: Any, seen: set[int]) -> Any:
     code = function.__code__
     cells = [_told(cell.cell_contents, seen) for cell in function.__closure__ or ()]
     names = sorted(_globals(code) & function.__globals__.keys())
-    given = {name: _told(function.__globals__[name], seen) for name in names}
-    return [_told(code, seen), _told([function.__defaults__, function.__kwdefaults__], seen), cells, given]
+    values = {name: _told(function.__globals__[name], seen) for name in names}
+    return [_told(code, seen), _told([function.__defaults__, function.__kwdefaults__], seen), cells, values]
 
 
 def _globals(code: CodeType) -> set[str]:

@@ -106,13 +106,13 @@ def plain(value: Any, name: str, part: Callable[[Any], Any] = recipe_of) -> Any:
     if hasattr(value, "tolist"):  # an array, or the columns of a frame
         return plain(value.tolist(), name, part)
     if hasattr(value, "_score_func"):  # a scorer of scikit-learn
-        given = {"score_func": value._score_func, "greater_is_better": value._sign > 0}
-        given |= {"response_method": value._response_method} | value._kwargs
-        return {"estimator": "sklearn.metrics:make_scorer", "params": plain(given, name, part)}
+        params = {"score_func": value._score_func, "greater_is_better": value._sign > 0}
+        params |= {"response_method": value._response_method} | value._kwargs
+        return {"estimator": "sklearn.metrics:make_scorer", "params": plain(params, name, part)}
     if hasattr(value, "rvs") and hasattr(value, "dist"):  # a distribution of SciPy
         names = [*re.findall(r"\w+", value.dist.shapes or ""), "loc", "scale"]
-        given = dict(zip(names, value.args, strict=False)) | value.kwds
-        return {"estimator": f"scipy.stats:{value.dist.name}", "params": plain(given, name, part)}
+        params = dict(zip(names, value.args, strict=False)) | value.kwds
+        return {"estimator": f"scipy.stats:{value.dist.name}", "params": plain(params, name, part)}
     if hasattr(value, "to_dict") and hasattr(value, "columns"):
         return {"frame": plain(value.to_dict("list"), name, part)}
     if any(each in vars(kind) for kind in type(value).__mro__ for each in ("get_params", "split", "__call__")):

@@ -208,6 +208,10 @@ class FinalModel(Outcome):
         return self.is_ours() and is_whole(self.file.path, self.file.sha256)
 
 
+# What a fit of an evaluation came to; what still waits for one is pending in Prefect.
+FoldState = Literal["cached", "fitted", "failed"]
+
+
 class Measured(Outcome):
     """What is said of a model on a split: the estimates, and the columns that they rest on."""
 

@@ -19,8 +19,8 @@ ERRORS = ("_error", "_loss", "_deviance")  # how scikit-learn ends the names of 
 
 def path_in(metric: str) -> str | None:
     """Return the import path that a metric is named by; None of a scorer of scikit-learn's."""
-    found = _NAMED.fullmatch(metric)
-    return found and found[1]
+    match = _NAMED.fullmatch(metric)
+    return match and match[1]
 
 
 def is_trusted(metric: str) -> bool:
@@ -38,9 +38,9 @@ def options_in(metric: str) -> dict[str, Any]:
 
     Plain values alone are read, and nothing is imported. Raises ModelError for anything else.
     """
-    found = _NAMED.fullmatch(metric)
+    match = _NAMED.fullmatch(metric)
     try:
-        call: Any = ast.parse(f"_({(found and found[2]) or ''})", mode="eval").body
+        call: Any = ast.parse(f"_({(match and match[2]) or ''})", mode="eval").body
         options = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
         if isinstance(call.func, ast.Name) and not call.args and "None" not in options:
             return options
@@ -56,8 +56,8 @@ def lower_is_better(metric: str) -> bool:
 
 def title_of(metric: str) -> str:
     """Return what people call it: its function, with what that is given."""
-    given = {k: v for k, v in options_in(metric).items() if k not in ("greater_is_better", "response_method")}
-    return _written(str(path_in(metric)).partition(":")[2].replace("_", " "), given)
+    options = {k: v for k, v in options_in(metric).items() if k not in ("greater_is_better", "response_method")}
+    return _written(str(path_in(metric)).partition(":")[2].replace("_", " "), options)
 
 
 def scorer_at(metric: str) -> Any:
@@ -87,13 +87,13 @@ def name_of(metric: Any) -> str:
     """
     if isinstance(metric, str):
         return name_of(scorer_at(metric)) if path_in(metric) else metric
-    known = {name: get_scorer(name) for name in sorted(get_scorer_names(), key=lambda each: each[:4] != "neg_")}
+    scorers = {name: get_scorer(name) for name in sorted(get_scorer_names(), key=lambda each: each[:4] != "neg_")}
     try:
         if hasattr(metric, "_score_func"):
             parts = _parts(metric)
-            return next((name for name, each in known.items() if _parts(each) == parts), None) or _path_of(*parts)
+            return next((name for name, each in scorers.items() if _parts(each) == parts), None) or _path_of(*parts)
         if inspect.isroutine(metric):
-            alike = (name for name, each in known.items() if each._score_func is metric)
+            alike = (name for name, each in scorers.items() if each._score_func is metric)
             return next(alike, None) or named(metric)
     except SplitError as error:
         raise ModelError(str(error)) from None
@@ -107,11 +107,11 @@ def _parts(scorer: Any) -> tuple[Any, bool, Any, dict[str, Any]]:
     return scorer._score_func, scorer._sign < 0, scorer._response_method, plain(scorer._kwargs, "the scorer's argument")
 
 
-def _path_of(function: Any, error: bool, response: Any, given: dict[str, Any]) -> str:
+def _path_of(function: Any, error: bool, response: Any, kwargs: dict[str, Any]) -> str:
     path = named(function)
-    told: dict[str, Any] = {} if error == lower_is_better(path) else {"greater_is_better": not error}
-    told |= {} if response == "predict" else {"response_method": response}
-    return _written(path, told | given)
+    options: dict[str, Any] = {} if error == lower_is_better(path) else {"greater_is_better": not error}
+    options |= {} if response == "predict" else {"response_method": response}
+    return _written(path, options | kwargs)
 
 
 def _written(name: str, options: dict[str, Any]) -> str:

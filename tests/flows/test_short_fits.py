@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ def test_a_fold_that_fails_in_a_block_loses_no_other(
         part = evaluated(data, model=model, allow_partial=True)
         assert len(part.scores) == N_SPLITS - 1
         assert part.n_cached == n_cached
+        assert Counter(part.states) == {"failed": 1, "cached" if n_cached else "fitted": N_SPLITS - 1}
     with pytest.raises(EvaluationError, match=rf"1 of {N_SPLITS} fits failed: fold \d.*row 53 is missing"):
         evaluated(data, model=model)
 
