@@ -23,7 +23,7 @@ from .errors import SplitError
 PRELOADABLE = ("evenfold", "imblearn", "sklearn")
 
 
-HERE = "here_"  # how modules begin that stand for what this process alone knows: see ``here``
+HERE = "here_"  # how modules begin that stand for what this process alone knows: see ``naming``
 
 
 class UntrustedNameError(SplitError):

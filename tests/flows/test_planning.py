@@ -38,7 +38,7 @@ def moved(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 
 SEED, FOLDS = ["seed 0 -> 1"], ["strategy parameter n_splits 3 -> 4"]
-SORTED, LOCKED = "SortedStratifiedKFold", ["holdout.fraction none -> 0.2"]
+SORTED, LOCKED = "SortedStratifiedKFold", ["holdout.fraction none -> 0.2", "strategy locking none -> 3"]
 # Of each change: the reasons of the steps that are computed; then what is asked, and of which rows.
 CHANGES: dict[str, Planted] = {
     "nothing": ({}, {}, same),
@@ -79,7 +79,7 @@ def contents(home: Home) -> dict[str, int]:
     return {
         str(file): file.stat().st_mtime_ns
         for file in home.path.rglob("*")
-        if file.parent.name != "data" and file.is_file()
+        if file.parent.name not in ("data", "locks") and file.is_file()
     }
 
 
