@@ -205,8 +205,6 @@ def _function(function: Any, seen: set[int]) -> Any:
 
 
 def _globals(code: CodeType) -> set[str]:
-    names = {
-        str(each.argval): None for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
-    inside = [_globals(each) for each in code.co_consts if isinstance(each, CodeType)]
-    return {name: None for each in (names, *inside) for name in each}
+    steps = dis.get_instructions(code)
+    names = {str(each.argval) for each in steps if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return names.union(*(_globals(each) for each in code.co_consts if isinstance(each, CodeType)))
