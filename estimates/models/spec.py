@@ -227,11 +227,12 @@ class ModelSpec(BaseModel):
             raise TypeError(f"a {type(value).__name__} is no specification")
         theirs = cls.of(value)
         parts: list[str | None] = [*parts_in(own.params)]
+        metrics: list[str | None] = [*own.metric_paths]
         names: list[tuple[str | None, list[str | None], Role]] = [
             (theirs.estimator, [own.estimator], ESTIMATOR),
             (_transformer_of(theirs), [_transformer_of(own)], TRANSFORMER),
             *((part, parts, PART) for part in parts_in(theirs.params)),
-            *((metric, [*own.metric_paths], METRIC) for metric in theirs.metric_paths),
+            *((metric, metrics, METRIC) for metric in theirs.metric_paths),
         ]
         for name, mine, role in names:
             if name is not None and name not in mine:
