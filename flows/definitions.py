@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Unpack
 from evenfold.tasks.parameters import Data, Folder, Metrics, Model, RunA, RunB, Spec
 from evenfold.tasks.requests import (
     CompareFields,
-    EvaluateFields,
     ExtendFields,
     PlanFields,
     RetrainFields,
