@@ -102,8 +102,13 @@ def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
 
     Empty where there is none; see ``code_of``.
     """
-    code = code_of(*_paths(str(name), params))
+    code = modules_of_strategy(name, params)
     return f"+{digest_json(code)[:16]}" if code else ""
+
+
+def modules_of_strategy(name: str | None, params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of each module that ``strategy_code`` is a digest of."""
+    return code_of(*_paths(str(name), params))
 
 
 def _paths(name: str, params: Mapping[str, Any]) -> Iterator[str]:

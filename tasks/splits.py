@@ -33,13 +33,13 @@ from evenfold.manifests.tables.addresses import is_address, version_of
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import ONE_OF
-from evenfold.splitters.catalogue import strategy_code
+from evenfold.splitters.catalogue import modules_of_strategy, strategy_code
 
 from .outcomes import SplitRef
 from .parameters import Data, DataEngine, Memory, Spec
 from .requests import SplitFields, flat
 from .results.preimages import Preimage
-from .results.store import remember, results_of
+from .results.store import asked, remember, results_of
 from .runtime.files import data_reference, from_anywhere, set_aside
 from .runtime.home import Home
 from .runtime.locks import locked
@@ -205,7 +205,18 @@ def split_parts(decided: Plan | Manifest) -> dict[str, Any]:
 
 def preimage_of(plan: Plan) -> Preimage:
     """Return what the split of a plan depends on."""
-    return Preimage(kind="split", name=plan.spec.name, parts=split_parts(plan) | plan.digests)
+    code = modules_of_strategy(plan.spec.strategy, plan.spec.params)
+    return Preimage(kind="split", name=plan.spec.name, parts=split_parts(plan) | plan.digests | {"code": code})
+
+
+def moved_modules(name: str, before: str, now: str) -> list[str]:
+    """Return the user's own modules in which two digests of a strategy's code differ, as far as they are kept."""
+    codes = {
+        parts.get("own_strategy"): parts.get("code", {})
+        for parts in (each.parts for each in asked(f"asked/split/{name}"))
+    }
+    then, later = codes.get(before, {}), codes.get(now, {})
+    return sorted(module for module in then | later if then.get(module) != later.get(module))
 
 
 def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:

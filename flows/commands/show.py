@@ -23,6 +23,7 @@ from evenfold.reports.splits.gaps import target_gap
 from evenfold.splitters.base import ONE_OF
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
+from evenfold.tasks.splits import moved_modules
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
@@ -151,8 +152,10 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
     asked = [name for name in DECIDING if now["spec"].get(name) != then["spec"].get(name)]
     same_columns = not {"columns", "types", "strategy"} & {*asked}  # other columns have another fingerprint
     data = ["the data"] if same_columns and now["fingerprint"] != then["fingerprint"] else []
-    if differences := [*data, *asked]:
-        were = f"{listed(differences)} {'was' if differences == ['strategy'] else 'were'} different for {before.name}"
+    codes = [str(header["algorithm"]["version"]).partition("+")[2] for header in (then, now)]
+    code = moved_modules(split.name, *codes) or ["the strategy's code"] if codes[0] != codes[1] else []
+    if differences := [*data, *asked, *code]:
+        were = f"{listed(differences)} {'was' if differences in (['strategy'], code[:1]) else 'were'} different for {before.name}"
         console.say(f"  {split.version} because {were}, which stays; --name keeps them apart", hang=2)
 
 

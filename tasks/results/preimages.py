@@ -59,8 +59,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         words.setdefault((lead, tail), []).append(name)
     if ("rows",) in moves and ("rows",) in old:  # then every column holds other values
         words.pop(("column", "changed"), None)
-    if len(words) > 1:  # which say more than this
-        words.pop((DIGESTS["fingerprint"], "changed"), None)
+    for less in ("fingerprint", "own_strategy") if len(words) > 1 else ():  # others say more than this
+        words.pop((DIGESTS[less], "changed"), None)
     return [_sentence(lead, names, tail) for (lead, tail), names in words.items()]
 
 

@@ -67,12 +67,16 @@ def remember(preimage: Preimage) -> None:
         keep(preimage.key, preimage)
 
 
+def asked(folder: str) -> list[Preimage]:
+    """Return what was remembered in a folder of preimages, the newest first."""
+    files = sorted((Home.here().results / folder).glob("*"), key=lambda file: file.stat().st_mtime, reverse=True)
+    kept = (read(f"{folder}/{file.name}", file.read_bytes()) for file in files[:MOST_COMPARED])
+    return [each for each in kept if isinstance(each, Preimage)]
+
+
 def nearest(preimage: Preimage) -> tuple[Preimage | None, list[str]]:
     """Return the earlier one of the same kind and name from which the least differs, and what does, in words."""
-    folder = Home.here().results / preimage.folder
-    files = sorted(folder.glob("*"), key=lambda file: file.stat().st_mtime, reverse=True)[:MOST_COMPARED]
-    earlier = [read(f"{preimage.folder}/{file.name}", file.read_bytes()) for file in files]
-    pairs = [(each, differences(each.parts, preimage.parts)) for each in earlier if isinstance(each, Preimage)]
+    pairs = [(each, differences(each.parts, preimage.parts)) for each in asked(preimage.folder)]
     return min(pairs, key=lambda pair: len(pair[1]), default=(None, ["no earlier run"]))
 
 

@@ -6,6 +6,7 @@ import mlflow
 import numpy as np
 import pytest
 from evenfold.flows import GateError
+from evenfold.flows.cli import app
 from evenfold.flows.later import score_later
 from evenfold.tasks import Home
 from own_code import SHOP, edit, write
@@ -26,6 +27,17 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path, SHOP)
     small().to_parquet(tmp_path / "small.parquet")
     return tmp_path
+
+
+def test_a_split_says_which_module_of_its_strategy_has_changed(
+    shop: Path, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(shop)
+    command = "split small.parquet --key id --name own --strategy shop.folds:Mine --engine plain"
+    app(command.split(), standalone_mode=False)
+    edit(shop, "shop/folds.py", "shift = 0", "shift = 1")
+    app(command.split(), standalone_mode=False)
+    assert "2.0 because shop.folds was different for 1.0" in capsys.readouterr().out
 
 
 def bare(outcome: object, factor: list[float]) -> float:
