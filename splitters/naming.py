@@ -191,7 +191,7 @@ def _class(kind: type, seen: set[int]) -> Any:
     for name in sorted(vars(kind).keys() - NOISE):
         try:
             held[name] = _told(vars(kind)[name], seen)
-        except (SplitError, TypeError):  # what scikit-learn adds
+        except (SplitError, TypeError, AttributeError):  # what scikit-learn adds
             held[name] = type(vars(kind)[name]).__qualname__
     return [kind.__name__, [_told(base, seen) for base in kind.__bases__], held]
 

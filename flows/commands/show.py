@@ -155,8 +155,9 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
     codes = [str(header["algorithm"]["version"]).partition("+")[2] for header in (then, now)]
     code = moved_modules(split.name, *codes) or ["the strategy's code"] if codes[0] != codes[1] else []
     if differences := [*data, *asked, *code]:
-        were = f"{listed(differences)} {'was' if differences in (['strategy'], code[:1]) else 'were'} different for {before.name}"
-        console.say(f"  {split.version} because {were}, which stays; --name keeps them apart", hang=2)
+        was = f"{'was' if differences in (['strategy'], code[:1]) else 'were'} different for {before.name}"
+        words = f"  {split.version} because {listed(differences)} {was}, which stays; --name keeps them apart"
+        console.say(words, hang=2)
 
 
 def amount(split: SplitRef, header: Header) -> str:

@@ -34,7 +34,10 @@ class Curved(TransformerMixin, BaseEstimator):
     def transform(self, X):
         """Return it."""
         return curved(X) * self.by
-model = make_pipeline(Curved(), FunctionTransformer(lambda X: X + 1), Ridge())
+class Steep(Ridge):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y, sample_weight)
+model = make_pipeline(Curved(), FunctionTransformer(lambda X: X + 1), Steep())
 '''
 SAME = {"a comment": ("class", "# what bends\n\nclass"), "a docstring": ("Return it", "Give it"),
         "the class's": ("A curve", "A bend"), "what is not used": ("LEFT = 1", "LEFT = 2")}  # fmt: skip

@@ -357,7 +357,7 @@ def _new_version(
     decided = _decided(run)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."
     description = f"{what} {decided.why.capitalize()}." if decided is not None and decided.why else what
-    description += f" {plain(decided.answer)}" if decided is not None else ""
+    description += f" {plain(decided.answer)}" if decided is not None and decided.answer else ""
     # A server checks that the source belongs to the logged model. MLflow would look the model's URI up in the store of
     # the process, which is the user's.
     model = tracker.client.get_logged_model(uri.rpartition("/")[2])
