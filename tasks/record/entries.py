@@ -14,7 +14,7 @@ from typing import Any
 
 from evenfold.estimates import Confusion, Estimate
 from evenfold.manifests import BalanceReport, digest_json
-from evenfold.manifests.figures import NUMBERS
+from evenfold.manifests.figures import NUMBERS, FoldBalance, PartBalance
 from evenfold.tasks.outcomes import SplitRef
 
 Series = Mapping[str, Mapping[int, float]]
@@ -136,7 +136,8 @@ def balance_metrics(report: BalanceReport) -> dict[str, float]:
     for figure, value, least in report.shown():
         metrics |= figure.metrics(value, least)
     classes = list(named_apart(report.classes or ()).values())
-    for part in (place for place in (*report.folds, *report.parts) if place.name):
+    places: list[FoldBalance | PartBalance] = [*report.folds, *report.parts]
+    for part in (place for place in places if place.name):
         figures = {name: getattr(part, name) for name in ("rows", "wanted", *NUMBERS)}
         metrics |= {f"balance/{name}_{part.name}": float(n) for name, n in figures.items() if n is not None}
         if len(classes) <= MOST_CLASSES:
