@@ -37,7 +37,7 @@ VERBS: dict[str, Callable[[Any], str]] = {
     "diff": lambda it: "" if manifests.diff(it, "shop").n_moved else manifests.diff("shop", it).a[-13:-1],
     "join": lambda it: "" if manifests.join_rows(it, rows(60), 0, "test").num_rows != 20 else "shop",
     "evaluate": lambda it: flows.evaluate(rows(60), model=RIDGE, manifest=it, engine="plain").split.split_id,
-    "task": lambda it: tasks.load_split.fn(it, "rows.parquet").split_id,
+    "task": lambda it: tasks.load_split.fn(it).split_id,
     "load_split": lambda it: flows.load_split(it).split_id,
     "verify": lambda it: evenfold.verify(it).intact * "shop",
 }
