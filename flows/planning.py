@@ -27,7 +27,7 @@ from evenfold.tasks.splits import forget_plans, looked_up, plan_of, preimage_of
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
 from . import definitions, deployable
-from .evaluation import with_metric
+from .evaluation import judged_by, with_metric
 from .outcomes import Planned, Step
 from .requests import Request
 from .splitting import split_given
@@ -78,8 +78,8 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
         split, joins = growth.split.asked(spec), f"{counted(growth.added, 'row')} would join {spec.name} {before.name}"
         yield Step(name="split", n=1, n_cached=int(not growth.added), reasons=[joins] if growth.added else [])
     work = work_of(split, request.recipe)
-    metric = work.problem.model.metrics[0] if request.metric is None else work.problem.metric(request.metric)
-    work = work_of(split, with_metric(work.problem.model, metric))
+    recipe, metric = judged_by(work.problem, request.metric)
+    work = work_of(split, recipe)
     yield from _steps_on(request, split, work)
     promotion = Step(name="promotion", n=1, n_cached=0)
     if champion is None or champion.model is None:

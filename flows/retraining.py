@@ -52,7 +52,7 @@ from evenfold.tasks.steps.telling import happened, publish, tell, tell_of
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
 
-from .evaluation import check_evaluation as check_evaluation, evaluated, stop_where_failed, with_metric
+from .evaluation import check_evaluation as check_evaluation, evaluated, judged_by, stop_where_failed, with_metric
 from .outcomes import Evaluation, GateError, WaitingError
 from .requests import Request
 from .splitting import Split, recorded, say_extended
@@ -93,9 +93,9 @@ def run_retraining(request: Request) -> Retraining:
         growth, arrival = _grown(request, str(staged), champion)
         split = growth.split.asked(spec)
         problem = work_of(split, recipe).problem
-        judged_by = problem.model.metrics[0] if request.metric is None else problem.metric(request.metric)
+        _, metric = judged_by(problem, request.metric)
         name = request.registered_name or split.name
-        return _taken_up(Course(split, growth, arrival, problem.model, name, judged_by, request))
+        return _taken_up(Course(split, growth, arrival, problem.model, name, metric, request))
     finally:
         shutil.rmtree(staged, ignore_errors=True)
         with suppress(OSError):  # other versions lie there

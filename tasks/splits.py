@@ -211,10 +211,8 @@ def preimage_of(plan: Plan) -> Preimage:
 
 def moved_modules(name: str, before: str, now: str) -> list[str]:
     """Return the user's own modules in which two digests of a strategy's code differ, as far as they are kept."""
-    codes = {
-        parts.get("own_strategy"): parts.get("code", {})
-        for parts in (each.parts for each in asked(f"asked/split/{name}"))
-    }
+    kept = (preimage.parts for preimage in asked(Preimage(kind="split", name=name, parts={}).folder))
+    codes = {parts.get("own_strategy"): parts.get("code", {}) for parts in kept}
     then, later = codes.get(before, {}), codes.get(now, {})
     return sorted(module for module in then | later if then.get(module) != later.get(module))
 

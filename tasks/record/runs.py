@@ -88,7 +88,7 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
     which it differs from another of the same model on the same split.
     """
     rows: list[Listed] = []
-    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    alike: dict[tuple[Any, Any], list[tuple[Listed, dict[str, Any]]]] = {}
     for run in Tracker(home, "").runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
         values, params = run.data.metrics, run.data.params
         row: Listed = {"run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0]}
@@ -100,15 +100,16 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
             row["score"] = _score(metric, values.get("choice/value"))
         else:
             metric = next((name for name in metrics_in(params) or [] if f"value/{name}" in values), None)
-            alike.setdefault((row["model"], row["on"]), []).append(_literal(params, "model.params", dict) or {})
-            row["params"] = str(len(alike[row["model"], row["on"]]) - 1)
+            own = _literal(params, "model.params", dict) or {}
+            alike.setdefault((row["model"], row["on"]), []).append((row, own))
+            row["params"] = ""  # until all are read
             row["score"] = _score(metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}"))
-        rows.append({**row, "when": _when(run.info.start_time)})
-    for row in rows if kind == "evaluation" else ():
-        others = alike[row["model"], row["on"]]
-        own = others[int(row["params"])]
-        differing = [name for name in own if any(name not in each or each[name] != own[name] for each in others)]
-        row["params"] = ", ".join(f"{name}={own[name]}" for name in differing)
+        row["when"] = _when(run.info.start_time)
+        rows.append(row)
+    for pairs in alike.values():
+        for row, own in pairs:
+            differing = (k for k in own if any(k not in each or each[k] != own[k] for _, each in pairs))
+            row["params"] = ", ".join(f"{name}={own[name]}" for name in differing)
     return rows
 
 

@@ -142,13 +142,11 @@ def _scores(sample: Sample) -> dict[str, float] | NotAsked:
 
 def _score_alone(column: Column, target: Target, blocks: Codes) -> float:
     """Return the score out of fold, or that of the means of 256 ranges in one block where it leaves no doubt."""
-    first, levels = blocks == blocks.min(), column
-    if column.kind != "category":
-        ranges = column.codes if column.n_levels <= RANGES else np.cumsum(np.bincount(column.codes + 1))[column.codes]
-        ranges = np.where(
-            column.codes < 0, -1, ranges if column.n_levels <= RANGES else ranges * RANGES // ranges.max()
-        )
-        levels = Column(column.name, "category", np.where(ranges < 0, np.nan, ranges))
+    first, levels = blocks == blocks.min(), replace(column, kind="category")
+    if column.kind != "category" and column.n_levels > RANGES:
+        places = np.cumsum(np.bincount(column.codes + 1))[column.codes]
+        ranges = np.where(column.codes < 0, np.nan, places * RANGES // places.max())
+        levels = Column(column.name, "category", ranges)
     coarse = target.take(first).score(predict_from_one(levels, target.outcomes, first))
     if target.outcomes[first].sum(axis=0).min() >= LEAST_ROWS and coarse < GIVES_IT_AWAY[target.numeric] - FAR:
         return coarse

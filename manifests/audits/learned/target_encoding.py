@@ -103,14 +103,14 @@ def _may_carry(features: list[Column], spread: Array, outcome: Array, codes: Cod
     if rows.size < LEAST_ROWS:
         return np.ones((2, len(features)), dtype=np.bool_)
     rows = rows[np.argsort(Stream(0, AUDITING, 16).permutation(sizes.size)[codes[rows]], kind="stable")]
-    ends = np.flatnonzero(np.append(codes[rows][1:] != codes[rows][:-1], True))
-    within = np.arange(rows.size) - np.repeat(np.append(0, ends[:-1] + 1), np.diff(ends, prepend=-1))
+    starts, lengths = _runs(codes[rows])
+    within = np.arange(rows.size) - np.repeat(starts, lengths)
     rows = rows[within < FIRST_OF_A_LEVEL][:FIRST_ASKED]
-    levels = np.cumsum(np.append(False, codes[rows][1:] != codes[rows][:-1]))
+    starts, lengths = _runs(codes[rows])
+    levels = np.repeat(np.arange(starts.size), lengths)
     x = np.stack([column.values[rows] for column in features], axis=1)
     there = ~np.isnan(x)
     x, y = np.where(there, x, 0.0), np.where(there, outcome[rows][:, None], 0.0)
-    starts = np.flatnonzero(np.diff(levels, prepend=-1))
     counts = np.maximum(np.add.reduceat(there, starts, axis=0, dtype=np.float64), 1.0)
     x, y = (np.where(there, side - (np.add.reduceat(side, starts, axis=0) / counts)[levels], 0.0) for side in (x, y))
     inner = np.square(x).sum(axis=0) / np.maximum((counts - 1.0).sum(axis=0), 1.0)
@@ -119,6 +119,12 @@ def _may_carry(features: list[Column], spread: Array, outcome: Array, codes: Cod
     scale = np.sqrt(np.square(weighted).sum(axis=0) * np.square(y).sum(axis=0))
     follows = (weighted * y).sum(axis=0) / np.where(scale > 0, scale, 1.0)
     return np.stack([inner <= 1.5 * most * spread, follows < -0.9 * ALL_BUT_ONE])
+
+
+def _runs(codes: Codes) -> tuple[Codes, Codes]:
+    """Return where equal neighbours begin, and how many they are."""
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    return starts, np.diff(starts, append=codes.size)
 
 
 def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:

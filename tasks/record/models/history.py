@@ -19,7 +19,7 @@ from evenfold.tasks.record.runs import run_named
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import Home
 
-from .registry import CHAMPION, aliases_of, looks_of, start_of, versions_of
+from .registry import CHAMPION, aliases_of, looks_of, quoted, start_of, versions_of
 from .signatures import REPLACES, WITHDRAWN, is_signed_decision, require_signed_version
 from .tags import decision_in
 from .withdrawing import ROLLBACKS
@@ -87,7 +87,9 @@ def _end_of(at: date | datetime | str) -> datetime:
 def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None, str]]:
     """Yield when the champion changed, to which version, and why."""
     rollbacks = set()
-    for version in tracker.every(lambda **page: tracker.client.search_model_versions(f"name = '{name}'", **page)):
+    for version in tracker.every(
+        lambda **page: tracker.client.search_model_versions(f"name = '{quoted(name)}'", **page)
+    ):
         decision, tags = None, version.tags
         with suppress(EvenfoldError):
             decision = _decision_of(tracker, version)
