@@ -32,25 +32,26 @@ def _threads(settings: Settings) -> Any:
     return ThreadPoolTaskRunner(max_workers=settings.workers)
 
 
-def begin_in_pool(parent: int, api: str | None) -> None:
-    """Begin a worker of a pool: on Linux it is killed when its parent ends, and it knows Prefect's server all along.
-
-    Between its tasks what sends events and logs would start a server that outlives everybody, and keeps pipes open.
-    """
+def begin_in_pool(parent: int) -> None:
+    """Begin a worker of a pool: on Linux it is killed when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
-    if api:
-        os.environ["PREFECT_API_URL"] = api
 
 
 def _processes(settings: Settings) -> Any:
-    from prefect.settings import PREFECT_API_URL
+    from prefect.context import SettingsContext, get_settings_context
     from prefect.task_runners import ProcessPoolTaskRunner
 
-    about = (os.getpid(), PREFECT_API_URL.value())
-    return ProcessPoolTaskRunner(settings.workers, initializer=begin_in_pool, initargs=about)
+    of_flow = get_settings_context()
+
+    def as_in_the_flow() -> Callable[[str, Any], tuple[str, Any]]:
+        """Begin the thread that sends on what workers tell; by itself it would start a server, which stays."""
+        SettingsContext(profile=of_flow.profile, settings=of_flow.settings).__enter__()
+        return lambda kind, message: (kind, message)
+
+    return ProcessPoolTaskRunner(settings.workers, [as_in_the_flow], begin_in_pool, (os.getpid(),))
 
 
 def _dask(settings: Settings) -> Any:

@@ -4,8 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,19 +94,16 @@ def test_every_task_reaches_a_worker_by_pickle() -> None:
         assert cloudpickle.loads(cloudpickle.dumps(made.fn)).__wrapped__.__qualname__ == name
 
 
-def server_between_tasks() -> str | None:
-    """Return which server a worker's own threads would send events to."""
-    from prefect.settings import PREFECT_API_URL
-
-    return PREFECT_API_URL.value()
-
-
-def test_a_worker_of_a_pool_knows_the_server_between_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its threads started one of Prefect's own, which outlived everybody: a command whose output is read hung."""
+def test_what_sends_on_for_a_pool_knows_the_server_of_its_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That thread of Prefect's started a server of its own, which stayed: a command whose output is read hung."""
     monkeypatch.setenv("EVENFOLD_RUNNER", "processes")
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:1/api"}):
-        runner = task_runner()
-    how = {"initializer": runner._initializer, "initargs": runner._initargs}
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), **how) as pool:
-        assert pool.submit(server_between_tasks).result() == "http://127.0.0.1:1/api"
+        runner = task_runner().duplicate()  # as a flow begins it
+    (begin,) = runner.subprocess_message_processor_factories
+
+    def sent_on() -> tuple[object, str | None]:
+        return begin()("log", {"message": "fitted"}), PREFECT_API_URL.value()
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(sent_on).result() == (("log", {"message": "fitted"}), "http://127.0.0.1:1/api")
