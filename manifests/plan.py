@@ -383,7 +383,7 @@ def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:
     if columns.coordinates:
         return "SpatialBlockKFold"
     if columns.time:
-        return "ForwardChaining"
+        return "TimeSplit" if parts else "ForwardChaining"
     if columns.grouped:
         return "BalancedGroupSplit" if parts else "BalancedGroupKFold"
     balanced = columns.shared_out

@@ -46,8 +46,8 @@ class SplitSpec(Strict):
 
     ``strategy`` may be left out: coordinates choose SpatialBlockKFold, a time ForwardChaining, groups
     BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes StratifiedKFold, nothing KFold. With ``parts``
-    among the parameters: groups BalancedGroupSplit, numbers FractionalStratifiedSplit, classes StratifiedSplit, nothing
-    RandomSplit.
+    among the parameters: a time TimeSplit, groups BalancedGroupSplit, numbers FractionalStratifiedSplit, classes
+    StratifiedSplit, nothing RandomSplit.
     """
 
     name: str = Field(default="split", description="What the split is called on disk and in MLflow.")
@@ -294,7 +294,8 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             "together; name another column as group, or none."
         )
     if columns.grouped and not needs.groups:
-        keepers = [name for name, strategy in all_strategies().items() if _needs_of(strategy).groups is True]
+        needed = ((name, _needs_of(each)) for name, each in all_strategies().items())
+        keepers = [name for name, its in needed if its.groups is True and not its.time]
         raise SplitError(
             f"{strategy} does not keep groups whole, and the group column {listed_names(columns.grouped)} is named; "
             f"choose {', '.join(keepers)}, or leave the group column out."

@@ -19,7 +19,11 @@ from .strategies.bootstraps import (
     StratifiedBootstrap as StratifiedBootstrap,
 )
 from .strategies.crossed import Crossed as Crossed
-from .strategies.forward_chaining import ForwardChaining as ForwardChaining
+from .strategies.forward_chaining import (
+    ForwardChaining as ForwardChaining,
+    LeaveLastOut as LeaveLastOut,
+    TimeSplit as TimeSplit,
+)
 from .strategies.given import FromSklearn as FromSklearn, Predefined as Predefined, PredefinedPairs as PredefinedPairs
 from .strategies.group_stratified_shuffle_split import (
     GroupStratifiedShuffleSplit as GroupStratifiedShuffleSplit,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from numbers import Real
 from typing import Any, Literal, get_args
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,15 +127,35 @@ Calendar = Literal["day", "week", "month", "quarter", "year"]
 CALENDAR = get_args(Calendar)
 
 
+def unit_and_zone(every: Any) -> tuple[Calendar, ZoneInfo | None]:
+    """Return what ``every`` names: a unit of the calendar, and the time zone whose clocks count (None: UTC)."""
+    unit, zone = (every.get("unit"), every.get("zone")) if isinstance(every, Mapping) else (every, None)
+    if unit not in CALENDAR or (isinstance(every, Mapping) and set(every) != {"unit", "zone"}):
+        raise SplitError(
+            f"every={every!r}; choose {', '.join(CALENDAR[:-1])} or {CALENDAR[-1]}, or such as "
+            "{'unit': 'month', 'zone': 'Europe/Berlin'}."
+        )
+    try:
+        return unit, None if zone is None else ZoneInfo(zone)
+    except (LookupError, ValueError, TypeError, OSError):
+        raise SplitError(f"zone={zone!r} names no time zone; choose one such as 'Europe/Berlin'.") from None
+
+
 def calendar_units(times: NDArray[Any], every: Any) -> NDArray[np.int64]:
-    """Return the number of the day, week (from Monday), month, quarter or year, in UTC, that each timestamp lies in."""
-    if every not in CALENDAR:
-        raise SplitError(f"every={every!r}; choose {', '.join(CALENDAR[:-1])} or {CALENDAR[-1]}.")
+    """Return the number of the day, week (from Monday), month, quarter or year that each timestamp lies in.
+
+    In UTC, or by the clocks of a zone (``unit_and_zone``); timestamps without a zone are taken for UTC then.
+    """
+    unit, zone = unit_and_zone(every)
     if times.dtype.kind != "M":
         raise SplitError(f"every={every!r} for times that are numbers; pass dates or timestamps, or choose test_size.")
-    if every in ("day", "week"):
+    if zone is not None:
+        import pandas as pd
+
+        times = pd.DatetimeIndex(times).tz_localize(UTC).tz_convert(zone).tz_localize(None).to_numpy()
+    if unit in ("day", "week"):
         days = times.astype("datetime64[D]").astype(np.int64)
-        return days if every == "day" else (days + 3) // 7  # 1970 began on a Thursday
+        return days if unit == "day" else (days + 3) // 7  # 1970 began on a Thursday
     months = times.astype("datetime64[M]").astype(np.int64)
-    units: NDArray[np.int64] = months // {"month": 1, "quarter": 3, "year": 12}[every]
+    units: NDArray[np.int64] = months // {"month": 1, "quarter": 3, "year": 12}[unit]
     return units

@@ -16,6 +16,7 @@ from evenfold.splitters import (
     HashSplit,
     Holdout,
     KFold,
+    LeaveLastOut,
     LeaveOneGroupOut,
     LeaveOneOut,
     PoissonBootstrap,
@@ -33,6 +34,7 @@ from evenfold.splitters import (
     StratifiedLeaveOneGroupOut,
     StratifiedShuffleSplit,
     StratifiedSplit,
+    TimeSplit,
 )
 
 CASES: list[Splitter] = [
@@ -67,6 +69,8 @@ CASES: list[Splitter] = [
     Holdout(Bootstrap(5), 0.2),
     KFold(5),
     KFold(7, random_state=3),
+    LeaveLastOut(),
+    LeaveLastOut(2),
     LeaveOneGroupOut(),
     LeaveOneOut(),
     PoissonBootstrap(10),
@@ -92,4 +96,5 @@ CASES: list[Splitter] = [
     StratifiedShuffleSplit(5, test_size=0.3, train_size=0.5),
     StratifiedSplit(),
     StratifiedSplit({"train": 0.5, "validation": 0.25, "test": 0.15, "calibration": 0.1}, rare="spread"),
+    TimeSplit({"train": 0.7, "calibration": 0.1, "validation": 0.1, "test": 0.1}),
 ]

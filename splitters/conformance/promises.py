@@ -211,6 +211,16 @@ def _past_before_future(splitter: Splitter, data: Data) -> bool:
     return all(bool(later(time[train], gap).max() < time[test].min()) for train, test in data.pairs(splitter))
 
 
+@check("trains on what comes before all that it tests of the same group", "last_of_each_group")
+def _last_of_each_group(splitter: Splitter, data: Data) -> bool:
+    time, groups = times_of(data.roles["time"], "time"), np.asarray(data.groups)
+    return all(
+        time[train[groups[train] == group]].max() < time[test[groups[test] == group]].min()
+        for train, test in data.pairs(splitter)
+        for group in np.unique(groups[test])
+    )
+
+
 @check("trains on no row whose label was not known, the gap before what it tests", "labels_known")
 def _labels_known(splitter: Splitter, data: Data) -> bool:
     time, label_end = _times(data)

@@ -1,20 +1,20 @@
-"""Forward chaining: train on the past, test on what came next."""
+"""Strategies in the order of time: train on the past, test on what came next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, PairSplitter
+from evenfold.splitters.base import TRAIN_AND_TEST, Pair, PairSplitter, PartSplitter, part_sizes, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import IntArray
-from evenfold.splitters.numbers import check_count
+from evenfold.splitters.kernels.random import IntArray, Stream
+from evenfold.splitters.numbers import check_count, label_type
 from evenfold.splitters.rows import Needs, Rows
-from evenfold.splitters.times import Calendar, calendar_units, gap_of, later
+from evenfold.splitters.times import Calendar, calendar_units, gap_of, later, unit_and_zone
 from numpy.typing import NDArray
 
 
@@ -23,7 +23,8 @@ class ForwardChaining(PairSplitter):
 
     A stretch holds about ``test_size`` rows (by default n // (n_splits + 1)). Rows of the same time are never parted:
     a stretch begins where a time begins, at the one nearest to the wanted row. With ``every`` (day, week, month,
-    quarter or year, in UTC) the stretches are the last ``n_splits`` of them that have rows. ``gap`` is a length of time
+    quarter or year, in UTC or, as ``{"unit": "month", "zone": "Europe/Berlin"}``, by a zone's clocks) the stretches are
+    the last ``n_splits`` of them that have rows. ``gap`` is a length of time
     that is left out between train and test: a number for times that are numbers, text such as "7 days" or "36 hours"
     for timestamps. ``max_train_size`` keeps the latest rows only, for a window that slides.
 
@@ -51,13 +52,18 @@ class ForwardChaining(PairSplitter):
         gap: float | str | timedelta = 0,
         max_train_size: int | None = None,
         test_size: int | None = None,
-        every: Calendar | None = None,
+        every: Calendar | Mapping[str, str] | None = None,
     ) -> None:
         self.n_splits = n_splits
         self.gap = gap
         self.max_train_size = max_train_size
         self.test_size = test_size
         self.every = every
+
+    @refines(True)
+    def portable(self) -> bool:
+        """Not by a zone's clocks, whose rules each machine has from a database of its own."""
+        return not isinstance(self.every, Mapping)
 
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each stretch's (rows before it, rows in it), positions ascending."""
@@ -101,7 +107,7 @@ class ForwardChaining(PairSplitter):
         gap_of(self.gap, rows.time)
         if self.every is not None and self.test_size is not None:
             raise SplitError(f"every={self.every!r} and test_size={self.test_size} both say what is tested; give one.")
-        times, unit = np.sort(rows.time), "time" if self.every is None else self.every
+        times, unit = np.sort(rows.time), "time" if self.every is None else unit_and_zone(self.every)[0]
         n_periods = begins_of(times if self.every is None else calendar_units(times, self.every)).size
         if n_periods <= self.n_splits:
             raise SplitError(
@@ -123,6 +129,92 @@ class ForwardChaining(PairSplitter):
                     f"{'' if rows.label_end is None else ' with a label that was known'}"
                     f"{' and all are of tested groups' if before.size else ''}; {advice}"
                 )
+
+
+class TimeSplit(PartSplitter):
+    """Named parts in the order of time: train, then further parts in the given order, validation, and test.
+
+    A part begins where a time begins, at the one nearest to its share, so rows of one time are in one part.
+
+    Promises: every row is in one part, and every time of a part is before every time of the next. Nothing is random.
+
+    O(n log n), one sort. Source: Tashman (2000), Out-of-sample tests of forecasting accuracy: an analysis and review.
+
+    When not to use it: targets are known later than their rows (the audit counts those that train too early), or there
+    are groups to keep whole: ``ForwardChaining(1)`` leaves such rows out.
+    """
+
+    needs = Needs(y="ignored", time=True)
+    promises = PartSplitter.promises | {"past_before_future"}
+    grows = False
+
+    def __init__(self, parts: Mapping[str, float] = TRAIN_AND_TEST) -> None:
+        self.parts = parts
+
+    def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
+        """Return the code of each row's part."""
+        codes = self.part_codes()
+        sizes = dict(zip(codes, part_sizes(self.parts, rows.n).tolist(), strict=True))
+        late = {"validation": 1, "test": 2}
+        parts = sorted(codes, key=lambda name: -1 if codes[name] == -1 else late.get(name, 0))
+        order = stable_order(rows.time)
+        starts = nearest_begins(rows.time[order], np.cumsum([sizes[name] for name in parts[:-1]]))
+        labels = np.empty(rows.n, dtype=label_type(len(parts)))
+        labels[order] = np.repeat([codes[name] for name in parts], np.diff(starts, prepend=0, append=rows.n))
+        return labels
+
+    def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
+        """Return those of ``train`` that were known before every time in ``test``."""
+        return train[rows.known[train] < rows.time[test].min()]
+
+    def _check(self, rows: Rows) -> None:
+        super()._check(rows)
+        if (n_times := np.unique(rows.time).size) < len(self.parts):
+            raise SplitError(f"{len(self.parts)} parts with {n_times:,} different times; name fewer parts.")
+
+
+class LeaveLastOut(PairSplitter):
+    """The latest rows of each group are tested and its earlier ones trained on: the next purchase of known customers.
+
+    Split i tests the rows of each group's (n_splits - i)-th last time, of all groups at once. A group's first time is
+    never tested and always trained on.
+
+    Promises: no row is tested twice, and within each group every train time is before every test time. Between groups
+    it is not: a model has seen other groups' rows from after a tested one. Nothing is random.
+
+    O(n log n), one sort, then O(n) a pair. Source: Rendle, Freudenthaler, Gantner and Schmidt-Thieme (2009), BPR:
+    Bayesian personalized ranking from implicit feedback, which leaves one row of each user out; here it is the last.
+
+    When not to use it: what happens to one group tells of others at that time, as demand or prices do: their future is
+    learnt from (ForwardChaining hides it). Or new groups will come (BalancedGroupKFold).
+    """
+
+    needs = Needs(y="ignored", groups=True, time=True)
+    promises = PairSplitter.promises | {"tested_once_at_most", "last_of_each_group"}
+
+    def __init__(self, n_splits: int = 1) -> None:
+        self.n_splits = n_splits
+
+    def pairs(self, rows: Rows) -> Iterator[Pair]:
+        """Yield each split's (earlier rows of each group, its rows of one time), positions ascending."""
+        first, later_ones = self._places(rows)
+        for left in range(self.n_splits - 1, -1, -1):
+            yield np.flatnonzero(first | (later_ones > left)), np.flatnonzero(~first & (later_ones == left))
+
+    def _places(self, rows: Rows) -> tuple[NDArray[np.bool_], IntArray]:
+        """Return which rows are of their group's first time, and how many later times the group has after each."""
+        times, time = np.unique(rows.time, return_inverse=True)
+        cells, cell = np.unique(rows.groups * times.size + time.reshape(-1), return_inverse=True)
+        starts = begins_of(cells // times.size)  # of each group's times among all, in order of group and time
+        ends, cell = np.append(starts[1:], cells.size), cell.reshape(-1)
+        return cell == starts[rows.groups], ends[rows.groups] - 1 - cell
+
+    def _check(self, rows: Rows) -> None:
+        check_count("n_splits", self.n_splits, least=1)
+        most = int(self._places(rows)[1].max())
+        if self.n_splits > most:
+            advice = f"choose n_splits of 1 to {most}" if most else "pass rows of earlier times"
+            raise SplitError(f"n_splits={self.n_splits}, and no group has more than {most + 1} times; {advice}.")
 
 
 def begins_of(ranked: NDArray[Any]) -> IntArray:

@@ -21,6 +21,14 @@ def test_a_group_in_two_folds_is_an_error_that_names_it() -> None:
     assert f"'patient' (4) has rows in more than one fold: 5 rows in folds {folds[0]} and {folds[1]};" in found.message
 
 
+def test_last_rows_of_groups_are_no_leak_and_the_future_of_other_groups_is_told_of() -> None:
+    data = pd.DataFrame({"key": range(40), "shop": np.repeat(range(8), 5), "day": range(40), "x": range(40)})
+    spec = {"columns": {"key": "key", "group": "shop", "time": "day"}, "strategy": "LeaveLastOut"}
+    made = audit(decide(spec, data), data)
+    assert not made.failed
+    assert "other groups' rows of before and after" in made.not_asked["group_in_two_folds"]
+
+
 def test_groups_can_be_asked_about_that_the_split_did_not_keep() -> None:
     data = clean()
     manifest = split(data, columns={"group": None}, strategy="KFold")

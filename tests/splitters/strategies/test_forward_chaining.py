@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from evenfold.splitters import ForwardChaining, SplitError
+from evenfold.splitters import ForwardChaining, LeaveLastOut, SplitError, TimeSplit
 from hypothesis import assume, given, settings, strategies as st
 
 
@@ -120,3 +120,42 @@ def test_a_panel_is_told_what_helps_it() -> None:
 def test_times_that_cannot_be_chained_are_refused(splitter: ForwardChaining, time: Any, message: str) -> None:
     with pytest.raises(SplitError, match=message):
         splitter.split(None, time=time)
+
+
+def test_parts_follow_one_another_in_time_whatever_their_order_and_no_time_is_parted() -> None:
+    time = np.array([9, 0, 1, 2, 2, 2, 3, 4, 5, 5])
+    for parts in ({"test": 0.2, "train": 0.6, "validation": 0.2}, {"train": 6, "validation": 2, "test": 2}):
+        splitter = TimeSplit(parts)
+        labels, codes = splitter.assign(time, time=time), splitter.part_codes()
+        assert {name: sorted(time[labels == code]) for name, code in codes.items()} == {
+            "train": [0, 1, 2, 2, 2, 3],
+            "validation": [4, 5, 5],
+            "test": [9],
+        }
+    with pytest.raises(SplitError, match=r"3 parts with 2 different times; name fewer parts"):
+        TimeSplit(parts).split(time % 2, time=time % 2)
+
+
+def test_the_last_time_of_each_group_is_tested_and_its_only_time_is_not() -> None:
+    groups = np.array(["a", "b", "a", "c", "a", "b", "a"])
+    time = np.array([1, 2, 5, 3, 3, 9, 5])
+    pairs = list(LeaveLastOut(2).split(time, None, groups, time=time))
+    assert [(train.tolist(), test.tolist()) for train, test in pairs] == [
+        ([0, 1, 3], [4]),
+        ([0, 1, 3, 4], [2, 5, 6]),
+    ]
+    with pytest.raises(SplitError, match=r"n_splits=3, and no group has more than 3 times; choose n_splits of 1 to 2"):
+        LeaveLastOut(3).split(time, None, groups, time=time)
+
+
+def test_months_are_those_of_a_zone_through_summer_time_and_its_end() -> None:
+    """22:30 UTC is the next day in Berlin in summer, and 23:30 of the same day in winter."""
+    time = pd.to_datetime(["2024-03-31 21:00", "2024-03-31 22:30", "2024-10-31 22:30", "2024-10-31 23:30"])
+    every = {"unit": "month", "zone": "Europe/Berlin"}
+    ((train, test),) = split(ForwardChaining(1, every=every), time)
+    assert (train.tolist(), test.tolist()) == ([0, 1, 2], [3])
+    assert [rows.tolist() for _, rows in split(ForwardChaining(3, every=every), time)] == [[1], [2], [3]]
+    assert not ForwardChaining(every=every).portable
+    for wrong, message in (({**every, "zone": "Europe/Berlim"}, "no time zone"), ({"unit": "month"}, "choose day")):
+        with pytest.raises(SplitError, match=message):
+            split(ForwardChaining(1, every=wrong), time)
