@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
@@ -40,8 +40,14 @@ class ManifestCV:
     """The splits of a manifest as positions of one frame's ``n_rows`` rows: ``split`` and ``get_n_splits``."""
 
     def __init__(
-        self, manifest: Manifest | Membership, positions: NDArray[np.int64], n_rows: int, index: Any = None
+        self,
+        manifest: Manifest | Membership,
+        positions: NDArray[np.int64],
+        n_rows: int,
+        index: Any = None,
+        parted: Callable[[int], Pair] | None = None,
     ) -> None:
+        self.parted = parted
         self.manifest = manifest
         self.index = index
         self.positions = positions
@@ -61,8 +67,18 @@ class ManifestCV:
                 )
             self._require_order(name, getattr(given, "index", None))
         above("hear", self.manifest)
-        pairs = (self.manifest.pair(i) for i in range(self.manifest.n_splits))
+        pairs = (self._sides(i) for i in range(self.manifest.n_splits))
         return ((_held(self.positions, train), _held(self.positions, test)) for train, test in pairs)
+
+    def _sides(self, i: int) -> Pair:
+        train, test = self.manifest.pair(i)
+        return train if self.parted is None else self.parted(i)[0], test
+
+    def calibration(self, i: int) -> NDArray[np.int64]:
+        """Return the positions of the rows that are set apart in split ``i``: neither trained on nor tested there."""
+        if self.parted is None:
+            raise SplitError("nothing is set apart here; pass as_cv(frame, calibration=True).")
+        return self.positions[self.parted(i)[1]]
 
     def _require_order(self, name: str, index: Any) -> None:
         """Raise SplitError where the index holds the frame's labels in another order: rows would be in wrong folds."""
@@ -290,18 +306,24 @@ class Manifest(Displayed):
         deleted = np.flatnonzero(self.status == DELETED)
         return Lookup.of(self.keys, theirs, deleted, self.n, table.num_rows, self.waiting)
 
-    def as_cv(self, frame: Any, rows: WhichRows = "all") -> ManifestCV:
+    def as_cv(self, frame: Any, rows: WhichRows = "all", *, calibration: bool = False) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
 
         Rows are joined by key, whatever their order. Positions come in key order, so a model sees its training
         rows in the same order every time. X and y must be in the order of ``frame``: another length, or a pandas index
-        in another order, is refused. ``rows``: see ``positions``.
+        in another order, is refused. ``rows``: see ``positions``. With ``calibration`` a model trains on the rows that
+        the specification's share leaves, and ``calibration(i)`` has the others: see ``calibrating``.
         """
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
         found = self.lookup(frame)
         above("hear", self)
-        return ManifestCV(self, found.exact_rows(rows), found.rank.size, known)
+        positions, parted = found.exact_rows(rows), None
+        if calibration:
+            from .exchange.positions import calibrating
+
+            parted = calibrating(self, frame, positions)
+        return ManifestCV(self, positions, found.rank.size, known, parted)
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.

@@ -122,7 +122,7 @@ class Plan:
         self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
         if code := strategy_code(self.spec.strategy, self.spec.params):
             self.algorithm["version"] = f"{self.splitter.version}{code}"
-        if self.spec.holdout:
+        if self.spec.holdout or self.spec.calibration:
             self.algorithm["locking"] = LOCKING_VERSION
         shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
         if len(shared) == 1 and types[shared[0]] == "float" and not is_numeric_target(self.table.column(shared[0])):

@@ -62,6 +62,9 @@ class SplitSpec(Strict):
         "groups would lie in different folds, as few as it can.",
     )
     holdout: Holdout = None
+    calibration: float | None = Field(
+        default=None, gt=0, lt=1, description="Share of each training side that as_cv sets apart to calibrate by."
+    )
     key_encoding: Pseudonyms = None
     gates: GateLimits = Field(default={}, description="Limits at which an audit fails.")
     ignore: dict[str, str] = Field(default={}, description="Checks to ignore, as EF205: the reason why.")
@@ -169,7 +172,7 @@ class SplitSpec(Strict):
             encoding = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
             checks = (kind.partition(":")[2] for kind in types.values() if is_pseudonym(kind))
             decided["key_encoding"] = encoding | {"check": next(checks, None)}
-        rules = ("group_mode", "label_horizon", "on_immature", "missing_target", "on_new_rows")
+        rules = ("calibration", "group_mode", "label_horizon", "on_immature", "missing_target", "on_new_rows")
         return decided | self.model_dump(include={*rules}, exclude_defaults=True)
 
 

@@ -12,6 +12,7 @@ STRETCH = 1 << 14
 
 # The first element of a stream's path says what the stream is for, so that no two purposes share numbers.
 LABELS, DRAWS, HOLDOUT, PACKING, REPEATS, MADE_UP, EXTENDING, AUDITING, LOOKING, CROSSING, IMPORTANCE = range(11)
+CALIBRATION = 11
 
 
 class Stream:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, PartSplitter, refines, shares_of_parts
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
 from evenfold.splitters.numbers import check_count
@@ -18,6 +19,8 @@ from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack, pack_t
 from evenfold.splitters.packing.published import Published
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
+
+from .kfold import check_rare
 
 Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
 STARTS = ("greedy", "random", "zero")
@@ -32,6 +35,7 @@ class GroupPacker(LabelSplitter):
     size_weight: float | Literal["relative"]
     effort: Effort
     optimiser: Optimiser
+    rare: Literal["error", "spread"] = "spread"
 
     @abstractmethod
     def bin_shares(self) -> FloatArray:
@@ -86,6 +90,15 @@ class GroupPacker(LabelSplitter):
             most = rows.n_groups
             some = "2" if most == 2 else f"2 or {most}" if most == 3 else f"2 to {most}"
             raise SplitError(f"{name} with {most} groups; choose {some}.")
+        check_rare(self.rare)
+        if self.rare == "error" and rows.levels and rows.y_holds in ("nothing", "classes"):  # of groups y is not held
+            holding = np.count_nonzero(table_to_pack(rows)[1], axis=0)
+            rarest = int(np.argmin(holding))
+            if holding[rarest] < n_bins:
+                raise SplitError(
+                    f"class {shown(repr(rows.levels[rarest]))} lies in {holding[rarest]:,} of {rows.n_groups:,} "
+                    f"groups, fewer than {name}; choose fewer, or rare='spread'."
+                )
 
 
 def check_effort(effort: Any) -> None:
@@ -141,6 +154,8 @@ class BalancedGroupKFold(GroupPacker):
     of ``Repeated`` beyond the first, take one of many that are good enough: of 15 groups or more (to 20, or 6 a fold)
     one of about the cost that the published search comes to, at most 1/48 of what rows drawn one by one would have, or
     a little above the best that was found; of fewer groups one of at most a third of that cost.
+    A class that lies in fewer groups than folds, however many rows it has, is spread over as many folds as it can be;
+    with ``rare="error"`` it is a SplitError.
     ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
     ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
 
@@ -157,12 +172,14 @@ class BalancedGroupKFold(GroupPacker):
         size_weight: float | Literal["relative"] = "relative",
         effort: Effort = DEFAULT_EFFORT,
         optimiser: Optimiser = "evenfold",
+        rare: Literal["error", "spread"] = "spread",
         random_state: int = 0,
     ) -> None:
         self.n_splits = n_splits
         self.size_weight = size_weight
         self.effort = effort
         self.optimiser = optimiser
+        self.rare = rare
         self.random_state = random_state
 
     @refines(6)
@@ -189,8 +206,8 @@ TRAIN_VALIDATION_TEST: Mapping[str, float] = {"train": 0.8, "validation": 0.1, "
 class BalancedGroupSplit(GroupPacker, PartSplitter):
     """Parts of any shares that keep every group whole and have the same class shares.
 
-    y, ``size_weight``, ``effort`` and ``optimiser`` are as in BalancedGroupKFold; a part's size counts relative to its
-    own share, so that a small part is as exact as a large one.
+    y, ``size_weight``, ``effort``, ``optimiser`` and ``rare`` are as in BalancedGroupKFold; a part's size counts
+    relative to its own share, so that a small part is as exact as a large one.
 
     Promises: every row is in one part, no group in two, and no part is empty. How close sizes and classes come to
     their shares depends on the groups; ``report`` says how close they are, and how close they could be.
@@ -207,12 +224,14 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         size_weight: float | Literal["relative"] = "relative",
         effort: Effort = DEFAULT_EFFORT,
         optimiser: Optimiser = "evenfold",
+        rare: Literal["error", "spread"] = "spread",
         random_state: int = 0,
     ) -> None:
         self.parts = parts
         self.size_weight = size_weight
         self.effort = effort
         self.optimiser = optimiser
+        self.rare = rare
         self.random_state = random_state
 
     @refines(5)

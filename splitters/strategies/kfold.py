@@ -82,12 +82,17 @@ MOST_DATES = 20  # texts that look like numbers or dates may be so many classes;
 MISREAD = re.compile(r"[+-]?\d{1,3}(\.?\d{3})*,\d+|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?")
 
 
+def check_rare(rare: str) -> None:
+    """Raise SplitError unless ``rare`` says what becomes of a class that cannot be in every fold."""
+    if rare not in ("error", "spread"):
+        raise SplitError(f"rare={rare!r}; choose 'error' or 'spread'.")
+
+
 def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
     """Raise SplitError where y has one class, or a class with fewer rows than folds (``of``: parts) that may not be
     spread.
     """
-    if rare not in ("error", "spread"):
-        raise SplitError(f"rare={rare!r}; choose 'error' or 'spread'.")
+    check_rare(rare)
     counts = rows.class_counts()
     if counts.size == 1:
         raise SplitError(f"y has one class ({shown(repr(rows.levels[0]))}) in all {rows.n:,} rows; use KFold.")

@@ -137,3 +137,42 @@ def test_rows_of_draws_have_no_one_fold() -> None:
         manifest.fold_of(FRAME)
     with pytest.raises(SplitError, match=r"there is no fold 3 in split 1.0; choose 0 to 2"):
         manifest.train_test(FRAME, 3)
+
+
+@pytest.mark.parametrize(
+    ("columns", "strategy"),
+    [
+        ({"target": "sick"}, "StratifiedKFold"),
+        ({"group": "patient"}, "BalancedGroupKFold"),
+        ({"time": "day"}, "ForwardChaining"),
+        ({}, "Bootstrap"),
+    ],
+)
+def test_rows_to_calibrate_by_are_set_apart_inside_each_training_side(
+    columns: Any, strategy: str, tmp_path: Any
+) -> None:
+    """Whole groups, the last in time, or a class's share; the same for any order of rows, and none that is tested."""
+    n = np.arange(240)
+    frame = pd.DataFrame({"key": n * 7 % 240, "sick": n % 4 == 0, "patient": n // 5, "day": n // 4})
+    spec = {"columns": {"key": "key"} | columns, "strategy": strategy}
+    plain, manifest = (decide(spec, frame, calibration=share) for share in (None, 0.25))
+    assert (plain.split_id, plain.plan_id != manifest.plan_id) == (manifest.split_id, True)
+    cv, shuffled = manifest.as_cv(frame, calibration=True), frame.sample(frac=1, random_state=1)
+    again = manifest.as_cv(shuffled, calibration=True)
+    for i, ((train, test), (all_of_it, tested)) in enumerate(zip(cv.split(), plain.as_cv(frame).split(), strict=True)):
+        calibration = cv.calibration(i)
+        assert (shuffled["key"].to_numpy()[again.calibration(i)] == frame["key"].to_numpy()[calibration]).all()
+        assert set(test) == set(tested)
+        assert set(train).isdisjoint(calibration)
+        assert set(train) | set(calibration) == set(all_of_it)
+        share = calibration.size / np.unique(all_of_it).size
+        assert 0.2 <= share <= 0.3
+        if "target" in columns:
+            assert frame["sick"].to_numpy()[calibration].mean() == pytest.approx(0.25, abs=0.02)
+        if "group" in columns:
+            assert set(frame["patient"].to_numpy()[train]).isdisjoint(frame["patient"].to_numpy()[calibration])
+        if "time" in columns:
+            assert frame["day"].to_numpy()[train].max() < frame["day"].to_numpy()[calibration].min()
+    with pytest.raises(SplitError, match="nothing is set apart to calibrate by; name a share"):
+        plain.as_cv(frame, calibration=True)
+    assert read_manifest(write_manifest(manifest, tmp_path)).as_cv(frame, calibration=True).calibration(0).size

@@ -174,3 +174,12 @@ def test_parts_that_share_values_of_the_key_are_told_as_what_they_are(caplog: py
     assert "1 value of doc is in train and in test: what is learnt in one part" in caplog.text
     assert "3 values of doc are in train and in validation: what" in caplog.text
     assert "of site" not in caplog.text
+
+
+def test_rows_to_calibrate_by_stand_beside_those_to_train_on(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"key": range(60)})
+    manifest = decide(frame, key="key", n_splits=3, calibration=0.25)
+    export(manifest, "torch", tmp_path / "splits.json", frame)
+    sides = json.loads((tmp_path / "splits.json").read_text())
+    assert [sorted(side["train"] + side["val"] + side["calibration"]) for side in sides] == [[*range(60)]] * 3
+    assert [len(side["calibration"]) for side in sides] == [10] * 3

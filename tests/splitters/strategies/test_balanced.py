@@ -6,10 +6,13 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from evenfold.manifests import decide
 from evenfold.splitters import BalancedGroupKFold, BalancedGroupSplit, BalancedKFold, SplitError, Stream
 from evenfold.splitters.packing.cost import Aim, table_to_pack
 from evenfold.splitters.packing.published import Published
+from sklearn.base import clone
 
 
 def rows_of_groups(seed: int, n: int, n_classes: int, mean: float = 30.0) -> tuple[Any, Any]:
@@ -178,3 +181,20 @@ def test_the_published_search_stops_at_its_minimum_cost() -> None:
         for cost in (1e-2, 1e-5)
     )
     assert tight.cost <= 1e-5 < loose.cost <= 1e-2
+
+
+@pytest.mark.parametrize("strategy", [BalancedGroupKFold(3, rare="error"), BalancedGroupSplit(rare="error")], ids=repr)
+def test_a_class_of_fewer_groups_than_folds_is_refused_however_many_rows_it_has(strategy: Any) -> None:
+    groups = np.arange(90) // 9
+    y, enough = (np.where(groups < n, "rare", "common") for n in (2, 3))
+    frame = pd.DataFrame({"key": range(90), "y": y, "group": groups})
+    strategy.split(y, enough, groups)
+    clone(strategy).set_params(rare="spread").split(y, y, groups)
+    for ask in (
+        lambda: strategy.split(y, y, groups),
+        lambda: decide(frame, strategy=strategy, key="key", target="y", group="group"),
+    ):
+        with pytest.raises(SplitError, match=r"class 'rare' lies in 2 of 10 groups, fewer than .*3.*; .*rare='spread'"):
+            ask()
+    with pytest.raises(SplitError, match="rare='sometimes'; choose 'error' or 'spread'"):
+        clone(strategy).set_params(rare="sometimes").split(y, y, groups)
