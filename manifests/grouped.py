@@ -82,10 +82,10 @@ class GroupTable:
         elif self.strata:
             table, weights = side_by_side(tables)
         numbers, names = np.arange(sizes.size), tuple(range(sizes.size))
-        made = GroupRows(
+        rows = GroupRows(
             n=int(sizes.sum()), groups=numbers, group_levels=names, sizes=sizes, table=table, weights=weights
         )
-        return replace(made, levels=tuple(self.levels[0].to_pylist())) if len(self.levels) == 1 else made
+        return replace(rows, levels=tuple(self.levels[0].to_pylist())) if len(self.levels) == 1 else rows
 
     def kept(self, mask: NDArray[np.bool_], y: NDArray[np.float64] | None) -> GroupTable:
         """Return the groups that are kept, numbered anew, their classes and quantiles by their own rows alone."""
