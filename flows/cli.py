@@ -43,10 +43,14 @@ def _say_version(asked: bool) -> None:
 
 @app.callback()
 def _asked_first(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version this is.")
     ] = False,
-) -> None: ...
+) -> None:
+    """Set what Prefect and MLflow read at their import, before any command imports them."""
+    from evenfold.tasks.runtime.home import prepared_home
+
+    prepared_home()
 
 
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
@@ -60,9 +64,6 @@ def _demo(engine: Engine = "prefect") -> None:
 
 
 def _run_demo(engine: Any, as_json: bool) -> None:
-    from evenfold.tasks.runtime.home import prepared_home
-
-    prepared_home()
     from evenfold.flows.commands.demo import run_demo
 
     run_demo(engine, as_json)
@@ -73,9 +74,7 @@ def _runs(name: str) -> Any:
 
     def act(as_json: bool, **asked: Any) -> None:
         from evenfold.flows.commands import scores, show
-        from evenfold.tasks.runtime.home import prepared_home
 
-        prepared_home()
         from evenfold import flows
 
         out, err = show.consoles()

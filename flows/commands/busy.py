@@ -17,16 +17,16 @@ AFTER = 2.0  # seconds; what is done sooner needs no sign
 
 @contextmanager
 def busy(what: str, console: Console | None = None, at_home: bool = True) -> Iterator[Any]:
-    """Yield the home, for which Prefect and MLflow are set before they are imported; None where none is needed.
+    """Yield the home; None where none is needed.
 
     On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing.
     """
-    from evenfold.tasks.runtime.home import prepared_home
+    from evenfold.tasks.runtime.home import Home
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from .console import consoles
 
-    home = prepared_home() if at_home else None
+    home = Home.here() if at_home else None
     console = console or consoles()[1]
     if not console.is_terminal:
         yield home

@@ -104,9 +104,6 @@ def _cell(name: str, value: Any, metric: str, is_score: bool) -> str:
 
 def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: str, table: pd.DataFrame) -> None:
     """Record a study in MLflow with its page and table, in the experiment that is called as the data's file."""
-    from evenfold.tasks.runtime.home import prepared_home
-
-    prepared_home()
     from evenfold.manifests import name_of
     from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.studies import study_key

@@ -70,10 +70,10 @@ def _folder(manifest: str) -> Iterator[Path]:
         yield manifest_folder(manifest)
         return
     from evenfold.splitters import SplitError
-    from evenfold.tasks.runtime.home import prepared_home
+    from evenfold.tasks.runtime.home import Home
 
     run_id, _, name = manifest.removeprefix("runs:/").partition("/")
-    home = prepared_home()
+    home = Home.here()
     home.require_record()
     from evenfold.tasks.record.tracker import Tracker
     from evenfold.tasks.runtime.redaction import redacted

@@ -203,7 +203,7 @@ def _cores() -> int:
 
 
 def _fair_threads() -> int:
-    share = _cores() if ALONE.get() else max(1, _cores() // Settings.here().workers)
+    share = _cores() if ALONE.get() else max(1, _cores() // Settings.here().n_workers)
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return min(share, int(asked)) if asked.isdecimal() and int(asked) else share
 

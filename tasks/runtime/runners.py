@@ -29,7 +29,7 @@ def task_runner() -> Any:
 def _threads(settings: Settings) -> Any:
     from prefect.task_runners import ThreadPoolTaskRunner
 
-    return ThreadPoolTaskRunner(max_workers=settings.workers)
+    return ThreadPoolTaskRunner(max_workers=settings.n_workers)
 
 
 def begin_in_pool(parent: int) -> None:
@@ -51,7 +51,7 @@ def _processes(settings: Settings) -> Any:
         SettingsContext(profile=of_flow.profile, settings=of_flow.settings).__enter__()
         return lambda kind, message: (kind, message)
 
-    return ProcessPoolTaskRunner(settings.workers, [as_in_the_flow], begin_in_pool, (os.getpid(),))
+    return ProcessPoolTaskRunner(settings.n_workers, [as_in_the_flow], begin_in_pool, (os.getpid(),))
 
 
 def _dask(settings: Settings) -> Any:
@@ -60,7 +60,7 @@ def _dask(settings: Settings) -> Any:
     except ModuleNotFoundError as error:
         raise _extra_missing("dask", error) from None
     runner: Any = DaskTaskRunner
-    alone = {"n_workers": settings.workers, "threads_per_worker": 1, "dashboard_address": None}
+    alone = {"n_workers": settings.n_workers, "threads_per_worker": 1, "dashboard_address": None}
     return runner(address=settings.runner_address) if settings.runner_address else runner(cluster_kwargs=alone)
 
 
@@ -71,7 +71,7 @@ def _ray(settings: Settings) -> Any:
     except ModuleNotFoundError as error:
         raise _extra_missing("ray", error) from None
     runner: Any = RayTaskRunner
-    alone = {"num_cpus": settings.workers, "include_dashboard": False}
+    alone = {"num_cpus": settings.n_workers, "include_dashboard": False}
     return runner(address=settings.runner_address) if settings.runner_address else runner(init_kwargs=alone)
 
 

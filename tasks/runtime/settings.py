@@ -13,12 +13,6 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-def _cores() -> int:
-    import joblib  # knows of affinity and a container's quota; a command that fits nothing does without
-
-    return min(4, int(joblib.cpu_count()))
-
-
 class Settings(BaseSettings):
     """What the environment says, read anew each time it is asked."""
 
@@ -26,7 +20,7 @@ class Settings(BaseSettings):
 
     home: Path = Field(default=Path(".evenfold"), description="a folder")
     results: str | None = Field(default=None, description="a folder, or s3://bucket/folder, gs://… or abfs://…")
-    workers: int = Field(default_factory=_cores, ge=1, description="a whole number of at least 1")
+    workers: int | None = Field(default=None, ge=1, description="a whole number of at least 1")
     runner: Literal["threads", "processes", "dask", "ray"] = Field(
         default="threads", description="threads, processes, dask or ray"
     )
@@ -38,6 +32,13 @@ class Settings(BaseSettings):
     allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")
     data_roots: str = Field(default=".", description="folders and buckets, separated by commas")
     closed: str = Field(default="", description="1, where this process is to behave as a deployed run does")
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks run at once: as the environment says, else up to four of the cores that it leaves us."""
+        import joblib  # knows of affinity and a container's quota; a command that fits nothing does without
+
+        return self.workers or min(4, int(joblib.cpu_count()))
 
     @classmethod
     def memory_of(cls, asked: str | None) -> str | None:

@@ -80,9 +80,9 @@ def workers_at_once() -> int | None:
     """Return how many steps run at once; None on a cluster, whose size is not known here."""
     flow = FlowRunContext.get()
     if flow is None or _ENGINE.get() == "plain":
-        return Settings.here().workers
+        return Settings.here().n_workers
     pool = flow.task_runner
-    return Settings.here().workers if isinstance(pool, (ThreadPoolTaskRunner, ProcessPoolTaskRunner)) else None
+    return Settings.here().n_workers if isinstance(pool, (ThreadPoolTaskRunner, ProcessPoolTaskRunner)) else None
 
 
 def run(step: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -131,7 +131,7 @@ def finished_each(
 def _in_threads(
     step: Task[..., R], calls: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]
 ) -> Iterator[tuple[int, Finished[R]]]:
-    workers = min(Settings.here().workers, len(calls))
+    workers = min(Settings.here().n_workers, len(calls))
     if workers < 2:
         yield from ((number, finished_here(step, *args, **shared)) for number, args in enumerate(calls))
         return

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,11 @@ class Picky(Ridge):
         return super().fit(X, y)
 
 class Together(Ridge):
-    def fit(self, X, y):  # in the first seconds of a run no fit ends before another has begun
+    def fit(self, X, y):  # at the beginning of a run no fit ends before another has begun
         Path(f"fit-{os.getpid()}-{threading.get_ident()}-{y.sum()}").touch()
-        until = time.monotonic() + 20
-        while len(list(Path().glob("fit-*"))) < 2 and time.monotonic() < until:
+        until = time.monotonic() + 200
+        while len(list(Path().glob("fit-*"))) < 2:
+            assert time.monotonic() < until, "fitted alone"
             time.sleep(0.01)
         return super().fit(X, y)
 
@@ -121,9 +121,7 @@ def test_plain_fits_run_at_once(
     model = {"estimator": "estimators:Together"}
     monkeypatch.setattr(fits, "APART_SECONDS", worth_processes)
     monkeypatch.setenv("EVENFOLD_WORKERS", "2")
-    started = time.monotonic()
     at_once = evaluated(data, "plain", model)
-    assert time.monotonic() - started < 20
     here = {path.name.split("-")[1] == str(os.getpid()) for path in Path().glob("fit-*")}
     assert here == ({True, False} if worth_processes == 0 else {True})
     monkeypatch.setenv("EVENFOLD_WORKERS", "1")

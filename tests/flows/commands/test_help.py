@@ -52,6 +52,35 @@ def joined(shown: str) -> list[str]:
 
 # ---------------------------------------------------------------- help
 
+WATCHED = """
+import os, sys
+class Watch:
+    def find_spec(self, name, *_):
+        if name == "prefect":
+            print(sys.argv[1], os.environ.get("PREFECT_HOME"), flush=True)
+            os._exit(0)
+sys.meta_path.insert(0, Watch())
+from evenfold.flows.cli import main
+for command in sys.argv[1:]:
+    if not os.fork():
+        sys.argv = ["evenfold", *command.split()]
+        main()
+    os.wait()
+"""
+
+
+def test_prefect_is_told_its_place_before_a_command_imports_it(tmp_path: Path) -> None:
+    """Or it would keep its own below the user's home, and print its lines about a server that nobody named."""
+    pd.DataFrame({"id": range(40), "y": range(40)}).to_csv(tmp_path / "t.csv", index=False)
+    commands = ["split t.csv --key id", "folds t.csv --target y", "verify t", "score 0123abcd t.csv"]
+    cleared = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *commands],
+        cwd=tmp_path, env=cleared | {"EVENFOLD_HOME": ".evenfold"}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    place = tmp_path / ".evenfold" / "prefect"
+    assert done.stdout.splitlines() == [f"{command.split()[0]} {place}" for command in commands], done.stderr
+
 
 def test_every_command_has_an_example_and_json() -> None:
     """One example, which names the command and only flags that it has; and --json."""

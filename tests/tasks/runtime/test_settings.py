@@ -39,7 +39,7 @@ def test_the_environment_is_heard_anew_whenever_it_changes(monkeypatch: pytest.M
     for name, workers in (("EVENFOLD_WORKERS", 3), ("EVENFOLD_WORKERS", 2), ("evenfold_workers", 5)):
         monkeypatch.delenv("EVENFOLD_WORKERS", raising=False)
         monkeypatch.setenv(name, str(workers))
-        assert Settings.here().workers == workers
+        assert Settings.here().n_workers == workers
     assert Settings.here() is Settings.here()
 
 
