@@ -100,8 +100,9 @@ def compare(
     fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
     other models; of one round of the same folds n/n_train counts by the square root of the larger ``overfitting`` of
     the two, 1.5 times; with repeats it is at least the corrected t's. A paired comparison is sharper than two
-    intervals: what is hard for both cancels out. Of recipes that are equal it calls one better or worse in at most .07
-    of the cases at level .95 in the settings of ``benchmarks/comparisons.py``.
+    intervals: what is hard for both cancels out. Of recipes that are equal one round of folds calls one
+    better or worse in at most .053 of the cases at level .95 in the settings of docs/comparisons.json, repeats of the
+    folds in at most .083 (nearest neighbours, whose models differ most from sample to sample).
     Raises ModelError for a level outside of (0, 1), where a frame lacks a column that is named, no row is shared, the
     shared rows' targets differ or the metric is undefined on them, and where each of several repeats has one fold and
     ``n_train`` is not given.
