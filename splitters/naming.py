@@ -12,6 +12,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import accumulate
 from types import CodeType, ModuleType
 from typing import Any
@@ -64,6 +65,8 @@ def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, A
     lambda, and for one that the object does not tell.
     """
     kind = type(thing)
+    if getattr(thing, "_sklearn_output_config", None):  # beside its parameters, and it decides what the next part sees
+        raise _unheld(f"{kind.__name__} has set_output")
     signature = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
     if hasattr(thing, "get_params"):
         held = thing.get_params(deep=False)
@@ -122,11 +125,16 @@ def plain(value: Any, name: str, part: Callable[[Any], Any] = recipe_of) -> Any:
         return {"estimator": f"scipy.stats:{value.dist.name}", "params": plain(params, name, part)}
     if hasattr(value, "to_dict") and hasattr(value, "columns"):
         return {"frame": plain(value.to_dict("list"), name, part)}
-    if any(each in vars(kind) for kind in type(value).__mro__ for each in ("get_params", "split", "__call__")):
+    parts = type(value).__mro__ if type(value) is not partial else ()
+    if any(each in vars(kind) for kind in parts for each in ("get_params", "split", "__call__")):
         return part(value)
-    raise SplitError(
-        f"{name} is a {type(value).__name__}, which no recipe can hold; write what returns the whole as a function or "
-        "a class of a module of yours, and pass its name: package.module:name."
+    raise _unheld(f"{name} is a {type(value).__name__}")
+
+
+def _unheld(what: str) -> SplitError:
+    return SplitError(
+        f"{what}, which no recipe can hold; write what returns the whole as a function or a class of a module of "
+        "yours, and pass its name: package.module:name."
     )
 
 

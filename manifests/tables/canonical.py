@@ -243,6 +243,7 @@ LET_WAIT = (
     "drop those rows, or let them wait outside of every split: with a key, --missing-target wait (missing_target: wait "
     "in a specification)."
 )
+ALONE = "drop those rows, or fill in a value of its own for each that is to stand alone."
 
 
 def require_complete(
@@ -254,8 +255,8 @@ def require_complete(
     any finite number will do.
     """
     if column.null_count:
-        mend = {"mend": LET_WAIT} if name == target else {}
-        require_present(to_numpy(column), f"column {name!r}", **mend)
+        mends = {target: LET_WAIT} | dict.fromkeys(groups, ALONE)
+        require_present(to_numpy(column), f"column {name!r}", **({"mend": mends[name]} if name in mends else {}))
     require_years(column, name)
     if not pa.types.is_floating(column.type):
         return

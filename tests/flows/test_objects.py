@@ -22,14 +22,21 @@ from scipy.stats import loguniform
 from sklearn import model_selection
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, StackingRegressor
+from sklearn.ensemble import (
+    BaggingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+    StackingRegressor,
+    VotingRegressor,
+)
+from sklearn.experimental import enable_halving_search_cv as enable_halving_search_cv
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Lasso, Ridge
 from sklearn.metrics import make_scorer, mean_absolute_error
-from sklearn.model_selection import RandomizedSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.model_selection import HalvingGridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from small import SPEC, small
 from xgboost import XGBRegressor
@@ -127,6 +134,23 @@ MODELS: dict[str, tuple[Any, Any]] = {
         _part("sklearn.pipeline:Pipeline", steps=[
             ["weighed", _part(f"{__name__}:Weighed", by=[1.0, 2.0], table={"frame": {"a": [1.0]}})],
             ["ridge", {"estimator": RIDGE}]]),
+    ),
+    "side by side, and voting": (
+        make_pipeline(FeatureUnion([("scale", StandardScaler())]), VotingRegressor([("ridge", Ridge())], weights=[2])),
+        _part("sklearn.pipeline:Pipeline", steps=[
+            ["featureunion", _part("sklearn.pipeline:FeatureUnion",
+                                   transformer_list=[["scale", {"estimator": SCALER}]])],
+            ["votingregressor", _part("sklearn.ensemble:VotingRegressor",
+                                      estimators=[["ridge", {"estimator": RIDGE}]], weights=[2])]]),
+    ),
+    "halving, by folds of ours": (
+        HalvingGridSearchCV(Ridge(), {"alpha": np.array([1.0, 2.0])}, cv=KFold(3)),
+        _part("sklearn.model_selection:HalvingGridSearchCV", estimator={"estimator": RIDGE},
+              param_grid={"alpha": [1.0, 2.0]}, cv=_part("evenfold.splitters:KFold", n_splits=3)),
+    ),
+    "by columns of a name": (
+        HistGradientBoostingRegressor(monotonic_cst={"a": 1}),
+        _part("sklearn.ensemble:HistGradientBoostingRegressor", monotonic_cst={"a": 1}),
     ),
     "of XGBoost": (XGBRegressor(n_estimators=5), _part("xgboost:XGBRegressor", n_estimators=5)),
     "of another library": (

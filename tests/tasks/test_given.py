@@ -21,6 +21,7 @@ from prefect import flow
 from prefect.filesystems import LocalFileSystem
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from small import RIDGE, SPEC, evaluated, runs, small
 
 from evenfold import flows
@@ -55,6 +56,11 @@ def test_a_split_that_names_no_table_is_not_of_the_working_folder(folds: SplitRe
 
 NO_MODELS: list[tuple[Any, str]] = [
     (make_pipeline(Ridge(random_state=np.random.RandomState(0))), "Ridge.random_state is a RandomState, which no"),
+    (
+        make_pipeline(StandardScaler().set_output(transform="pandas"), Ridge()),
+        "StandardScaler has set_output, which",
+    ),
+    (make_pipeline(FunctionTransformer(partial(np.clip, a_min=0)), Ridge()), "FunctionTransformer.func is a partial, "),
     (0, "a value of type int is no model; pass an estimator, or name one"),
 ]
 
