@@ -11,7 +11,6 @@ from evenfold.manifests import Audit, read_manifest
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
-from evenfold.reports.sentences import model_sentence, score_sentences
 from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final, fit_fold
@@ -192,10 +191,8 @@ def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Reque
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
-    estimator, n_features = str(outcome.model.estimator), len(outcome.features)
-    fitted = model_sentence(estimator, n_features, fits.n_fits, fits.n_cached)
-    tell([fitted, *score_sentences(outcome.estimates), *([f"{record.since}."] if record.since else [])])
     made = _evaluation(split, outcome, split_run_id, record.run_id, started, fits.n_fits, fits.n_cached)
+    tell([made.summary, *([f"{record.since}."] if record.since else [])])
     return made.model_copy(update={"since": record.since, "states": fits.states})
 
 

@@ -124,7 +124,7 @@ def score_later(
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
     page = evaluation_page(problem, [score], estimates, predictions, title, split=split, origin=Origin(later.name))
-    page = beside_promises(page, estimates, made.promised)
+    page = beside_promises(page, estimates, made.promised, made.notes)
     about = {"run": later.recipe.run_id, "data": later.content[:32], "rows": made.rows}
     about |= {"code": digest_json(code)[:16]} if code else {}
     run_id = record_later(made.split, f"{later.recipe.name} on {later.name}", about, estimates, page)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
+from evenfold.manifests.tables.canonical import amount
 from evenfold.manifests.tables.keys import WhichRows
+from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
-from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
+from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Paged, Segment, SplitRef
 from evenfold.tasks.retrained import Retraining as Retraining
+
+if TYPE_CHECKING:
+    from evenfold.reports import Page
 
 _BESIDE = {"audit", "split_id", "failed"}
 
@@ -106,7 +112,7 @@ class ExtendOutcome(Growth):
     run_id: str
 
 
-class Evaluation(Displayed, Measured):
+class Evaluation(Paged, Measured):
     """What an evaluation came to: the split it rests on, every score, the estimates, and where they are recorded.
 
     ``states``: where the fit of each fold, or draw, came from. ``since``: which code of the user's has changed since
@@ -179,15 +185,32 @@ class Evaluation(Displayed, Measured):
         what = f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}"
         return f"{what}: {_said(self.estimates)}{_findings_of(self.audit)}"
 
-    def _repr_html_(self) -> str:
-        from evenfold.reports import evaluation_band
+    def as_page(self) -> Page:
+        """Return what is told of it."""
+        from evenfold.reports import summary_page
+        from evenfold.reports.evaluations.importance import importance_words
+        from evenfold.reports.evaluations.words import by_level, encoding_words, imputing_words, look_words, notes_of
 
-        lead = f"{self.model.title}, {len(self.features):,} features."
-        title = f"Evaluation on {self.split.name} {self.split.version}"
-        return evaluation_band(title, lead, self.scores, self.estimates, self.audit)
+        split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
+        left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
+        level = next((estimate.interval.level for estimate in self.estimates if estimate.interval), None)
+        out = ", ".join(f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in self.left_out.items())
+        notes = [
+            f"This is look {self.look} at the locked part of {split.name}{left}; it is recorded." if self.look else "",
+            look_words(level) if self.look and level else "",
+            *by_level(self.levels),
+            importance_words(self.scores, self.model.metrics[0]),
+            encoding_words(self.encoded),
+            imputing_words(self.model, self.imputed),
+            *notes_of(self.estimates),
+            f"{amount(len(self.left_out), 'column')} left out: {out}" if out else "",
+        ]
+        title = f"{self.model.title} on {split.name} {split.version}"
+        lead = f"{'The locked rows' if self.look else rows}, {amount(len(self.features), 'feature')}."
+        return summary_page(title, lead, self.scores, self.estimates, self.audit, self.confusion, notes)
 
 
-class Segments(Displayed, Outcome):
+class Segments(Paged):
     """What a recipe scores on each value of the column ``by``, and the run that holds the table."""
 
     name: str
@@ -213,8 +236,18 @@ class Segments(Displayed, Outcome):
             rows.append(each.model_dump(include={"segment", "rows"}) | score | each.model_dump(include=_BESIDE))
         return pd.DataFrame(rows)
 
+    def as_page(self) -> Page:
+        """Return what is told of it."""
+        from evenfold.reports import segments_page
 
-class LaterScore(Displayed, Outcome):
+        scored = [each.cells for each in self.segments if each.estimate]
+        title = f"{self.model.title} on {self.name} by {self.by}"
+        return segments_page(
+            title, self.model.metrics[0], scored, [each.reason for each in self.segments if each.failed]
+        )
+
+
+class LaterScore(Paged):
     """What a recorded model scores on later rows, beside what its evaluation promised.
 
     ``run``: of the evaluation; ``run_id``: of this score. ``known_groups``: rows of groups that the split knows.
@@ -237,13 +270,20 @@ class LaterScore(Displayed, Outcome):
         """The model, the rows and every score, in one line."""
         return f"{self.model.estimator} on the {self.rows:,} rows of {self.name}: {_said(self.estimates)}"
 
-    def _repr_html_(self) -> str:
-        from evenfold.reports import evaluation_band
+    def as_page(self) -> Page:
+        """Return what is told of it."""
+        from evenfold.reports import Page, Verdict, beside_promises
+        from evenfold.reports.evaluations.page import confusion_section, score_tiles
 
-        return evaluation_band(f"Later rows, {self.name}", self.summary, [], self.estimates)
+        seen = f"{self.known_groups} of {self.rows} rows are of groups that the model has seen."
+        notes = [*([] if self.known_groups is None else [seen]), *self.notes]
+        title = f"{self.model.title} on the {self.rows:,} rows of {self.name}"
+        tiles, sections = score_tiles(self.estimates), confusion_section(self.confusion)
+        page = Page(title, Verdict.NONE, "", tiles, sections=sections)
+        return beside_promises(page, self.estimates, self.promised, notes)
 
 
-class Tuning(Displayed, Outcome):
+class Tuning(Paged):
     """What a tuning came to: every configuration's score, the choice, and what the winner is worth."""
 
     split: SplitRef
@@ -272,7 +312,8 @@ class Tuning(Displayed, Outcome):
         score = f"{self.metric} {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
         return f"Tuning of {len(self.configurations):,} configurations: {self.configurations[self.chosen]}, {score}"
 
-    def _repr_html_(self) -> str:
+    def as_page(self) -> Page:
+        """Return what is told of it."""
         from evenfold.estimates.selection import Choice
         from evenfold.reports import tuning_page
 
@@ -280,5 +321,4 @@ class Tuning(Displayed, Outcome):
         estimates = self.nested.estimates if self.nested else []
         inside = next((estimate for estimate in estimates if estimate.metric == self.metric), None)
         what = f"{self.model.title} on {self.split.name} {self.split.version}"
-        page = tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what)
-        return page.band()
+        return tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what)

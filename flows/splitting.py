@@ -121,8 +121,7 @@ def split_given(manifest: Folder, data: str, rows: WhichRows = "all") -> Split:
 def recorded(split: Split, memory: Memory = None) -> str:
     """Say what a split is, record it and return its run."""
     mark(f"split:{split.ref.name}")
-    locked = split.ref.stored().header["counts"].get("-2", 0)
-    tell(split_sentences(split.ref.model_dump(), split.report, split.cached, locked))
+    tell(split_sentences(split.ref.model_dump(), split.ref.stored().header, split.report, split.cached))
     with saying("recording the split"):
         if split.ref.rows == "known":  # a record that is there is of all rows
             return split_run_of(split.ref)

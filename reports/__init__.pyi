@@ -9,9 +9,9 @@ from .evaluations.decisions import (
 from .evaluations.page import (
     SplitLink as SplitLink,
     beside_promises as beside_promises,
-    evaluation_band as evaluation_band,
     evaluation_page as evaluation_page,
     listing_page as listing_page,
+    summary_page as summary_page,
 )
 from .evaluations.studies import (
     segments_page as segments_page,

@@ -8,10 +8,11 @@ from typing import Any
 
 from evenfold.estimates import Estimate
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.results import in_percent
 from evenfold.manifests import BalanceReport
 
 from .evaluations.words import headline, written
-from .page import Page, Verdict
+from .page import Page, Paragraph, Verdict
 
 # Whatever begins a mark, a link, a reference, HTML or a block; and what hides letters or turns them round.
 MARKS = re.compile(
@@ -23,7 +24,7 @@ MOST_NOTED_FOLDS, MOST_FINDINGS, MOST_CLASSES = 20, 8, 6
 
 
 def page_note(page: Page, links: Mapping[str, str], *tables: str) -> str:
-    """Return the top of a page as Markdown: verdict and lead, links by their text, figures, tables, and findings.
+    """Return the top of a page as Markdown: verdict and lead, links by their text, figures, tables, words, findings.
 
     What stands in a run's description, which MLflow folds after some lines: the page itself is a file of the run.
     Whatever columns, classes and models are called stands there as text.
@@ -33,7 +34,10 @@ def page_note(page: Page, links: Mapping[str, str], *tables: str) -> str:
     findings = [f"- {remark.severity}: {plain(remark.message)}" for remark in page.findings[:MOST_FINDINGS]]
     if len(page.findings) > MOST_FINDINGS:
         findings.append(f"- and {len(page.findings) - MOST_FINDINGS} more")
-    parts = [f"{verdict}{plain(page.lead)}", linked(links), figures if page.tiles else "", *tables, "\n".join(findings)]
+    blocks = [block for section in page.sections for block in section.blocks]
+    words = [plain(block.words) for block in blocks if isinstance(block, Paragraph)]
+    top = [f"{verdict}{plain(page.lead)}", linked(links), figures if page.tiles else ""]
+    parts = [*top, *tables, *words, "\n".join(findings)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -70,7 +74,8 @@ def balance_table(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> str:
 
 def balance_rows(report: BalanceReport) -> list[dict[str, Any]]:
     """Return a row for each part that no split tests, and for each fold, of columns that all have: ``-`` is none."""
-    places = [*((part.name, part) for part in report.parts), *((f"split {fold.split}", fold) for fold in report.folds)]
+    places = [(part.name, part) for part in report.parts]
+    places += [(fold.name or f"split {fold.split}", fold) for fold in report.folds]
     classes = (report.classes or [])[:MOST_CLASSES]
     has_wanted, ranked = (any(getattr(place, name) is not None for _, place in places) for name in ("wanted", "ks"))
     rows = []
@@ -98,12 +103,13 @@ def estimate_rows(estimates: Iterable[Estimate]) -> list[dict[str, str]]:
     rows = []
     for estimate in estimates:
         title, value, interval = headline(estimate)
-        seen = "-" if estimate.apparent is None else written(metric_of(estimate.metric).shown(estimate.apparent))
-        beside = (
-            "-" if estimate.baseline is None else written(metric_of(estimate.metric).shown(estimate.baseline.value))
+        level = in_percent(estimate.interval.level) if estimate.interval else "-"
+        shown, beside = metric_of(estimate.metric).shown, estimate.baseline and estimate.baseline.value
+        figures = [None if each is None else shown(each) for each in (beside, estimate.apparent)]
+        without, seen, sd = (
+            "-" if each is None else written(each, estimate.resolution) for each in (*figures, estimate.sd)
         )
-        spread = "-" if estimate.sd is None else written(estimate.sd)
-        cells = (title, estimate.method, value, interval or "-", beside, spread, seen)
+        cells = (title, estimate.method, value, f"{level} {interval}".strip(), without, sd, seen)
         rows.append(dict(zip(ESTIMATE_HEAD, cells, strict=True)))
     return rows
 

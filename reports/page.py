@@ -25,7 +25,7 @@ class Verdict(Enum):
         self.word, self.mark, self.css = word, mark, css
 
 
-OF_SEVERITY = {"error": Verdict.STOP, "warning": Verdict.LOOK, "note": Verdict.NONE}
+OF_SEVERITY = {"failed": Verdict.STOP, "error": Verdict.STOP, "warning": Verdict.LOOK, "note": Verdict.NONE}
 
 
 class Block(Protocol):
@@ -44,6 +44,11 @@ class Number:
 
     def __html__(self) -> str:
         return macro("number", self) if self.value is not None else "-"
+
+
+def text_of(cell: Any) -> str:
+    """Return a cell of a table as people read it."""
+    return cell.text if isinstance(cell, Number) else str(cell)
 
 
 def number(value: float | int | None, text: str | None = None) -> Number:
@@ -108,7 +113,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Remark:
-    """A finding in a sentence: an error, a warning or a note, and the name of the check that made it."""
+    """A finding in a sentence: a failed gate, an error, a warning or a note, and the check that made it."""
 
     severity: str
     message: str
@@ -149,7 +154,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says, in its order; ``html`` draws it whole, ``band`` its top and first picture for notebooks."""
+    """What a page says, in its order; ``html`` draws it whole, ``band`` its top and first picture for notebooks.
+
+    Both show the first four tiles.
+    """
 
     title: str
     verdict: Verdict

@@ -1,37 +1,47 @@
-"""What a split and an evaluation came to, in sentences, as the log of a flow run has them."""
+"""What a split came to, in sentences, as terminals and logs have them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from evenfold.estimates.results import Estimate
 from evenfold.manifests.figures import BalanceReport
-from evenfold.reports.page import counted
+from evenfold.manifests.membership import LOCKED
+from evenfold.manifests.store.header import WAITING
+from evenfold.manifests.tables.canonical import verb
+from evenfold.reports.page import counted, listed
 from evenfold.splitters.base import ONE_OF
 
-from .evaluations.words import headline
+from .splits.gaps import target_gap
 
 
-def split_sentences(split: Mapping[str, Any], report: BalanceReport, cached: bool, locked: int = 0) -> list[str]:
-    """Return what a split is, and how even: ``locked`` rows are kept away, ``cached`` ones were decided before."""
-    locked_words = f" and {locked:,} rows locked away" if locked else ""
-    amount = f"{report.n_rows:,} rows, {counted(split['n_splits'], ONE_OF[split['kind']])}{locked_words}"
-    origin = "decided before" if cached else "decided now"
-    even = "; ".join(figure.said(value) for figure, value, _ in report.shown() if figure.sentence)
+def split_sentences(
+    split: Mapping[str, Any], header: Mapping[str, Any], report: BalanceReport, cached: bool
+) -> list[str]:
+    """Return what a split is, how even beside random folds, and its identity; ``cached`` ones were decided before."""
+    gap = target_gap(report) if report.folds and report.n_rows else None
+    random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
+    even = [(figure, figure.said(value)) for figure, value, _ in report.shown() if figure.sentence]
     return [
-        f"{split['name']} {split['version']}: {split['strategy']}, {amount}, {origin}",
-        f"split_id {split['split_id'][:16]}   {even}",
+        f"{split['name']} {split['version']}: {_amount(split, header)} ({split['strategy']})",
+        "; ".join(words + (random if figure.of_target else "") for figure, words in even),
+        f"id {split['split_id'][:12]}, {'decided before' if cached else 'decided now'}",
     ]
 
 
-def model_sentence(estimator: str, n_features: int, n_fits: int, n_cached: int) -> str:
-    """Return which model was fitted how often."""
-    features = f"{n_features} feature{'s' if n_features != 1 else ''}"
-    reused = f", {n_cached} of them from the cache" if n_cached else ""
-    return f"{estimator}, {features}, {n_fits:,} fits{reused}"
-
-
-def score_sentences(estimates: Sequence[Estimate]) -> list[str]:
-    """Return every score with its interval, as people read them."""
-    return [" ".join(filter(None, [*headline(estimate), f"({estimate.method})"])) for estimate in estimates]
+def _amount(split: Mapping[str, Any], header: Mapping[str, Any]) -> str:
+    """Return how many rows in use are in how many folds, draws or parts, and what stays together."""
+    counts, parts, columns = header["counts"], header["parts"], header["spec"].get("columns", {})
+    # Of more folds than are counted, all rows that there ever were.
+    rows = counted(sum(rows for code, rows in counts.items() if int(code) >= LOCKED) or split["n_rows"], "row")
+    if parts:
+        shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
+        return f"{rows}: {', '.join(shares)}"
+    group = columns.get("group") or columns.get("entities") or []
+    whole = f" by {listed([group] if isinstance(group, str) else group)}" if group else ""
+    locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
+    crossed = counts.get("-3") if header["spec"].get("group_mode") == "cross" else 0
+    out = f", {counted(crossed, 'row')} left out" if crossed else ""
+    waiting = sum(file["rows"] for file in header["files"] if file["path"] == WAITING)
+    later = f", {counted(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
+    return f"{rows} in {counted(split['n_splits'], ONE_OF[split['kind']])}{whole}{locked}{out}{later}"

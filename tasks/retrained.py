@@ -1,4 +1,4 @@
-"""What a retraining came to, and how it is told: its page and its report."""
+"""What a retraining came to, and its page."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 from evenfold.estimates import Estimate, ModelSpec, metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit
-from evenfold.reports.markdown import estimate_table, plain
-from evenfold.splitters.display import Displayed
 
-from .outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef
+from .outcomes import Champion, Growth, Judged, Outcome, Paged, Registered, SplitRef
 
 if TYPE_CHECKING:
     from evenfold.reports import Page
 
 
-class Retraining(Displayed, Outcome):
+class Retraining(Paged):
     """What a retraining came to; ``reused`` where the same one was finished before.
 
     ``model``: the recipe that serves, which ``estimates`` are of; ``loser``: the other one, where two were compared.
@@ -85,22 +83,22 @@ class Retraining(Displayed, Outcome):
             doubts["ask_above"] = f"The candidate is better by {better:.4g}, more than {most:g}."
         return doubts
 
-    def page(self) -> Page:
+    def as_page(self) -> Page:
         """Return the page of the decision."""
         from evenfold.reports import Origin, retraining_page
 
         rows = self.growth
-        joined = (
-            f"{rows.added:,} rows joined, {rows.moved:,} moved, {rows.deleted:,} deleted, {rows.quarantined:,} wait."
-        )
+        left = f"{rows.deleted:,} deleted, {rows.quarantined:,} quarantined"
+        joined = f"{rows.added:,} rows joined, {rows.moved:,} moved, {left}: split_id {self.split.split_id}."
         return retraining_page(
             self.registered.name if self.registered else self.split.name,
             self.decision,
             self.estimates,
             self.audit,
+            self.checked,
             version=self.registered.version if self.registered else "",
             growth=[joined, *rows.notes],
-            newer=self.before,
+            newer=[*(self.judged.sentences if self.judged.verdict != "unclear" else []), *filter(None, [self.before])],
             months=self.judged.series,
             unclear=self.judged.sentences if self.judged.verdict == "unclear" else [],
             split=f"{self.split.name} {self.split.version}",
@@ -108,9 +106,6 @@ class Retraining(Displayed, Outcome):
             loser=self._titles[1],
             origin=Origin(Path(self.split.data).name, self.run_id),
         )
-
-    def _repr_html_(self) -> str:
-        return self.page().band()
 
 
 class Opened(Outcome):
@@ -120,46 +115,3 @@ class Opened(Outcome):
     decision: Decision | None = None
     outcome: Retraining | None = None
     opened: str = ""  # names this time of opening it, for what was said of an earlier one may arrive late
-
-
-def retrain_report(outcome: Retraining) -> str:
-    """Return the report as Markdown."""
-    decision, split, rows, version = outcome.decision, outcome.split, outcome.growth, outcome.registered
-    state = "Nothing was registered."
-    if version is not None:
-        what = "is champion" if version.champion else "is kept; the champion stays"
-        state = f"{version.name} version {version.version} {what}."
-    serves = f"Version {outcome.served.version if outcome.served else 'none'}, {outcome._titles[0]}:\n\n"
-    within = (
-        [f"- {plain(sentence)}" for sentence in outcome.checked.passed.values() if sentence] if outcome.checked else []
-    )
-    checked = [*_findings(outcome.checked), *(f"- {plain(each)}" for each in within)] if outcome.checked else []
-    found = _findings(outcome.audit) or [f"{len(outcome.audit.passed)} checks passed, nothing was found."]
-    sections = {
-        "The split": f"{_growth(rows)} `split_id {split.split_id}`",
-        "The new rows, judged": " ".join(filter(None, [*outcome.judged.sentences, outcome.before])),
-        "The audit": "\n".join(found),
-        "What serves": f"{serves if outcome.model else ''}{estimate_table(outcome.estimates)}",
-        "The new model": "\n".join(checked) or ("Nothing was found." if outcome.checked else ""),
-        "The rule": decision.rule,
-    }
-    head = [f"# Retraining on {split.name} {split.version}", f"**{plain(state)}** {plain(decision.why.capitalize())}."]
-    parts = [
-        *head,
-        plain(decision.answer),
-        plain(outcome.compared),
-        *(f"## {title}\n\n{text}" for title, text in sections.items() if text),
-    ]
-    return "\n\n".join(filter(None, parts))
-
-
-def _growth(growth: Growth) -> str:
-    numbers = f"{growth.added:,} added, {growth.deleted:,} deleted, {growth.quarantined:,} quarantined"
-    return " ".join([f"Rows: {numbers}.", *map(plain, growth.notes)])
-
-
-def _findings(audit: Audit) -> list[str]:
-    return [
-        f"- {'gate failed' if finding.gate == 'failed' else finding.severity}: {plain(finding.message)}"
-        for finding in audit.findings
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evenfold.reports.charts import shortened
@@ -81,15 +81,6 @@ def lined_up(rows: Cells, left: int = 1, indent: int = 2) -> list[str]:
             yield cell + blanks if place < left else blanks + cell
 
     return [(" " * indent + "  ".join(cells(row))).rstrip() for row in rows]
-
-
-def first_that_fits(console: Console, tables: Iterable[list[str]]) -> str:
-    """Return the first table whose lines are no longer than the console is wide, else the last, as one text."""
-    made: list[str] = []
-    for made in tables:
-        if max(map(cell_len, made), default=0) <= console.width:
-            break
-    return "\n".join(made)
 
 
 def consoles() -> tuple[Words, Console]:

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import Problem, metric_of
+from evenfold.estimates import Problem
 from evenfold.flows.requests import recipe_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.manifests.tables.read import require_place
 from evenfold.reports import study_page, study_pictures
 from evenfold.reports.charts import stacked
-from evenfold.reports.evaluations.words import written
 from evenfold.splitters import SplitError
 
-from .console import consoles, lined_up
+from .show import consoles, show_page
 
 
 def problem_of(data: str, output: Path, model: Any = None, model_params: Any = None, **fields: Any) -> Problem:
@@ -69,37 +68,16 @@ def tell_study(
     data: str, what: str, problem: Problem, about: dict[str, str], table: pd.DataFrame, output: Path, as_json: bool
 ) -> None:
     """Write a study's page or pictures, record it in MLflow, and print what it found."""
-    page, pictures = study_page(problem, table).html(), study_pictures(table)
-    write_whole(output, page if output.suffix == ".html" else stacked(pictures))
-    _keep(data, what, problem, {"data": Path(data).name} | about, page, table)
-    _show(table, [picture.title for picture in pictures], output, as_json)
-
-
-def _show(table: pd.DataFrame, sentences: list[str], picture: Path, as_json: bool) -> None:
-    """Print what a study says, a sentence a metric, then its figures as people read them, and where its page lies."""
+    page, pictures = study_page(problem, table), study_pictures(table)
+    write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
+    _keep(data, what, problem, {"data": Path(data).name} | about, page.html(), table)
     out, _ = consoles()
     if as_json:
         rows = json.loads(table.to_json(orient="records"))
-        out.print_json(data={"rows": rows, "sentences": sentences, "picture": str(picture)})
+        out.print_json(data={"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)})
         return
-    for sentence in sentences:
-        out.say(f"  {sentence}.", hang=2)
-    out.print()
-    records = table.to_dict("records")
-    scores = {"mean", "pooled"} if "mean" in table else set()  # else they are ratios of variances
-    cells = [[_cell(str(name), value, row["metric"], name in scores) for name, value in row.items()] for row in records]
-    head = [str(name).replace("_", " ") for name in table.columns]
-    out.print("\n".join(lined_up([head, *cells])), soft_wrap=True)
-    out.say(f"  page {picture}")
-
-
-def _cell(name: str, value: Any, metric: str, is_score: bool) -> str:
-    """Return a figure of a study: scores as people read them, ratios and spreads as they are."""
-    if name == "metric":
-        return metric_of(metric).title
-    if not isinstance(value, float):
-        return str(value)
-    return written(metric_of(metric).shown(value) if is_score else value)
+    show_page(out, page, "ratios", "fold-count")
+    out.say(f"  page {output}")
 
 
 def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: str, table: pd.DataFrame) -> None:

@@ -140,12 +140,13 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
     """
     from evenfold.manifests import verify as run_verify
 
-    from .show import show_verification
-
     with busy(f"reading every file of {manifest}") as home:
         found = run_verify(manifest)
         found = _with_looks(found, home) if found.intact else found
-    answer(found, as_json, show_verification)
+    lines = [f"{found.folder}: {'intact' if found.intact else 'damaged'}"]
+    lines += [f"  damaged  {damage.message}" for damage in found.damages]
+    lines += [*(f"  proved   {each}" for each in found.proved), *(f"  not proved: {each}" for each in found.not_proved)]
+    answer(found, as_json, "\n".join(lines))
     if not found.intact:
         raise typer.Exit(GATE_FAILED)
 
@@ -181,11 +182,10 @@ def diff(
     """
     from evenfold.manifests import diff as run_diff, read_manifest
 
-    from .show import show_difference
-
     with busy(f"comparing {a} with {b}"):
         made = run_diff(read_manifest(a), read_manifest(b), data)
-    answer(made, as_json, show_difference)
+    head = f"{made.a} -> {made.b}: {'the same split' if made.same else 'another split'}"
+    answer(made, as_json, "\n  ".join([head, *made.sentences]))
 
 
 @commands.command(cls=Grouped)
@@ -208,8 +208,6 @@ def export(
     from evenfold.manifests.tables.read import require_place
     from evenfold.splitters import SplitError
 
-    from .show import show_export
-
     if to != "sql" and (dialect, table) != ("duckdb", "rows"):
         raise SplitError(f"--table and --dialect are for --to sql, and this is an export to {to}; leave them out.")
     if repeat and to not in OF_ONE_REPEAT:
@@ -223,7 +221,7 @@ def export(
             stored, to, output, data, repeat=repeat, dialect=dialect,
             table=table, memory=memory,
         )  # fmt: skip
-    answer(made, as_json, show_export)
+    answer(made, as_json, f"{made.path}: {made.rows:,} rows; {made.note}")
 
 
 @commands.command(cls=Grouped)
@@ -242,10 +240,9 @@ def join(
     Example: evenfold join .evenfold/splits/flights/1.0 examples/flights.parquet --fold 2 --role test -o test.parquet
     """
     from evenfold.manifests import StoredManifest, partition, write_join
+    from evenfold.manifests.tables.canonical import amount
     from evenfold.manifests.tables.read import require_place
     from evenfold.splitters import SplitError
-
-    from .show import Joined, show_join
 
     if (fold is None) != (role is None):
         raise SplitError("--fold and --role go together; leave both out to write every fold below a folder.")
@@ -259,8 +256,12 @@ def join(
             rows = sum(partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
         else:
             rows = write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
-    made = Joined(path=str(output), rows=rows, fold=fold, repeat=repeat, role=role)
-    answer(made, as_json, show_join)
+    of = f" of repeat {repeat}" if repeat else ""
+    about = {"path": str(output), "rows": rows, "fold": fold, "repeat": repeat, "role": role}
+    words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
+    if fold is not None:
+        words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
+    answer(about, as_json, f"{output}: {words}")
 
 
 @commands.command(name="import", cls=Grouped, hidden=True)  # its name of before, and below its flags

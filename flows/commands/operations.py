@@ -56,7 +56,7 @@ def up(
 
 
 def doctor(as_json: Json = False) -> None:
-    """Look at servers, stores, versions, clocks and what killed flows left; exit code 1 where something is wrong.
+    """Look at servers, stores, versions, clocks and schedules; exit code 1 where something is wrong.
 
     Example: evenfold doctor
     """

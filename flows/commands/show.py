@@ -5,50 +5,30 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import floor, log10
 from pathlib import Path
 from typing import Any
 
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
-from evenfold.manifests import Audit, BalanceReport, Difference, Exported, Finding, Header, Verification, read_header
-from evenfold.manifests.figures import RowsBalance
-from evenfold.manifests.membership import LOCKED
-from evenfold.manifests.store.header import WAITING
+from evenfold.manifests import Audit, BalanceReport, read_header
 from evenfold.manifests.tables.addresses import is_address
-from evenfold.manifests.tables.canonical import verb
-from evenfold.reports.page import counted, listed
-from evenfold.reports.splits.gaps import target_gap
-from evenfold.splitters.base import ONE_OF
+from evenfold.reports import audit_page
+from evenfold.reports.markdown import balance_rows
+from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, listed, text_of
+from evenfold.reports.sentences import split_sentences
+from evenfold.reports.splits.page import remarks_of
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
 from evenfold.tasks.splits import moved_modules
-from pydantic import BaseModel, ConfigDict
+from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
-from rich.text import Text
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from .console import Words as Words, consoles as consoles, lined_up
 
-MOST_PLACES, MOST_FINDINGS = 13, 3
+MOST_PLACES = 12
 QUICK = 2.0  # seconds; a step that is done sooner needs no line
-
-
-class Left(ProgressColumn):
-    """The time left, where it can be told, or else the time gone by."""
-
-    def render(self, task: Task) -> Text:
-        """Return it as a text."""
-        if task.time_remaining is not None and not task.finished:
-            return Text(f"{_clock(task.time_remaining)} left", style="progress.remaining")
-        gone = task.finished_time if task.finished else task.elapsed
-        return Text(_clock(gone or 0.0), style="progress.elapsed")
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
 
 
 @contextmanager
@@ -63,7 +43,7 @@ def progress(console: Console) -> Iterator[None]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        Left(),
+        TimeRemainingColumn(elapsed_when_finished=True),
     )
     with Progress(*columns, console=console, transient=True) as bar, _listening(_bars(bar)):
         yield
@@ -106,6 +86,46 @@ def _bars(bar: Progress) -> Say:
     return say
 
 
+def show_page(console: Words, page: Page, *details: str) -> None:
+    """Print a page: title, verdict and lead, figures, what it holds but for pictures, and what was found.
+
+    ``details``: the names of those that are printed as well.
+    """
+    verdict = f"{page.verdict.mark} {page.verdict.word}. " if page.verdict.word else ""
+    console.styled("[bold]{}[/]\n", page.title)
+    if page.lead:
+        console.say(f"  {verdict}{page.lead}", hang=2)
+    for tile in page.tiles:
+        console.say(f"  {tile.value}  {tile.label}{tile.note and f'; {tile.note}'}", hang=4)
+    for section in (*page.sections, *(each for each in page.details if each.id in details)):
+        blocks = [block for block in section.blocks if isinstance(block, (Paragraph, Table))]
+        if blocks:
+            console.say(f"\n  {section.title}", hang=2)
+        for block in blocks:
+            if isinstance(block, Table):
+                show_table(console, block)
+            else:
+                console.say(f"    {block.words}", hang=2)
+    if page.findings:
+        console.print()
+    show_remarks(console, page.findings)
+
+
+def show_remarks(console: Words, remarks: Sequence[Remark]) -> None:
+    """Print what was found, a sentence each, after how grave it is and before which check found it."""
+    for remark in remarks:
+        check = f" [{remark.check}]" if remark.check else ""
+        console.say(f"  {remark.severity}: {remark.message}{check}", hang=4, style=_STYLES[remark.severity])
+
+
+def show_table(console: Words, table: Table) -> None:
+    """Print a table; where a terminal is too narrow for it, without its last columns."""
+    rows = [list(map(text_of, row)) for row in ([table.head] if table.head else []) + [*table.rows]]
+    while len(rows[0]) > 2 and console.breaks and max(map(cell_len, lined_up(rows))) > console.width:
+        rows = [row[:-1] for row in rows]
+    console.print("\n".join(lined_up(rows)), soft_wrap=True)
+
+
 def show_split(console: Words, outcome: SplitOutcome) -> None:
     """Print what a split came to: how even it is, what its audit found, and where it is recorded."""
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
@@ -118,13 +138,12 @@ def show_split(console: Words, outcome: SplitOutcome) -> None:
 
 def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached: bool) -> None:
     """Print what a split is called, how even it is, and its identity."""
-    header = read_header(Path(split.uri))
-    console.styled("[bold]{} {}[/]   {}   ({})\n", split.name, split.version, amount(split, header), split.strategy)
-    rows = _places(report, header)
-    if rows and len(rows[0]) <= MOST_PLACES:
-        console.print("\n".join(lined_up(rows)) + "\n", soft_wrap=True)
-    console.say(f"  {_worst(report)}", hang=2)
-    console.say(f"  id {split.split_id[:12]}, {'decided before' if cached else 'decided now'}")
+    what, *more = split_sentences(split.model_dump(), read_header(Path(split.uri)), report, cached)
+    console.say(what, hang=2, style="bold")
+    if 0 < len(rows := balance_rows(report)) <= MOST_PLACES:
+        show_table(console, Table("", [list(row.values()) for row in rows], list(rows[0])))
+    for sentence in more:
+        console.say(f"  {sentence}", hang=2)
     show_other_decision(console, split, cached)
 
 
@@ -160,74 +179,14 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
         console.say(words, hang=2)
 
 
-def amount(split: SplitRef, header: Header) -> str:
-    """Return how many rows in use are in how many folds, draws or parts, and what stays together."""
-    counts, parts = header.get("counts", {}), header.get("parts", [])
-    # Of more folds than are counted, all rows that there ever were.
-    rows = counted(sum(rows for code, rows in counts.items() if int(code) >= LOCKED) or split.n_rows, "row")
-    if parts:
-        shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
-        return f"{rows}: {', '.join(shares)}"
-    group = _group_of(header)
-    whole = f" by {group}" if group else ""
-    locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
-    crossed = counts.get("-3") if header.get("spec", {}).get("group_mode") == "cross" else 0
-    out = f", {counted(crossed, 'row')} left out" if crossed else ""
-    waiting = sum(file["rows"] for file in header.get("files", []) if file["path"] == WAITING)
-    later = f", {counted(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
-    return f"{rows} in {counted(split.n_splits, ONE_OF[split.kind])}{whole}{locked}{out}{later}"
-
-
-def _group_of(header: Header) -> str:
-    """Return the column whose rows stay together, or several; nothing where there is none."""
-    columns = header.get("spec", {}).get("columns", {})
-    named = columns.get("group") or columns.get("entities") or []
-    return listed([named] if isinstance(named, str) else named)
-
-
-def _places(report: BalanceReport, header: Header) -> list[list[str]]:
-    """Return a table of the folds or parts: rows, groups, and the mean of the target or its rarest class."""
-    parts = {part["code"]: part["name"] for part in header.get("parts", [])}
-    tested = [parts[code] for code in sorted(parts) if code >= 0]
-    titles = tested if len(tested) == len(report.folds) else [str(fold.split) for fold in report.folds]
-    places: list[tuple[str, RowsBalance]] = list(zip(titles, report.folds, strict=True))
-    places += [(part.name, part) for part in report.parts]
-    places.sort(key=lambda place: list(parts.values()).index(place[0]) if place[0] in parts.values() else -1)
-    rows = [["part" if parts else "fold", *(title for title, _ in places)]]
-    rows.append(["rows", *(f"{place.rows:,}" for _, place in places)])
-    group = _group_of(header)
-    if group and all(place.groups is not None for _, place in places):
-        rows.append([group, *(f"{place.groups:,}" for _, place in places)])
-    means = [place.mean for _, place in places]
-    if known := [abs(mean) for mean in means if mean is not None]:
-        digits = max(3 - floor(log10(max(known) or 1.0)), 0)
-        shape = f",.{digits}f" if digits <= 8 else ".4g"
-        rows.append([f"mean {report.target}", *("-" if mean is None else f"{mean:{shape}}" for mean in means)])
-    if report.shares and report.classes:
-        rare = min(range(len(report.shares)), key=report.shares.__getitem__)
-        rows.append([report.classes[rare], *(f"{place.rows_of(rare):,}" for _, place in places)])
-    return rows
-
-
-def _worst(report: BalanceReport) -> str:
-    gap = target_gap(report) if report.folds and report.n_rows else None
-    random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
-    shown = [(figure, value) for figure, value, _ in report.shown() if figure.sentence]
-    return "; ".join(figure.said(value) + (random if figure.of_target else "") for figure, value in shown)
-
-
 def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
     """Print in one line what an audit came to, and each error and warning in a sentence."""
     if audit is None:
         return
-    console.say(f"  audit: {_kinds(audit)}")
-    loud = [finding for finding in audit.findings if finding.severity != "note"]
-    for finding in loud[:MOST_FINDINGS]:
-        mark = "FAILED" if finding.gate == "failed" else finding.severity
-        console.say(f"    {mark}: {finding.message}", hang=len(mark) + 2, style=_STYLES[finding.severity])
-    if len(loud) > MOST_FINDINGS or len(loud) < len(audit.findings):
-        file = shlex.quote(from_here(split.data))
-        console.say(f"    all of them: evenfold audit {split.name} {file}")
+    console.say(f"  audit: {audit.summary.partition(': ')[2]}")
+    show_remarks(console, [remark for remark in remarks_of(audit) if remark.severity != "note"])
+    if audit.findings:
+        console.say(f"  all of them: evenfold audit {split.name} {shlex.quote(from_here(split.data))}")
 
 
 def show_extension(console: Words, outcome: ExtendOutcome) -> None:
@@ -259,90 +218,16 @@ def from_here(place: str | Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-_STYLES = {"error": "bold red", "warning": "yellow", "note": ""}
+_STYLES = {"failed": "bold red", "error": "bold red", "warning": "yellow", "note": ""}
 
 
-class Joined(BaseModel):
-    """Rows that were written for one side of one split, or without a fold all of them, parted by their folds."""
-
-    model_config = ConfigDict(frozen=True)
-
-    path: str
-    rows: int
-    fold: int | None
-    repeat: int
-    role: str | None
-
-
-def show_audit(console: Words, made: Audit) -> None:
-    """Print what an audit came to, every finding with its remedy, errors first, and which checks had nothing to see."""
-    beside = f"; text and times beside them: {', '.join(made.beside)}" if made.beside else ""
-    features = (", ".join(made.features) or "none") + beside
-    rows = counted(made.n_rows, "row")
-    console.styled("[bold]{} {}[/]   {}   {}, features: {}\n", made.name, made.version, _kinds(made), rows, features)
-    for finding in made.findings:
-        mark = "FAILED" if finding.gate == "failed" else finding.severity
-        console.say(f"  {mark:8} {finding.message} {_called(finding)}", hang=9, style=_STYLES[finding.severity])
-    for ignored in made.ignored:
-        console.say(f"  ignored  {ignored.message} {_called(ignored)} Reason: {ignored.reason}", hang=9)
-    if made.findings or made.ignored:
-        console.print()
-    silent = next((finding for finding in made.findings if finding.code and finding.severity != "note"), None)
+def show_audit(console: Words, audit: Audit) -> None:
+    """Print what an audit came to, and how what is no fault is ignored."""
+    show_page(console, audit_page(audit))
+    silent = next((finding for finding in audit.findings if finding.code and finding.severity != "note"), None)
     if silent:
-        console.say(
-            f"  No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'", hang=2
-        )
-    if made.not_asked:
-        reasons = "; ".join(dict.fromkeys(made.not_asked.values()))
-        console.say(f"  {counted(len(made.not_asked), 'check')} had nothing to check: {reasons}.", hang=2)
-    if made.off:
-        console.say(f"  off: {', '.join(made.off)}")
-
-
-def _called(finding: Finding) -> str:
-    return f"[{f'{finding.code} {finding.check}'.strip()}]"
-
-
-def _kinds(audit: Audit) -> str:
-    """Return how many checks failed, warned, noted something and passed."""
-    counts = [(len(audit.failed), "failed")]
-    for severity, word in (("warning", "warning"), ("note", "note")):
-        counts.append((sum(finding.severity == severity for finding in audit.findings), word))
-    amounts = [f"{n} {word}" if word == "failed" else counted(n, word) for n, word in counts if n]
-    return ", ".join([*amounts, counted(len(audit.passed), "check") + " passed"])
-
-
-def show_verification(console: Words, found: Verification) -> None:
-    """Print what is damaged, or what was proved."""
-    _say(console, f"{found.folder}: {'intact' if found.intact else 'damaged'}")
-    for damage in found.damages:
-        console.print(f"  damaged  {damage.message}", style=_STYLES["error"])
-    for line in found.proved:
-        _say(console, f"  proved   {line}")
-    for line in found.not_proved:
-        _say(console, f"  not proved: {line}")
-
-
-def show_difference(console: Words, found: Difference) -> None:
-    """Print which rows went where and which fields differ."""
-    _say(console, f"{found.a} -> {found.b}: {'the same split' if found.same else 'another split'}")
-    for line in found.sentences:
-        _say(console, f"  {line}")
-
-
-def show_export(console: Words, made: Exported) -> None:
-    """Print what was written and how it is read."""
-    _say(console, f"{made.path}: {made.rows:,} rows; {made.note}")
-
-
-def show_join(console: Words, made: Joined) -> None:
-    """Print what was written."""
-    of = f" of repeat {made.repeat}" if made.repeat else ""
-    if made.fold is None:
-        _say(console, f"{made.path}: {counted(made.rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)")
-        return
-    _say(console, f"{made.path}: the {made.rows:,} rows that fold {made.fold}{of} has for {made.role}")
-
-
-def _say(console: Words, text: str) -> None:
-    console.print(text)
+        words = f"No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'"
+        console.say(f"  {words}", hang=2)
+    if audit.not_asked:
+        reasons = "; ".join(dict.fromkeys(audit.not_asked.values()))
+        console.say(f"  {counted(len(audit.not_asked), 'check')} had nothing to check: {reasons}.", hang=2)

@@ -54,8 +54,7 @@ def compare(
     from evenfold.reports import comparison_page
     from evenfold.tasks.parameters import repeats_of
 
-    from .scores import show_comparisons
-    from .show import consoles, progress
+    from .show import consoles, progress, show_page
 
     if output is not None:
         require_place(output)
@@ -70,11 +69,12 @@ def compare(
         fields["engine"] = "plain"
     with progress(consoles()[1]):
         comparisons = flows.compare(run_a, run_b, metrics, **fields)
+    page = comparison_page(comparisons, names)
     if output is not None:
-        write_whole(output, comparison_page(comparisons, names).html())
+        write_whole(output, page.html())
 
     def show(out: Words, _: object) -> None:
-        show_comparisons(out, comparisons, names)
+        show_page(out, page)
         if output is not None:
             out.say(f"  page {output}")
 
@@ -120,11 +120,11 @@ def score(
     """
     from evenfold.flows.later import score_later
 
-    from .scores import show_later
+    from .scores import show_recorded
 
     with busy(f"scoring by run {run}"):
         scored = score_later(run, data, training_data, metrics=metrics, level=level)
-    answer(scored, as_json, show_later)
+    answer(scored, as_json, show_recorded)
 
 
 @flat

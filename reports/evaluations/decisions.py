@@ -56,13 +56,14 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     head = ["metric", a, b, f"{b} - {a}", "from", "to", "p (corrected t, folds)", "better"]
     note = "As scikit-learn scores: higher is better, errors are negative."
     picture = _difference_picture(comparisons, names)
+    words = [comparison.words for comparison in comparisons]
     notes = once(note for comparison in comparisons for note in comparison.notes)
     return Page(
         title=f"{a} and {b}",
         verdict=Verdict.NONE,
         lead=_winners(comparisons, names),
-        tiles=tiles[:4],
-        findings=[Remark("note", words) for words in [*_disagreements(comparisons), *notes]],
+        tiles=tiles,
+        findings=[Remark("note", words) for words in [*words, *_disagreements(comparisons), *notes]],
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
         footer=[*(_rests_on(comparisons[0]) if comparisons else []), *Origin().words()],
@@ -152,10 +153,11 @@ def retraining_page(
     decision: Decision,
     estimates: Sequence[Estimate],
     audit: Audit | None,
+    checked: Audit | None = None,
     *,
     version: str = "",
     growth: Sequence[str] = (),
-    newer: str = "",
+    newer: Sequence[str] = (),
     split: str = "",
     serves: str = "",
     loser: str = "",
@@ -167,9 +169,9 @@ def retraining_page(
 
     ``version``: of the registry, of the new champion if it was promoted. ``serves``: what people call its recipe, which
     ``estimates`` are of; ``loser``: the other one's, where there was one. ``growth``: what joined the split, in
-    sentences. ``newer``: what the champion scores on rows that it has not seen. ``split``: name and version of the
-    split. ``months``: the figures of the new rows, by name and generation; ``unclear``: why nobody could tell whether
-    these are sound, in sentences.
+    sentences. ``newer``: what is said of the new rows, and what the champion scores on them. ``checked``: the audit of
+    the new model. ``split``: name and version of the split. ``months``: the figures of the new rows, by name and
+    generation; ``unclear``: why nobody could tell whether these are sound, in sentences.
     """
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"
@@ -177,21 +179,22 @@ def retraining_page(
     tiles = [Tile("promoted" if decision.promote else "not promoted", recipe)]
     if decision.difference is not None:
         tiles.append(_difference_tile(decision, decision.difference))
-    verdict = verdict_of(None, audit)
+    verdict, within = verdict_of(None, audit), [words for words in checked.passed.values() if words] if checked else []
     details = [Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])]
-    details += [Section("newer", "The champion on newer rows", [Paragraph(newer)])] if newer else []
     details += [Section("rule", "The rule", [Paragraph(decision.rule)])]
     details += [Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []
+    details += [Section("model", "The new model", [Paragraph(words) for words in within])] if within else []
     joined = [Paragraph(words[:1].upper() + words[1:]) for words in growth]
     pictures = [(f"months-{i}", picture) for i, picture in enumerate(month_pictures(months or {}))]
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
         verdict=Verdict.LOOK if unclear and verdict is Verdict.GOOD else verdict,
         lead=lead.strip(),
-        tiles=[*tiles, *score_tiles(estimates)][:4],
+        tiles=[*tiles, *score_tiles(estimates)],
         findings=[
             *([Remark("note", decision.answer)] if decision.answer else []),
-            *(Remark("warning", words) for words in unclear), *remarks_of(audit), *remarks_on(estimates),
+            *(Remark("warning", words) for words in unclear), *remarks_of(audit), *remarks_of(checked),
+            *remarks_on(estimates), *(Remark("note", words) for words in newer),
         ],
         sections=[
             *([Section("split", "What joined the split", joined)] if joined else []),

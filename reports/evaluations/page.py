@@ -17,6 +17,7 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut, shortened
+from evenfold.reports.markdown import ESTIMATE_HEAD, estimate_rows
 from evenfold.reports.page import (
     Block,
     Origin,
@@ -57,7 +58,7 @@ from .words import (
     written,
 )
 
-MOST_ROWS, MOST_TILES = 100, 4
+MOST_ROWS, MOST_SHOWN = 100, 10
 TOLD_APART = {"estimator", "params", "task", "features", "exclude", "metrics"}  # of a model's settings
 MOST_OF_A_CLASS = 120.0  # pixels of its name in the confusion matrix
 
@@ -102,7 +103,8 @@ def evaluation_page(
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
     used = importance_table(scores)
     sections += importance_section(used, problem.model.metrics[0])
-    sections += [*_by_level(levels), *_confusion(problem, predictions)]
+    sections += [*_by_level(levels)]
+    sections += confusion_section(None if predictions is None else Confusion.of(problem, predictions))
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     sections += calibration_section(problem, predictions, level)
     if study is not None:
@@ -149,13 +151,16 @@ def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) 
     return Page(title, Verdict.NONE, "", sections=[Section("evaluations", "The newest first", [listed, split.block()])])
 
 
-def beside_promises(page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> Page:
+def beside_promises(
+    page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate], notes: Sequence[str] = ()
+) -> Page:
     """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
+    findings = [*warnings_of(estimates), *(Remark("note", words) for words in notes)]
     before = {estimate.metric: " ".join(filter(None, headline(estimate)[1:])) for estimate in promised}
     promises = [f"promised {before[estimate.metric]}" if estimate.metric in before else "" for estimate in estimates]
     tiles = [replace(tile, note=words) for tile, words in zip(page.tiles, promises, strict=False)]
     lead = " ".join(kept_promises(estimates, promised))
-    return replace(page, verdict=Verdict.NONE, lead=lead, tiles=tiles, findings=warnings_of(estimates))
+    return replace(page, verdict=Verdict.NONE, lead=lead, tiles=tiles, findings=findings)
 
 
 def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
@@ -189,7 +194,7 @@ def _lead(problem: Problem, scores: Sequence[FoldScore]) -> str:
 def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     """Return the last estimate of each metric, the one that is meant to be read: value, interval, score in training."""
     tiles = []
-    for estimate in last_of(estimates)[:MOST_TILES]:
+    for estimate in last_of(estimates):
         title, value, interval = headline(estimate)
         reading = metric_of(estimate.metric)
         half = estimate.resolution  # half of the interval's width: all figures of a tile have its digits
@@ -214,59 +219,67 @@ def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
     return [Remark("warning", words) for words in once(w for estimate in estimates for w in estimate.warnings)]
 
 
-def evaluation_band(
-    title: str, lead: str, scores: Sequence[FoldScore], estimates: Sequence[Estimate], audit: Audit | None = None
-) -> str:
-    """Return the top of an evaluation's page for a notebook: what the audit found, its scores, and the first strip."""
+def summary_page(
+    title: str,
+    lead: str,
+    scores: Sequence[FoldScore],
+    estimates: Sequence[Estimate],
+    audit: Audit | None = None,
+    confusion: Confusion | None = None,
+    notes: Sequence[str] = (),
+) -> Page:
+    """Return the top of an evaluation's page, as a notebook and a terminal show it.
+
+    The first strip, every estimate, up to ten splits, what was confused, what the audit found, and what is to know.
+    """
     pictures = list(score_pictures(scores, estimates).values())[:1]
     sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
-    findings = [*remarks_of(audit), *remarks_on(estimates)]
-    verdict = verdict_of(None, audit) if audit else Verdict.NONE
-    return Page(title, verdict, lead, score_tiles(estimates), findings, sections).band()
+    rows = [list(row.values()) for row in estimate_rows(estimates)]
+    sections += [Section("estimates", "Every estimate", [Table("Every estimate", rows, ESTIMATE_HEAD)])]
+    if 1 < len(scores) <= MOST_SHOWN:
+        sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores)]))
+    sections += confusion_section(confusion)
+    findings = [*_remarks("", audit, scores, estimates), *(Remark("note", words) for words in notes if words)]
+    verdict = _verdict(audit, [remark.message for remark in warnings_of(estimates)]) if audit else Verdict.NONE
+    lead += why_good(estimates) if verdict is Verdict.GOOD else ""
+    return Page(title, verdict, lead, score_tiles(estimates), findings, sections)
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """Counts by truth (a row) and prediction, shaded by their share of the row, and more cells at the right."""
+class Matrix(Table):
+    """Counts by truth (a row) and prediction, shaded by ``shares``, their per cent of the row, and more cells."""
 
-    label: str
-    head: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[tuple[Any, int]], Sequence[Any]]]
-    note: str
+    shares: Sequence[Sequence[int]] = ()
 
     def __html__(self) -> str:
         return macro("shaded", self)
 
 
-def _confusion(problem: Problem, predictions: pd.DataFrame | None) -> list[Section]:
-    confusion = None if predictions is None else Confusion.of(problem, predictions)
-    if predictions is None or confusion is None:
+def confusion_section(confusion: Confusion | None) -> list[Section]:
+    """Return what was called what over all test sets together, in a table; nothing of numbers."""
+    if confusion is None:
         return []
     counts = np.array(confusion.counts)
     held, called, right = counts.sum(axis=1), counts.sum(axis=0), np.diagonal(counts)
     with np.errstate(invalid="ignore"):
         recalls, precisions = right / held, right / called  # NaN of a class that has no row, or is never said
-    names = [shortened(name, MOST_OF_A_CLASS) for name in confusion.classes]
-    rows = []
-    for i, name in enumerate(names):
-        shaded = [(number(count), round(100 * count / max(int(held[i]), 1))) for count in confusion.counts[i]]
-        shares = (("-" if np.isnan(share) else f"{share:.0%}") for share in (recalls[i], precisions[i]))
-        rows.append((name, shaded, [number(int(held[i])), *shares]))
-    n, repeats, share = int(held.sum()), predictions["repeat"].nunique(), right.sum() / max(held.sum(), 1)
+    names, n = [shortened(name, MOST_OF_A_CLASS) for name in confusion.classes], int(held.sum())
+    rows = [
+        [name, *map(number, confusion.counts[i]), number(int(held[i])),
+         *("-" if np.isnan(share) else f"{share:.0%}" for share in (recalls[i], precisions[i]))]
+        for i, name in enumerate(names)
+    ]  # fmt: skip
     varied = np.unique(recalls[~np.isnan(recalls)]).size > 1
     least = f"; {confusion.classes[int(np.nanargmin(recalls))]} is found least often" if varied else ""
-    several, of = n > predictions["row"].nunique(), f" of {repeats} repeats" if repeats > 1 else ""
-    what = f"{counted(n, 'prediction')}{of} are correct" if several else "the rows are classified correctly"
-    title = f"{share:.0%} of {what}{least}"
-    head = [
-        "true class",
-        *(f"called {name}" for name in names),
-        "predictions" if several else "rows",
-        "found (recall)",
-        "right (precision)",
-    ]
+    title = f"{right.sum() / max(n, 1):.0%} of {counted(n, 'prediction')} are correct{least}"
+    head = ["true class", *(f"called {name}" for name in names), "predictions", "found (recall)", "right (precision)"]
     note = "All test sets together; the stronger the colour, the larger the share of the true class."
-    return [Section("confusion", title, [Matrix("Confusion matrix", head, rows, note)])]
+    if confusion.thresholds is not None:
+        low, high = (f"{end:.3g}" for end in confusion.thresholds)
+        ends = f"{low} to {high}, by fold" if high != low else low
+        note += f" Called {confusion.positive} from a probability of {ends}."
+    shares = np.rint(100 * counts / np.maximum(held, 1)[:, None]).astype(int).tolist()
+    return [Section("confusion", title, [Matrix("Confusion matrix", rows, head, note, shares=shares)])]
 
 
 # ---------------------------------------------------------------- folded at the end

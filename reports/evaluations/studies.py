@@ -45,7 +45,7 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
         Section(f"metric-{i}", picture.title, [picture, *([Paragraph(meaning, "soft")] if i == 0 else [])])
         for i, picture in enumerate(pictures)
     ]
-    lead = f"{pictures[0].title}." if pictures else "Nothing was tried."
+    lead = " ".join(f"{picture.title}." for picture in pictures) or "Nothing was tried."
     footer = [f"{problem.model.estimator}, {counted(problem.n, 'row')}, {problem.task}", *Origin().words()]
     return Page(title, Verdict.NONE, lead, sections=sections, details=[details], footer=footer)
 

@@ -107,8 +107,12 @@ def verdict_of(balance: BalanceReport | None, audit: Audit | None) -> Verdict:
 
 
 def remarks_of(audit: Audit | None) -> list[Remark]:
-    """Return the findings of an audit, errors first."""
-    return [Remark(finding.severity, finding.message, finding.check) for finding in audit.findings] if audit else []
+    """Return the findings of an audit, errors first, those whose gate failed as such, and what was ignored."""
+    if audit is None:
+        return []
+    told = [("failed" if each.gate == "failed" else each.severity, each.message, each) for each in audit.findings]
+    told += [("note", f"Ignored, for {each.reason}: {each.message}", each) for each in audit.ignored]
+    return [Remark(severity, words, f"{each.code} {each.check}".strip()) for severity, words, each in told]
 
 
 def _lead(seen: SplitData) -> str:

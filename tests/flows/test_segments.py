@@ -78,7 +78,7 @@ def test_the_command_prints_a_line_for_each_segment(home: Home, tmp_path: Any) -
     lines = {line.split()[0]: line for line in evenfold(tmp_path, *asked).stdout.splitlines() if line.split()}
     assert "R2" in lines["segment"]
     assert "Good" in lines["a"] or "Look" in lines["a"]
-    assert "1 row" in lines["few:"]
+    assert "few: 1 row" in lines["warning:"]
     assert {each["segment"] for each in json.loads(evenfold(tmp_path, *asked, "--json").stdout)["segments"]} == {
         *ROWS,
         "",

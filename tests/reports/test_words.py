@@ -10,10 +10,8 @@ import pytest
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
 from evenfold.reports.evaluations.words import kept_promises, written
-from evenfold.reports.markdown import page_note, plain, table
-from evenfold.reports.page import Page, Remark, Tile, Verdict, number
-from evenfold.tasks.outcomes import Growth
-from evenfold.tasks.retrained import _growth
+from evenfold.reports.markdown import page_note, table
+from evenfold.reports.page import Page, Paragraph, Remark, Section, Tile, Verdict, number
 from markdown_it import MarkdownIt
 
 
@@ -42,17 +40,16 @@ SEVERAL = ["1\r\n2", "a\n\n# b", "x\n- y", "<b\nx>", "![x\n](y)", "> x", "+ x", 
 
 @pytest.mark.parametrize("name", [*NAMES, *SEVERAL])
 def test_a_name_of_the_data_is_text_in_a_note(name: str) -> None:
-    page = Page(name, Verdict.LOOK, name, [Tile(name, name, name)], [Remark("note", name)])
+    sections = [Section("joined", name, [Paragraph(name)])]
+    page = Page(name, Verdict.LOOK, name, [Tile(name, name, name)], [Remark("note", name)], sections)
     note = page_note(page, {name: ""}, table(["", name], [[name, 3]]))
     assert not re.search(r"\w://|www\.", note)  # which GitHub's kind of Markdown makes links
     html = MarkdownIt().enable(["table", "strikethrough"]).render(note)
     assert set(re.findall(r"<(\w+)", html)) <= {"p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
-    assert (html.count("<tr>"), html.count("<li>"), html.count("<p>")) == (4, 1, 2)
+    assert (html.count("<tr>"), html.count("<li>"), html.count("<p>")) == (4, 1, 3)
     letters = re.sub("[\u202e\u2066\x00\x1b]", "\ufffd", " ".join(name.splitlines()))
-    assert unescape(html).count(letters.strip()) >= (7 if letters.strip() else 0)
+    assert unescape(html).count(letters.strip()) >= (8 if letters.strip() else 0)
     assert not re.search("[\u202e\u2066]", unescape(html))
-    growth = Growth.model_construct(added=1, deleted=0, quarantined=0, notes=[name])
-    assert _growth(growth) == f"Rows: 1 added, 0 deleted, 0 quarantined. {plain(name)}"
 
 
 def test_a_promise_is_kept_unless_the_intervals_part() -> None:

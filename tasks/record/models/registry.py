@@ -14,7 +14,7 @@ from uuid import uuid4
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
-from evenfold.reports.markdown import plain
+from evenfold.reports.markdown import estimate_table, page_note, plain
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.fits import require_final
@@ -23,7 +23,7 @@ from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels,
 from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
 from evenfold.tasks.record.splits import split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
-from evenfold.tasks.retrained import Opened, Retraining, retrain_report
+from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.signing import sign
@@ -369,12 +369,13 @@ def _new_version(
 def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     """Log figures, report and outcome, and set the run FINISHED last."""
     tracker, run_id, decision = tracker_of(split), outcome.run_id, outcome.decision
-    outcome = outcome.model_copy(update={"report": retrain_report(outcome)})
+    page = outcome.as_page()
+    outcome = outcome.model_copy(update={"report": page_note(page, {}, estimate_table(outcome.estimates))})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": outcome.judged.score}
     tracker.measured(run_id, {name: float(value) for name, value in metrics.items() if value is not None})
     tracker.keep(run_id, "retrain.md", outcome.report)
-    tracker.keep(run_id, "report.html", outcome.page().html())
+    tracker.keep(run_id, "report.html", page.html())
     tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
     keep_signed(tracker, run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.finish(run_id)

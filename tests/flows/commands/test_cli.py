@@ -220,8 +220,8 @@ def test_parts_are_shown_as_parts_and_a_score_by_its_name(
     evaluate = "evaluate named.parquet --target delay --model sklearn.linear_model:Ridge --metric mae --engine plain"
     assert call(*shlex.split(evaluate)) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^Ridge on named 2.0   60 rows in 5 folds, 4 features$", out, re.M)
-    assert re.search(r"^  MAE +[\d.]+ +[\d.]+ to [\d.]+ ", out, re.M)
+    assert re.search(r"^Ridge on named 2.0$", out, re.M)
+    assert re.search(r"^  MAE +cross-validation +[\d.]+ +95 % \[[\d.]+, [\d.]+\] ", out, re.M)
     assert "neg_" not in out
     assert re.search(r"^  run ([0-9a-f]{8}), 5 fits", out, re.M)
 

@@ -22,11 +22,11 @@ import typer
 from evenfold.estimates import Comparison, Estimate, FoldScore, ModelSpec
 from evenfold.estimates.results import Interval
 from evenfold.flows.cli import app, main
-from evenfold.flows.commands.console import Words, first_that_fits
-from evenfold.flows.commands.scores import score_tables, show_comparisons, show_later
-from evenfold.flows.commands.show import show_balance
+from evenfold.flows.commands.console import Words
+from evenfold.flows.commands.show import show_balance, show_page
 from evenfold.flows.outcomes import LaterScore
 from evenfold.manifests import decide, extend, measure, write_manifest
+from evenfold.reports import comparison_page, summary_page
 from evenfold.tasks import Home, SplitRef
 
 ROOT = Path(__file__).parents[3]
@@ -221,13 +221,23 @@ def test_who_stops_reading_changes_no_exit_code(tmp_path: Path) -> None:
 
 def test_scores_are_shown_as_people_read_them() -> None:
     """An error is positive, its interval in order, with as many digits as the interval leaves a meaning."""
-    r2, mae, _ = first_that_fits(Words(width=140), score_tables(SCORES, estimates())).splitlines()[1:]
-    assert r2.split() == ["R2", "-7.4", "-10.7", "to", "-5.2", "-7.4", "-6.4", "-6.3"]
-    assert mae.split() == ["MAE", "7.4", "5.2", "to", "10.7", "7.4", "6.4", "6.3"]
-    many = [replace(SCORES[0], fold=i, test={metric: -float(i) for metric in METRICS}) for i in range(20)]
-    assert "0.0 to 19.0" in first_that_fits(Words(width=140), score_tables(many, estimates()))
-    many[3] = replace(many[3], test=dict.fromkeys(METRICS, -math.inf))
-    assert "0.0 to undefined" in first_that_fits(Words(width=140), score_tables(many, estimates()))
+    scored = [replace(score, test=dict.fromkeys(METRICS, -math.inf)) for score in SCORES]
+    for folds, read in ((SCORES, ["-6.40", "6.40", "6.40"]), (scored, ["undefined"] * 3)):
+        shown = shown_by(show_page, summary_page("beds", "", folds, estimates())).splitlines()
+        mae = next(line.split() for line in shown if line.startswith("  MAE"))
+        assert mae == ["MAE", "cross-validation", "7.4", "95", "%", "[5.2,", "10.7]", "-", "3.4", "6.3"]
+        assert ["fold", "1", "80", "20", *read, "-", "-", "-"] in map(str.split, shown)
+
+
+def test_a_narrow_terminal_leaves_the_last_columns_of_a_table_out() -> None:
+    """Metric and score stay, whatever the width; nothing is cut in its middle."""
+    page = summary_page("beds", "", [], estimates())
+    heads = []
+    for width in (120, 60, 20):
+        console = Words(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+        show_page(console, page)
+        heads.append(next(line for line in console.file.getvalue().splitlines() if line.startswith("  metric")))  # type: ignore[attr-defined]
+    assert [len(head.split()) for head in heads] == [13, 4, 2]
 
 
 def later(promised: list[Estimate], **more: Any) -> LaterScore:
@@ -254,20 +264,10 @@ def test_names_with_brackets_stand_in_headings_as_they_are(home: Home, tmp_path:
     manifest = decide({"name": "beds", "columns": {"key": "id", "group": "site [/b]"}}, data)
     uri = write_manifest(manifest, tmp_path)
     split = SplitRef.of(manifest, uri, "")
-    assert "in 5 folds by site [/b]   (" in shown_by(show_balance, measure(manifest, data), split, False)
-    assert "on the 20 rows of june [/b]   " in shown_by(show_later, later(estimates()[:1], name="june [/b]"))
+    assert "in 5 folds by site [/b] (" in shown_by(show_balance, measure(manifest, data), split, False)
+    assert "on the 20 rows of june [/b]\n" in shown_by(show_page, later(estimates()[:1], name="june [/b]").as_page())
     found = Comparison("r2", 0.8, 0.9, 0.1, None, None, 10, "Nobody knows.")
-    assert "A tree [/b]   B ridge [1]   the same" in shown_by(show_comparisons, [found], ("tree [/b]", "ridge [1]"))
-
-
-def test_means_of_a_small_target_keep_their_digits(home: Home, tmp_path: Path) -> None:
-    """Of a target of billionths each fold's mean has four digits, and no fold has a mean of zero."""
-    data = pd.DataFrame({"id": range(40), "y": [1e-9 * (1 + i % 4) for i in range(40)]})
-    manifest = decide({"name": "beds", "columns": {"key": "id", "target": "y"}, "strategy": "KFold"}, data)
-    split = SplitRef.of(manifest, write_manifest(manifest, tmp_path), "")
-    balance = measure(manifest, data)
-    (means,) = [line for line in shown_by(show_balance, balance, split, False).splitlines() if "mean y" in line]
-    assert means.split()[2:] == [f"{fold.mean:.4g}" for fold in balance.folds]
+    assert "tree [/b] and ridge [1]\n" in shown_by(show_page, comparison_page([found], ("tree [/b]", "ridge [1]")))
 
 
 @pytest.mark.parametrize("y", ["aab", [2.5, 3.5, 4.0]])
@@ -279,11 +279,11 @@ def test_a_fold_without_rows_takes_no_line_from_the_others(y: Any, home: Home, t
     left = data[folds != 1]
     grown = extend(manifest, left, max_missing=1.0).manifest
     split = SplitRef.of(grown, write_manifest(grown, tmp_path), "")
-    held = [data["y"][folds == fold] for fold in (0, 2)]
-    first, last = (f"{sum(each == 'b')}" if y == "aab" else f"{each.mean():.3f}" for each in held)
-    said = shown_by(show_balance, measure(grown, left), split, False).splitlines()
-    line = ["b", first, "0", last] if y == "aab" else ["mean", "y", first, "-", last]
-    assert line in map(str.split, said)
+    lines = shown_by(show_balance, measure(grown, left), split, False).splitlines()
+    first, empty, last = (next(line.split() for line in lines if f"  split {fold}" in line) for fold in range(3))
+    assert (first[2], empty[2], last[2]) == ("40", "0", "40")
+    assert set(empty[4:]) == {"-"}
+    assert "-" not in first + last
 
 
 def test_the_gap_of_random_folds_stands_beside_the_target_that_it_is_of(home: Home, tmp_path: Path) -> None:

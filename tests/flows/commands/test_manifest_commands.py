@@ -69,7 +69,7 @@ def test_a_failed_gate_exits_with_1_and_is_printed_and_stored(place: Place) -> N
     ran = place.run("audit", "trial/1.0", "leaky.csv")
     assert ran.exit_code == 1
     assert re.search(
-        r"FAILED +1 group of 'patient' \(0\) has rows in more than one fold.* \[EF201 group_in_two_folds\]", ran.stdout
+        r"failed: 1 group of 'patient' \(0\) has rows in more than one fold.* \[EF201 group_in_two_folds\]", ran.stdout
     )
     assert not Path("trial/1.0/audit.json").exists()
     assert place.run("audit", "trial/1.0", "leaky.csv", "--store").exit_code == 1

@@ -189,7 +189,7 @@ def test_five_months_with_broken_files_in_between(home: Home, tmp_path: Path) ->
         points = {point.step: point.value for point in client.get_metric_history(last.run_id, f"month/{name}")}
         assert points == last.judged.series[f"month/{name}"]
         assert sorted(points) == [1, 2, 3, 4]
-    assert last.page().html().count("What came against what the champion p") >= 2
+    assert last.as_page().html().count("What came against what the champion p") >= 2
     experiment = client.get_run(last.run_id).info.experiment_id
     failed = client.search_runs([experiment], "attributes.status = 'FAILED'")
     assert min(run.data.metrics.get("month/slope", 1.0) for run in failed) < 0.3
