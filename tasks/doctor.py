@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
-from pathlib import Path
 from typing import Any
 
 from evenfold.estimates import EvaluationError
@@ -21,15 +20,11 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
-from filelock import FileLock, Timeout
 
 MOST_SKEW_SECONDS = 5.0
 LATE_SECONDS = 120
-BEAT_SECONDS = 600  # three heartbeats of Prefect's 180 s, and a little more
 MOST_RUNS = 50
-FEWEST_CRASHES = 2
 OURS = "evenfold"  # the tag of every deployment in prefect.yaml
-DEPLOYMENTS = "evenfold.deployments"
 FEWEST_FREE_BYTES = 1_000_000_000
 
 
@@ -49,11 +44,10 @@ class Finding:
 def examine(home: Home) -> list[Finding]:
     """Return a finding per check; a check that itself fails is a finding too.
 
-    Nothing is changed, but runs in MLflow that a process of this machine left RUNNING when it was killed are ended,
-    and a bucket that this home has not used yet is tried as its first use would. A home that is not there is made
-    only where a bucket, or a store of MLflow's elsewhere, is asked.
+    Nothing is changed, but a bucket that this home has not used yet is tried as its first use would. A home that is not
+    there is made only where a bucket, or a store of MLflow's elsewhere, is asked.
     """
-    checks = [_versions, _home, _bucket, _prefect, _mlflow, _locks]
+    checks = [_versions, _home, _bucket, _prefect, _mlflow]
     return [finding for check in checks for finding in _safely(check, home)]
 
 
@@ -139,11 +133,10 @@ def _prefect(home: Home) -> Iterator[Finding]:
     fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log."
     yield _named("Prefect workers", late, f"no run was taken for {LATE_SECONDS} s of", fix, "no run waits for one")
     yield from _since_success()
-    yield from _stuck()
     yield from _retrainings()
 
 
-def _named(check: str, names: list[str], what: str, fix: str, fine: str = "none") -> Finding:
+def _named(check: str, names: list[str], what: str, fix: str, fine: str) -> Finding:
     """Return the finding of a check that looks for what is not in order, which it names."""
     return Finding(check, not names, f"{what}: {', '.join(names[:5])}" if names else fine, fix if names else "")
 
@@ -174,8 +167,8 @@ def _read(
 
 
 def _since_success() -> Iterator[Finding]:
-    """Yield what broke off since the last run that completed, and what runs without a sign of life."""
-    broken, silent = [], []
+    """Yield what broke off since the last run that completed."""
+    broken = []
     for deployment in _deployments():
         if OURS not in deployment.tags:
             continue
@@ -185,75 +178,9 @@ def _since_success() -> Iterator[Finding]:
             broken.append(
                 f"{run.name} ({run.state.name.upper()}: {str(run.state.message).partition(chr(10))[0][:120]})"
             )
-        under_way = _read(deployment.id, ["RUNNING"], MOST_RUNS)
-        silent += [f"{run.name} ({run.id})" for run in under_way if not _lives(run)]
     fix = "Look at their logs. The next one goes on where they stopped: prefect deployment run ..."
     what = f"{len(broken)} since the last that completed"
     yield _named("Prefect runs", broken, what, fix, "none broke off since the last success")
-    fix = f'Create the automations ("$(python -m {DEPLOYMENTS} --automations)"), or cancel them.'
-    fine = "every run that is under way has one"
-    yield _named("heartbeats", silent, f"RUNNING without one for {BEAT_SECONDS} s", fix, fine)
-
-
-def _lives(run: Any) -> bool:
-    """Return whether a run has begun, or sent a heartbeat, in the last minutes."""
-    from prefect import get_client
-    from prefect.events.filters import EventFilter
-
-    since = datetime.fromtimestamp(time.time() - BEAT_SECONDS, UTC)
-    if run.start_time is None or run.start_time > since:
-        return True
-    asked = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run.id}"]}}
-    with get_client(sync_client=True) as client:
-        beats = EventFilter.model_validate(asked | {"occurred": {"since": since}})
-        return bool(client.read_events(filter=beats, limit=1).events)
-
-
-def _stuck() -> Iterator[Finding]:
-    """Yield deployed runs that crash again and again, are not done with being cancelled, or wait for a slot.
-
-    And tasks that are RUNNING though their flow has ended.
-    """
-    from prefect import get_client
-    from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
-
-    since = datetime.fromtimestamp(time.time() - LATE_SECONDS, UTC)
-
-    def ours(**state: list[str]) -> FlowRunFilter:
-        wanted = {name: {"any_": values} for name, values in state.items()}
-        return FlowRunFilter.model_validate({"tags": {"all_": [OURS]}, "state": wanted})
-
-    def told(check: str, runs: list[Any], what: str, fix: str) -> Finding:
-        return _named(check, [f"{run.name} ({run.id})" for run in runs], f"{len(runs)} {what}", fix)
-
-    with get_client(sync_client=True) as client:
-
-        def read(**state: list[str]) -> list[Any]:
-            return list(client.read_flow_runs(flow_run_filter=ours(**state), limit=MOST_RUNS))
-
-        under_way = read(type=["SCHEDULED", "PENDING", "RUNNING", "CRASHED"])
-        again = [run for run in under_way if run.state.name not in ("Scheduled", "Late")]
-        crashes = {run.id: [state.is_crashed() for state in client.read_flow_run_states(run.id)] for run in again}
-        loops = [run for run in again if sum(crashes[run.id]) >= FEWEST_CRASHES]
-        yield told("loops", loops, f"crashed {FEWEST_CRASHES} times or more", "Look at the worker's log; cancel them.")
-        halting = [run for run in read(type=["CANCELLING"]) if run.state.timestamp < since]
-        words = f"Cancelling for more than {LATE_SECONDS} s"
-        fix = "No worker ends them: prefect flow-run delete ..., or start a worker for their pool."
-        yield told("cancelling", halting, words, fix)
-        busy = {run.deployment_id for run in under_way if run.state.is_pending() or run.state.is_running()}
-        waiting = [run for run in read(name=["AwaitingConcurrencySlot"]) if run.expected_start_time < since]
-        lost = [run for run in waiting if run.deployment_id not in busy]
-        fix = "Nothing holds it: a lease that its holder did not give back ends by itself within minutes."
-        yield (
-            told("slots", lost, "waiting for a slot", fix)
-            if lost or not waiting
-            else Finding("slots", True, f"{', '.join(run.name for run in waiting[:5])}: waiting for the run before")
-        )
-        ended = ours(type=["COMPLETED", "FAILED", "CANCELLED"])  # a crash leaves what it was at
-        running = TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
-        left = client.read_task_runs(flow_run_filter=ended, task_run_filter=running, limit=MOST_RUNS)
-        fix = "Nothing runs there any more; they go with their flow run: prefect flow-run delete ..."
-        yield told("task runs", list(left), "RUNNING though their flow has ended", fix)
 
 
 def _retrainings() -> Iterator[Finding]:
@@ -299,10 +226,6 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         yield Finding("MLflow store", False, f"{uri} does not answer: {str(error).splitlines()[0][:300]}", fix)
     else:
         yield Finding("MLflow store", True, f"{uri} answers")
-        long = f"attributes.status = 'RUNNING' AND attributes.start_time < {int((time.time() - 86_400) * 1000)}"
-        left = [run.info.run_name for run in Tracker(home, "").runs(long)]
-        message = f"{len(left)} RUNNING for more than a day: {', '.join(left[:5])}; the same commands complete them"
-        yield Finding("MLflow runs", True, message if left else "none was left RUNNING")
 
 
 def _require_an_answer(uri: str) -> None:
@@ -331,17 +254,3 @@ def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding
         ok = skew <= MOST_SKEW_SECONDS
         fix = "" if ok else "Set both clocks by NTP: schedules and the order of runs go by them."
         yield Finding(f"{name}'s clock", ok, f"{skew:.0f} s apart from this machine's", fix)
-
-
-def _locks(home: Home) -> Iterator[Finding]:
-    held = [path for path in home.locks.glob("*.lock") if _is_held(path)]
-    message = f"{len(held)} held by flows that run now; locks of killed flows free themselves"
-    yield Finding("locks", True, message if held else "none is held")
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        with FileLock(path, is_singleton=False).acquire(timeout=0):
-            return False
-    except Timeout:
-        return True
