@@ -14,7 +14,7 @@ from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import EvenfoldError
-from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Paged, Segment, SplitRef
+from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
 from evenfold.tasks.retrained import Retraining as Retraining
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ExtendOutcome(Growth):
     run_id: str
 
 
-class Evaluation(Paged, Measured):
+class Evaluation(Displayed, Measured):
     """What an evaluation came to: the split it rests on, every score, the estimates, and where they are recorded.
 
     ``states``: where the fit of each fold, or draw, came from. ``since``: which code of the user's has changed since
@@ -210,7 +210,7 @@ class Evaluation(Paged, Measured):
         return summary_page(title, lead, self.scores, self.estimates, self.audit, self.confusion, notes)
 
 
-class Segments(Paged):
+class Segments(Displayed, Outcome):
     """What a recipe scores on each value of the column ``by``, and the run that holds the table."""
 
     name: str
@@ -247,7 +247,7 @@ class Segments(Paged):
         )
 
 
-class LaterScore(Paged):
+class LaterScore(Displayed, Outcome):
     """What a recorded model scores on later rows, beside what its evaluation promised.
 
     ``run``: of the evaluation; ``run_id``: of this score. ``known_groups``: rows of groups that the split knows.
@@ -283,7 +283,7 @@ class LaterScore(Paged):
         return beside_promises(page, self.estimates, self.promised, notes)
 
 
-class Tuning(Paged):
+class Tuning(Displayed, Outcome):
     """What a tuning came to: every configuration's score, the choice, and what the winner is worth."""
 
     split: SplitRef

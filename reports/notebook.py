@@ -28,8 +28,9 @@ def split_band(manifest: Manifest, balance: BalanceReport, audit: Audit | None) 
 
 @singledispatch
 def drawn(result: object) -> str | None:
-    """Return a result as HTML that stands in a notebook; None where its one line will do."""
-    return None
+    """Return a result as HTML that stands in a notebook: the top of its page; None where its one line will do."""
+    page = getattr(result, "as_page", None)
+    return page().band() if page else None
 
 
 @drawn.register

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.keys import WhichRows
-from evenfold.splitters.display import Displayed
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import is_signed, is_whole
 from pydantic import BaseModel, ConfigDict, Field
-
-if TYPE_CHECKING:
-    from evenfold.reports import Page
 
 BLOCK = 250
 
@@ -127,17 +123,6 @@ class SplitRef(Outcome):
             return self.stored().prove().split_id == self.split_id
         except (ValueError, OSError):
             return False
-
-
-class Paged(Displayed, Outcome):
-    """An outcome that has a page: a terminal prints it, and a notebook shows its top."""
-
-    def as_page(self) -> Page:
-        """Return what is told of it."""
-        raise NotImplementedError
-
-    def _repr_html_(self) -> str:
-        return self.as_page().band()
 
 
 class SplitAudit(Audit, Outcome):

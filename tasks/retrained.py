@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from evenfold.estimates import Estimate, ModelSpec, metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit
+from evenfold.splitters.display import Displayed
 
-from .outcomes import Champion, Growth, Judged, Outcome, Paged, Registered, SplitRef
+from .outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef
 
 if TYPE_CHECKING:
     from evenfold.reports import Page
 
 
-class Retraining(Paged):
+class Retraining(Displayed, Outcome):
     """What a retraining came to; ``reused`` where the same one was finished before.
 
     ``model``: the recipe that serves, which ``estimates`` are of; ``loser``: the other one, where two were compared.

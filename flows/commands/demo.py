@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evenfold.estimates import ModelSpec
 from evenfold.flows import Evaluation, evaluate
-from evenfold.manifests import Columns, SplitSpec
 from evenfold.splitters import SplitError
 from sklearn.datasets import load_breast_cancer
 
@@ -29,18 +27,16 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
     out.quiet = as_json
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
-    model = ModelSpec(features=FEATURES, text="ordinal", metrics=("r2", "neg_mean_absolute_error"))
-    key = {"key": "flight_id", "target": "arr_delay"}
     say_why = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
     out.styled(f"{say_why} Rows of one date share weather and queues.\n")
+    asked: dict[str, Any] = {
+        "key": "flight_id", "target": "arr_delay", "features": FEATURES, "metrics": ("r2", "mae"),
+        "model": {"text": "ordinal"},
+    }  # fmt: skip
     evaluations = []
-    for name, columns, strategy in (
-        ("flights-random", key, "KFold"),
-        ("flights-by-date", {**key, "group": "date"}, "BalancedGroupKFold"),
-    ):
-        spec = SplitSpec(name=name, columns=Columns.model_validate(columns), strategy=strategy)
+    for name, strategy, group in (("flights-random", "KFold", None), ("flights-by-date", None, "date")):
         with progress(err):
-            evaluations.append(evaluate(FLIGHTS, engine=engine, spec=spec, model=model))
+            evaluations.append(evaluate(FLIGHTS, engine=engine, name=name, strategy=strategy, group=group, **asked))
         show_evaluation(out, evaluations[-1])
         out.print()
     _conclude(out, evaluations)
@@ -63,12 +59,8 @@ def _conclude(out: Any, found: list[Evaluation]) -> None:
 
 def _breast_cancer(engine: Any) -> Evaluation:
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
-    spec = SplitSpec(
-        name="breast-cancer",
-        columns=Columns(key=["patient"], target="benign"),
-        strategy="Bootstrap",
-        params={"n_splits": 200},
-    )
-    model = ModelSpec(estimator="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"))
     keyed = pd.concat([pd.DataFrame({"patient": range(1, len(frame) + 1)}), frame], axis=1)
-    return evaluate(keyed, engine=engine, spec=spec, model=model)
+    return evaluate(
+        keyed, engine=engine, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
+        model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"),
+    )  # fmt: skip

@@ -58,7 +58,7 @@ def deploy(
     retries: Annotated[int | None, typer.Option(min=0, help="How often a failed run is tried again.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a deployment of a specification and a model on the Prefect server, or update it.
+    """Make a deployment of a specification on the Prefect server, or update it.
 
     An update says what it changes, and leaves a deployment or a schedule that is paused as it is.
 

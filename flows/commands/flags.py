@@ -118,40 +118,12 @@ def require_once(given: Iterable[str]) -> None:
             raise SplitError(f"{name} is given {times} times, and only the last would count; give it once.")
 
 
-SHORT = {
-    "demo": "Show the product on real data: a leak found, and .632.",
-    "split": "Split FILE and record the manifest.",
-    "evaluate": "Split FILE, train a model per fold, record the estimate.",
-    "plan": "Say what evaluate would compute, and why.",
-    "retrain": "Let new rows join, compare with the champion, register.",
-    "extend": "Add new rows to a manifest; no assigned row moves.",
-    "audit": "Say what is wrong with a split: leaks, rows, uneven folds.",
-    "verify": "Prove that a manifest is what was written.",
-    "diff": "Say which rows moved, joined or left between two manifests.",
-    "list": "List splits, evaluations and models, with short ids.",
-    "show": "Show a manifest: asked, identity, how many rows are where.",
-    "export": "Write the folds as H2O, Spark, PyTorch and others read them.",
-    "adopt": "Take the folds of your own code, as they are.",
-    "join": "Write the rows that one fold trains on or tests.",
-    "load": "Find a split in MLflow and download its manifest.",
-    "compare": "Compare two evaluations row by row.",
-    "predict": "Predict later rows with a recorded model.",
-    "score": "Score a recorded model on later rows, beside its promise.",
-    "leaderboard": "Rank every model that was judged on a split.",
-    "tune": "Try a grid on every fold; what the winner is worth.",
-    "folds": "Show what the number of folds does to the estimate.",
-    "strategies": "Show what stratifying does to the estimate's variance.",
-    "deploy": "Make a deployment of a specification, or update it.",
-    "doctor": "Look at servers, stores, versions and clocks; what to fix.",
-    "withdraw": "Take back a month that was let in, with what was promoted.",
-    "rollback": "Make an earlier version the champion again, and say why.",
-    "champion": "Say which version is the champion, or was on a day.",
-    "replay": "Make the decision of a past promotion again.",
-    "answer": "Say yes or no to what a retraining asks.",
-    "trust": "Sign a version of a model that another home made.",
-    "up": "Keep Prefect's server up, so that commands start none.",
-    "clean": "Remove old cached results; never manifests or records.",
-}
+# In the order of the help.
+NAMES = (
+    "demo", "split", "evaluate", "plan", "retrain", "extend", "audit", "verify", "diff", "list", "show", "export",
+    "adopt", "join", "load", "compare", "predict", "score", "leaderboard", "tune", "folds", "strategies", "deploy",
+    "doctor", "withdraw", "rollback", "champion", "replay", "answer", "trust", "up", "clean",
+)  # fmt: skip
 EPILOG = (
     "\b\nExit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed.\n"
     "Every command has an example in its own --help, and --json for machines."
@@ -204,11 +176,11 @@ def _plain(name: str, is_argument: bool) -> str:
 
 
 class Commands(TyperGroup):
-    """The commands in the order of SHORT; one that is missing there comes last, with its own first sentence."""
+    """The commands in the order of NAMES, each with the beginning of its first sentence; others come last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in that order."""
-        places = {name: place for place, name in enumerate(SHORT)}
+        places = {name: place for place, name in enumerate(NAMES)}
         return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -232,7 +204,7 @@ class Commands(TyperGroup):
         """Return the command with a short help that fits a line, and an example that fits a screen."""
         command = super().get_command(ctx, cmd_name)
         if command is not None and "\b" not in (command.help or ""):
-            command.short_help = SHORT.get(cmd_name, command.short_help)
+            command.short_help = re.split(r"(?<=.{30})[;:,.](?=\s|$)", command.help or "", maxsplit=1)[0]
             command.help = pasted(command.help or "")
         return command
 

@@ -11,7 +11,7 @@ from evenfold.estimates import Problem
 from evenfold.flows.requests import recipe_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.manifests.tables.read import require_place
-from evenfold.reports import study_page, study_pictures
+from evenfold.reports import Page, study_page, study_pictures
 from evenfold.reports.charts import stacked
 from evenfold.splitters import SplitError
 
@@ -70,7 +70,7 @@ def tell_study(
     """Write a study's page or pictures, record it in MLflow, and print what it found."""
     page, pictures = study_page(problem, table), study_pictures(table)
     write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
-    _keep(data, what, problem, {"data": Path(data).name} | about, page.html(), table)
+    _keep(data, what, problem, {"data": Path(data).name} | about, page, table)
     out, _ = consoles()
     if as_json:
         rows = json.loads(table.to_json(orient="records"))
@@ -80,7 +80,7 @@ def tell_study(
     out.say(f"  page {output}")
 
 
-def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: str, table: pd.DataFrame) -> None:
+def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: Page, table: pd.DataFrame) -> None:
     """Record a study in MLflow with its page and table, in the experiment that is called as the data's file."""
     from evenfold.manifests import name_of
     from evenfold.tasks.record.studies import record_study

@@ -14,7 +14,7 @@ from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
 from evenfold.manifests import Audit, BalanceReport, read_header
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import audit_page
-from evenfold.reports.markdown import balance_rows
+from evenfold.reports.markdown import places_table
 from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, listed, text_of
 from evenfold.reports.sentences import split_sentences
 from evenfold.reports.splits.page import remarks_of
@@ -140,8 +140,8 @@ def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached:
     """Print what a split is called, how even it is, and its identity."""
     what, *more = split_sentences(split.model_dump(), read_header(Path(split.uri)), report, cached)
     console.say(what, hang=2, style="bold")
-    if 0 < len(rows := balance_rows(report)) <= MOST_PLACES:
-        show_table(console, Table("", [list(row.values()) for row in rows], list(rows[0])))
+    if 0 < len((places := places_table(report)).rows) <= MOST_PLACES:
+        show_table(console, places)
     for sentence in more:
         console.say(f"  {sentence}", hang=2)
     show_other_decision(console, split, cached)

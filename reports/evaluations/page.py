@@ -17,7 +17,6 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut, shortened
-from evenfold.reports.markdown import ESTIMATE_HEAD, estimate_rows
 from evenfold.reports.page import (
     Block,
     Origin,
@@ -53,6 +52,7 @@ from .words import (
     optimism,
     partial_words,
     resolution,
+    scores_table,
     unit_of,
     why_good,
     written,
@@ -234,8 +234,7 @@ def summary_page(
     """
     pictures = list(score_pictures(scores, estimates).values())[:1]
     sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
-    rows = [list(row.values()) for row in estimate_rows(estimates)]
-    sections += [Section("estimates", "Every estimate", [Table("Every estimate", rows, ESTIMATE_HEAD)])]
+    sections += [Section("estimates", "Every estimate", [scores_table(estimates)])]
     if 1 < len(scores) <= MOST_SHOWN:
         sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores)]))
     sections += confusion_section(confusion)

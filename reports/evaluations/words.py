@@ -11,7 +11,7 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.spec import ModelSpec
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
 from evenfold.manifests.tables.canonical import verb
-from evenfold.reports.page import counted, listed
+from evenfold.reports.page import Table, counted, listed
 
 
 def read_ends(metric: Metric, interval: Interval) -> tuple[float, float]:
@@ -67,6 +67,20 @@ def headline(estimate: Estimate) -> tuple[str, str, str]:
     low, high = read_ends(metric, interval)
     half = (high - low) / 2
     return metric.title, written(metric.shown(estimate.value), half), f"[{written(low, half)}, {written(high, half)}]"
+
+
+def scores_table(estimates: Sequence[Estimate]) -> Table:
+    """Return the scores as people read them: errors are positive, and the interval sets the digits."""
+    rows = []
+    for estimate in estimates:
+        title, value, interval = headline(estimate)
+        level = in_percent(estimate.interval.level) if estimate.interval else "-"
+        read, beside = metric_of(estimate.metric).shown, estimate.baseline.value if estimate.baseline else None
+        figures = [*(None if each is None else read(each) for each in (beside, estimate.apparent)), estimate.sd]
+        without, seen, sd = ("-" if each is None else written(each, estimate.resolution) for each in figures)
+        rows.append([title, estimate.method, value, f"{level} {interval}".strip(), without, sd, seen])
+    head = ["metric", "method", "value", "interval", "without a model", "sd of folds", "on training rows"]
+    return Table("Every estimate", rows, head)
 
 
 def once(sentences: Iterable[str]) -> list[str]:

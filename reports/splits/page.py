@@ -110,9 +110,9 @@ def remarks_of(audit: Audit | None) -> list[Remark]:
     """Return the findings of an audit, errors first, those whose gate failed as such, and what was ignored."""
     if audit is None:
         return []
-    told = [("failed" if each.gate == "failed" else each.severity, each.message, each) for each in audit.findings]
-    told += [("note", f"Ignored, for {each.reason}: {each.message}", each) for each in audit.ignored]
-    return [Remark(severity, words, f"{each.code} {each.check}".strip()) for severity, words, each in told]
+    findings = [("failed" if each.gate == "failed" else each.severity, each.message, each) for each in audit.findings]
+    findings += [("note", f"Ignored, for {each.reason}: {each.message}", each) for each in audit.ignored]
+    return [Remark(severity, words, f"{each.code} {each.check}".strip()) for severity, words, each in findings]
 
 
 def _lead(seen: SplitData) -> str:

@@ -15,7 +15,8 @@ import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
 from evenfold.manifests import digest_json
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
-from evenfold.reports.markdown import estimate_table, page_note
+from evenfold.reports.evaluations.words import scores_table
+from evenfold.reports.markdown import in_markdown, linked, page_note
 from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
@@ -51,7 +52,7 @@ from .links import origin_tags, run_page, runs_on
 from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
 from .seen import see_complete, seen_complete
-from .splits import run_ref, split_page_from, split_run_of, where
+from .splits import run_ref, split_page_from, split_run_of
 from .tracker import CONTENT, NOTE, RUN_KEY, Tracker, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
@@ -106,7 +107,8 @@ def record_evaluation(
     run = run_ref(split, known).model_copy(update={"since": since})
     if new and evaluation.estimates:  # once, and not again where the same is found
         title = f"# {evaluation.model.title} @ {split.name} {split.version}"
-        parts = [title, estimate_table(evaluation.estimates), where(run, "The evaluation in MLflow")]
+        table, link = in_markdown(scores_table(evaluation.estimates)), linked({f"Run {known} in MLflow": run.url})
+        parts = [title, table, link]
         publish(f"estimate-{split.name}", "\n\n".join(parts), f"Scores of the newest evaluation on {split.name}.")
     return run
 
@@ -241,7 +243,7 @@ class _Record:
                 "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
             }
             if not failure:
-                note = page_note(replace(page, tiles=()), links, estimate_table(of.estimates))
+                note = page_note(replace(page, tiles=()), links, scores_table(of.estimates))
                 tracker.tell(run_id, {NOTE: note})
         list_evaluations(tracker, split, self.split_run)
         if failure:

@@ -9,7 +9,7 @@ from pathlib import Path
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import BalanceReport, digest_json, measure
 from evenfold.manifests.tables.addresses import is_address
-from evenfold.reports.markdown import balance_rows, balance_table, figures_table, page_note, split_report
+from evenfold.reports.markdown import figures_table, page_note, places_table
 from evenfold.reports.pictures import split_pages
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import RunRef, SplitRef
@@ -94,11 +94,14 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
             "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
             "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
         }
-        note = page_note(shown.page, links, figures_table(report), balance_table(report))
+        note = page_note(shown.page, links, figures_table(report), places_table(report))
         tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
-    text = f"{split_report(split.model_dump(), report)}\n\n{where(run_ref(split, run_id), 'The split in MLflow')}"
-    publish(f"split-{split.name}", text, f"What the newest split of {split.name} is, and how even.")
-    publish(f"balance-{split.name}", balance_rows(report)[:MOST_FOLDS], f"Rows of each fold and part, {split.name}.")
+    run, places = run_ref(split, run_id), places_table(report, MOST_FOLDS)
+    top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
+    told = page_note(shown.page, {f"Run {run_id} in MLflow": run.url}, figures_table(report), places)
+    publish(f"split-{split.name}", f"{top}\n\n{told}", f"What the newest split of {split.name} is, and how even.")
+    rows = [dict(zip(places.head, row, strict=True)) for row in places.rows]
+    publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
     return run_id
 
 
@@ -106,11 +109,6 @@ def split_run_of(split: SplitRef) -> str:
     """Return the run that records a split, which is recorded where it is not yet."""
     run = tracker_of(split).find(split_key(split))
     return str(run.info.run_id) if run else record_split.fn(split).run_id
-
-
-def where(run: RunRef, words: str) -> str:
-    """Return a link to a run, or its id where no server is known that shows it."""
-    return f"[{words}]({run.url})" if run.url else f"{words}: run `{run.run_id}`"
 
 
 def run_ref(split: SplitRef, run_id: str) -> RunRef:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -12,8 +13,8 @@ from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, Model
 from evenfold.estimates.folds import sample_sd
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit
 from evenfold.manifests.identity import digest_json
-from evenfold.reports import Page, audit_page, comparison_page, segments_page
-from evenfold.reports.markdown import linked, page_note
+from evenfold.reports import Page, Verdict, audit_page, comparison_page, segments_page
+from evenfold.reports.markdown import page_note
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks.outcomes import RunRef, Segment, SplitRef
@@ -33,8 +34,7 @@ def _record_finding(
     name: str,
     kind: str,
     about: dict[str, str],
-    page: str,
-    note: str,
+    page: Page,
     tables: dict[str, object],
     tags: dict[str, str],
     metrics: dict[str, float],
@@ -49,12 +49,11 @@ def _record_finding(
         metrics=metrics,
     )
     with tracker.run(entry) as run_id:
-        if page:
-            tracker.keep(run_id, "report.html", page)
+        tracker.keep(run_id, "report.html", page.html())
         for file, value in tables.items():
             tracker.keep(run_id, file, value)
         link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
-        tracker.tell(run_id, {NOTE: f"{note}\n\n{linked({'The page': link})}" if page else note})
+        tracker.tell(run_id, {NOTE: page_note(page, {"The page": link})})
     return run_id
 
 
@@ -78,8 +77,7 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
         f"{names[0]} and {names[1]} @ {spec}",
         "comparison",
         about | {name: str(asked) for name, (asked, usual) in another.items() if asked != usual},
-        page.html(),
-        page_note(page, {}),
+        page,
         {},
         {name: a.tags[name] for name in SPLIT_TAGS if name in a.tags} | origin_tags(),
         figures | {"repeats": float(repeats), "fits": float(comparisons[0].n_fits)},
@@ -94,12 +92,10 @@ def _with_ends(kind: str, measured: Sequence[tuple[str, float, Interval | None]]
     return figures | {f"{kind}_high/{metric}": interval.high for metric, interval in ends}
 
 
-def record_study(experiment: str, name: str, about: dict[str, str], page: str, table: pd.DataFrame) -> str:
+def record_study(experiment: str, name: str, about: dict[str, str], page: Page, table: pd.DataFrame) -> str:
     """Record what a study of folds or strategies found: its page and its table; return the run."""
     rows = table.to_dict("records")
-    return _record_finding(
-        experiment, name, "study", about, page, f"**{name}**", {"study.json": rows}, origin_tags(), {}
-    )
+    return _record_finding(experiment, name, "study", about, page, {"study.json": rows}, origin_tags(), {})
 
 
 @step(run_name=lambda spec, *_, **__: f"record the segments of {spec.name}")
@@ -121,7 +117,7 @@ def record_segments(
     page = segments_page(name, model.metrics[0], cells, [each.reason for each in segments if each.failed])
     rows: Any = [each.model_dump(mode="json") for each in segments]
     run_id = _record_finding(
-        spec.name, name, "segments", about, page.html(), page_note(page, {}), {"segments.json": rows}, origin_tags(),
+        spec.name, name, "segments", about, page, {"segments.json": rows}, origin_tags(),
         figures,
     )  # fmt: skip
     return RunRef(run_id=run_id)
@@ -137,8 +133,7 @@ def record_later(
         name,
         "later rows",
         {key: str(value) for key, value in scored.items()},
-        page.html(),
-        page_note(page, {}),
+        page,
         {"later.json": [estimate.to_json() for estimate in estimates]},
         short_tags(split) | {"evenfold.split_id": split.split_id} | origin_tags(),
         figures,
@@ -151,7 +146,7 @@ def _named(split_id: str, name: str, version: str) -> dict[str, str]:
 
 def record_audit(split_id: str, audit: Audit) -> str:
     """Record an audit with its page, beside the split that it is of; return the run."""
-    page: Page = audit_page(audit)
+    page = audit_page(audit)
     severities = [finding.severity for finding in audit.findings]
     counts = {f"audit/{severity}s": float(severities.count(severity)) for severity in ("error", "warning", "note")}
     return _record_finding(
@@ -159,8 +154,7 @@ def record_audit(split_id: str, audit: Audit) -> str:
         f"{audit.name} {audit.version} audit",
         "audit",
         {"split_id": split_id, "features": ", ".join(audit.features)[:5000]},
-        page.html(),
-        page_note(page, {}),
+        page,
         {"audit.json": audit.model_dump(mode="json")},
         _named(split_id, audit.name, audit.version) | origin_tags(),
         counts | {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))},
@@ -210,9 +204,9 @@ def log_scores(
     }
     title = model if isinstance(model, str) else type(model).__name__
     checked = None if data is None else audit(split, data)
-    page = None if checked is None else audit_page(checked)
     name, tags = f"{title} @ {split.name} {split.version}", _named(split.split_id, split.name, split.version)
     own = OwnScores(run_id="", name=name, scores=tests, audit=checked)
+    page = Page(name, Verdict.NONE, "") if checked is None else audit_page(checked)
     figures = {  # named as those of evaluations
         f"{figure}/{metric}": value
         for metric, test in tests.items()
@@ -227,8 +221,7 @@ def log_scores(
         name,
         "own scores",
         {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)},
-        "" if page is None else page.html(),
-        f"**{own.summary}**" if page is None else f"**{own.summary}**\n\n{page_note(page, {})}",
+        replace(page, lead=f"{own.summary}. {page.lead}"),
         {"scores.json": table} | ({} if checked is None else {"audit.json": checked.model_dump(mode="json")}),
         tags | {"strategy": split.algorithm["name"], "evenfold.spec": tags["spec"]} | origin_tags(),
         figures,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.runtime.files import write_aside
@@ -80,11 +80,15 @@ def nearest(preimage: Preimage) -> tuple[Preimage | None, list[str]]:
     return min(pairs, key=lambda pair: len(pair[1]), default=(None, ["no earlier run"]))
 
 
-class Results(Protocol):
-    """What a storage must be able to do. Work is always done in a folder here; it fetches and keeps copies."""
+class Folder:
+    """A folder that everybody sees, where what is here is there; and what any other storage must be able to do.
+
+    Work is always done in a folder here; a storage fetches and keeps copies.
+    """
 
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
+        return None
 
     def keep(self, key: str, value: Outcome) -> None:
         """Keep a result and the files that it names under ``key``."""
@@ -94,37 +98,17 @@ class Results(Protocol):
 
     def offer_split(self, folder: Path) -> bool:
         """Keep a version of a split, once; return whether the storage holds this decision under that version now."""
+        return True
 
     def take_back(self, folder: Path) -> None:
         """Keep a version of a split no longer."""
 
 
-class Folder:
-    """A folder that everybody sees: what is here is there."""
-
-    def result(self, key: str) -> Outcome | None:
-        """Return None: what is not here is nowhere."""
-        return None
-
-    def keep(self, key: str, value: Outcome) -> None:
-        """Do nothing: it is kept already."""
-
-    def fetch_splits(self, name: str) -> None:
-        """Do nothing: every version is here."""
-
-    def offer_split(self, folder: Path) -> bool:
-        """Return True: it is here."""
-        return True
-
-    def take_back(self, folder: Path) -> None:
-        """Do nothing: it is kept here alone."""
-
-
-def results_of(home: Home) -> Results:
+def results_of(home: Home) -> Folder | Bucket:
     """Return the storage that ``EVENFOLD_RESULTS`` names: a URL is a bucket, anything else a folder."""
     return _bucket(home.bucket, home.shared) if home.bucket else Folder()
 
 
 @lru_cache(maxsize=2)
-def _bucket(url: str, mirror: Path) -> Results:
+def _bucket(url: str, mirror: Path) -> Bucket:
     return Bucket(url, mirror)

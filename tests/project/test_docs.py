@@ -174,10 +174,10 @@ def test_commands_and_reference_come_from_the_code() -> None:
     pages = loaded("generated_pages")
     assert "evenfold.reports.report_html`" in pages.reference_page("reports")
     assert "evenfold.splitters.KFold`" in pages.reference_page("splitters")
-    from evenfold.flows.commands.flags import SHORT
+    from evenfold.flows.commands.flags import NAMES
 
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", pages.commands_page(), re.S | re.M))
-    assert list(sections) == list(SHORT)
+    assert list(sections) == list(NAMES)
     assert [name for name, said in sections.items() if f"\nevenfold {name}" not in said or "`--json`" not in said] == []
 
 

@@ -10,8 +10,8 @@ import pytest
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
 from evenfold.reports.evaluations.words import kept_promises, written
-from evenfold.reports.markdown import page_note, table
-from evenfold.reports.page import Page, Paragraph, Remark, Section, Tile, Verdict, number
+from evenfold.reports.markdown import page_note
+from evenfold.reports.page import Page, Paragraph, Remark, Section, Table, Tile, Verdict, number
 from markdown_it import MarkdownIt
 
 
@@ -42,7 +42,7 @@ SEVERAL = ["1\r\n2", "a\n\n# b", "x\n- y", "<b\nx>", "![x\n](y)", "> x", "+ x", 
 def test_a_name_of_the_data_is_text_in_a_note(name: str) -> None:
     sections = [Section("joined", name, [Paragraph(name)])]
     page = Page(name, Verdict.LOOK, name, [Tile(name, name, name)], [Remark("note", name)], sections)
-    note = page_note(page, {name: ""}, table(["", name], [[name, 3]]))
+    note = page_note(page, {name: ""}, Table("", [[name, 3]], ["", name]))
     assert not re.search(r"\w://|www\.", note)  # which GitHub's kind of Markdown makes links
     html = MarkdownIt().enable(["table", "strikethrough"]).render(note)
     assert set(re.findall(r"<(\w+)", html)) <= {"p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}

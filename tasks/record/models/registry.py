@@ -14,7 +14,8 @@ from uuid import uuid4
 import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
-from evenfold.reports.markdown import estimate_table, page_note, plain
+from evenfold.reports.evaluations.words import scores_table
+from evenfold.reports.markdown import page_note, plain
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.fits import require_final
@@ -370,7 +371,7 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     """Log figures, report and outcome, and set the run FINISHED last."""
     tracker, run_id, decision = tracker_of(split), outcome.run_id, outcome.decision
     page = outcome.as_page()
-    outcome = outcome.model_copy(update={"report": page_note(page, {}, estimate_table(outcome.estimates))})
+    outcome = outcome.model_copy(update={"report": page_note(page, {}, scores_table(outcome.estimates))})
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": outcome.judged.score}
     tracker.measured(run_id, {name: float(value) for name, value in metrics.items() if value is not None})
