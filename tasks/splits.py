@@ -38,7 +38,7 @@ from evenfold.splitters.catalogue import modules_of_strategy, strategy_code
 from .outcomes import SplitRef
 from .parameters import Data, DataEngine, Memory, Spec
 from .requests import SplitFields, flat
-from .results.preimages import Preimage
+from .results.preimages import Preimage, differences
 from .results.store import asked, remember, results_of
 from .runtime.files import data_reference, from_anywhere, set_aside
 from .runtime.home import Home
@@ -209,12 +209,16 @@ def preimage_of(plan: Plan) -> Preimage:
     return Preimage(kind="split", name=plan.spec.name, parts=split_parts(plan) | plan.digests | {"code": code})
 
 
-def moved_modules(name: str, before: str, now: str) -> list[str]:
-    """Return the user's own modules in which two digests of a strategy's code differ, as far as they are kept."""
-    kept = (preimage.parts for preimage in asked(Preimage(kind="split", name=name, parts={}).folder))
-    codes = {parts.get("own_strategy"): parts.get("code", {}) for parts in kept}
-    then, later = codes.get(before, {}), codes.get(now, {})
-    return sorted(module for module in then | later if then.get(module) != later.get(module))
+def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
+    """Return what differs between what two manifests of a name are the answers to, in words, as far as it is kept."""
+    kept = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
+
+    def parts_of_split(manifest: Manifest) -> dict[str, Any]:
+        parts = split_parts(manifest)
+        same = (each for each in kept if digest_json({name: each.get(name) for name in parts}) == digest_json(parts))
+        return next(same, parts)
+
+    return differences(parts_of_split(before), parts_of_split(now))
 
 
 def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
-from evenfold.manifests import Audit, BalanceReport, read_header
+from evenfold.manifests import Audit, BalanceReport, StoredManifest, read_header
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import audit_page
 from evenfold.reports.markdown import places_table
-from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, listed, text_of
+from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, text_of
 from evenfold.reports.sentences import split_sentences
 from evenfold.reports.splits.page import remarks_of
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
-from evenfold.tasks.splits import moved_modules
+from evenfold.tasks.splits import decided_otherwise
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -147,36 +147,15 @@ def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached:
     show_other_decision(console, split, cached)
 
 
-DECIDING = (
-    "columns",
-    "types",
-    "strategy",
-    "params",
-    "seed",
-    "group_mode",
-    "missing_target",
-    "holdout",
-    "key_encoding",
-    "on_new_rows",
-)
-
-
 def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
     """Print why a split of a known name got a new major version: what was asked otherwise before."""
     major, _, minor = split.version.partition(".")
     before = Path(split.uri).parent / f"{int(major) - 1}.0"
     if cached or minor != "0" or not (before / "manifest.json").is_file():
         return
-    now, then = read_header(Path(split.uri)), read_header(before)
-    asked = [name for name in DECIDING if now["spec"].get(name) != then["spec"].get(name)]
-    same_columns = not {"columns", "types", "strategy"} & {*asked}  # other columns have another fingerprint
-    data = ["the data"] if same_columns and now["fingerprint"] != then["fingerprint"] else []
-    codes = [str(header["algorithm"]["version"]).partition("+")[2] for header in (then, now)]
-    code = moved_modules(split.name, *codes) or ["the strategy's code"] if codes[0] != codes[1] else []
-    if differences := [*data, *asked, *code]:
-        was = f"{'was' if differences in (['strategy'], code[:1]) else 'were'} different for {before.name}"
-        words = f"  {split.version} because {listed(differences)} {was}, which stays; --name keeps them apart"
-        console.say(words, hang=2)
+    if differences := decided_otherwise(StoredManifest(before), split.stored()):
+        why = f"{split.version}, for {'; '.join(differences)}; {before.name} stays, and --name keeps them apart"
+        console.say(f"  {why}", hang=2)
 
 
 def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:

@@ -37,7 +37,7 @@ def test_a_split_says_which_module_of_its_strategy_has_changed(
     app(command.split(), standalone_mode=False)
     edit(shop, "shop/folds.py", "shift = 0", "shift = 1")
     app(command.split(), standalone_mode=False)
-    assert "2.0 because shop.folds was different for 1.0" in capsys.readouterr().out
+    assert "2.0, for shop.folds changed; 1.0 stays" in capsys.readouterr().out
 
 
 def bare(outcome: object, factor: list[float]) -> float:

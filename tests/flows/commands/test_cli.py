@@ -289,12 +289,12 @@ def test_another_decision_of_the_same_name_says_what_was_asked_otherwise(
     for command in (first, another, another):
         assert called(command) == 0
         told.append(capsys.readouterr().out)
-    line = "  2.0 because params and seed were different for 1.0, which stays; --name keeps them apart"
+    line = "  2.0, for seed 0 -> 4; strategy parameter n_splits none -> 3; 1.0 stays, and --name keeps them apart"
     assert [line in out for out in told] == [False, True, False]
     assert "  sizes exactly as asked; " in told[0]
     table().assign(cost=1.0 + np.arange(60.0)).to_parquet("visits.parquet")
     assert called(first) == 0
-    assert "  3.0 because the data, params and seed were different for 2.0" in capsys.readouterr().out
+    assert "; column cost changed; 2.0 stays" in capsys.readouterr().out
 
 
 def test_an_extension_by_nothing_decides_nothing(
