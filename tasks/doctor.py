@@ -24,6 +24,7 @@ from evenfold.tasks.runtime.redaction import redacted
 MOST_SKEW_SECONDS = 5.0
 LATE_SECONDS = 120
 MOST_RUNS = 50
+PARTNERS = ("prefect", "mlflow")
 OURS = "evenfold"  # the tag of every deployment in prefect.yaml
 FEWEST_FREE_BYTES = 1_000_000_000
 
@@ -64,21 +65,16 @@ def _safely(check: Callable[[Home], Iterator[Finding]], home: Home) -> list[Find
 def _versions(home: Home) -> Iterator[Finding]:
     from packaging.requirements import Requirement
 
-    wanted = {line.name: line for line in map(Requirement, requires("evenfold") or ()) if line.name in _WHY}
-    for name, why in _WHY.items():
+    wanted = {line.name: line for line in map(Requirement, requires("evenfold") or ()) if line.name in PARTNERS}
+    for name in PARTNERS:
         try:
             have = version(name)
         except PackageNotFoundError:
             yield Finding(name, False, "it is not installed", f"pip install '{wanted[name]}'")
             continue
         fits = wanted[name].specifier.contains(have)
-        yield Finding(name, fits, have if fits else f"{have}: {why}", "" if fits else f"pip install '{wanted[name]}'")
-
-
-_WHY = {
-    "prefect": "this version was not tested",
-    "mlflow": "this version was not tested",
-}
+        words, fix = (have, "") if fits else (f"{have}: this version was not tested", f"pip install '{wanted[name]}'")
+        yield Finding(name, fits, words, fix)
 
 
 def _home(home: Home) -> Iterator[Finding]:

@@ -183,15 +183,12 @@ def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int
         )
 
 
-def _final_key(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:
-    return f"model/{final_key(work_of(split, model), i)}"
-
-
-def _final_title(split: SplitRef, model: Any = None, i: int | None = None, **_: Any) -> str:
-    return f"fit the model of {_name(work_of(split, model), 'all rows' if i is None else i, 'folds')}"
-
-
-@step(key_of=_final_key, run_name=_final_title)
+@step(
+    key_of=lambda split, model=None, i=None: f"model/{final_key(work_of(split, model), i)}",
+    run_name=lambda split, model=None, i=None: (
+        f"fit the model of {_name(work_of(split, model), 'all rows' if i is None else i, 'folds')}"
+    ),
+)
 def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
     """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
     work = work_of(split, model)

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from evenfold.flows import Evaluation, evaluate
+from evenfold.flows import evaluate
 from evenfold.splitters import SplitError
 from sklearn.datasets import load_breast_cancer
 
@@ -39,28 +38,19 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
             evaluations.append(evaluate(FLIGHTS, engine=engine, name=name, strategy=strategy, group=group, **asked))
         show_evaluation(out, evaluations[-1])
         out.print()
-    _conclude(out, evaluations)
-    out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
-    with progress(err):
-        outcome = _breast_cancer(engine)
-    show_evaluation(out, outcome)
-    if as_json:
-        outcomes = [json.loads(each.model_dump_json()) for each in (*evaluations, outcome)]
-        consoles()[0].print_json(data=outcomes)
-
-
-def _conclude(out: Any, found: list[Evaluation]) -> None:
-    random, grouped = (outcome.estimates[0].value for outcome in found)
+    random, grouped = (outcome.estimates[0].value for outcome in evaluations)
     out.print(
         f"Random folds promise R2 = {random:.3f}; dates that the model has never seen give {grouped:.3f}. "
         "The difference is the leak.\n"
     )
-
-
-def _breast_cancer(engine: Any) -> Evaluation:
+    out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
-    keyed = pd.concat([pd.DataFrame({"patient": range(1, len(frame) + 1)}), frame], axis=1)
-    return evaluate(
-        keyed, engine=engine, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
-        model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"),
-    )  # fmt: skip
+    frame.insert(0, "patient", range(1, len(frame) + 1))
+    with progress(err):
+        evaluations.append(evaluate(
+            frame, engine=engine, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap",
+            n_splits=200, model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"),
+        ))  # fmt: skip
+    show_evaluation(out, evaluations[-1])
+    if as_json:
+        consoles()[0].print_json(data=[json.loads(each.model_dump_json()) for each in evaluations])

@@ -57,6 +57,9 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
     note = "As scikit-learn scores: higher is better, errors are negative."
     picture = _difference_picture(comparisons, names)
     words = [comparison.words for comparison in comparisons]
+    first = comparisons[0] if comparisons else None
+    often = [counted(first.repeats, "repeat"), counted(first.n_fits, "fit")] if first and first.repeats > 1 else []
+    rests_on = [counted(first.n_rows, "row"), *often] if first else []
     notes = once(note for comparison in comparisons for note in comparison.notes)
     return Page(
         title=f"{a} and {b}",
@@ -66,14 +69,8 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
         findings=[Remark("note", words) for words in [*words, *_disagreements(comparisons), *notes]],
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
-        footer=[*(_rests_on(comparisons[0]) if comparisons else []), *Origin().words()],
+        footer=[*rests_on, *Origin().words()],
     )
-
-
-def _rests_on(comparison: Comparison) -> list[str]:
-    """Return what a comparison rests on: rows, and where folds are repeated how often, with the number of fits."""
-    often = [counted(comparison.repeats, "repeat"), counted(comparison.n_fits, "fit")]
-    return [counted(comparison.n_rows, "row"), *(often if comparison.repeats > 1 else [])]
 
 
 def _winners(comparisons: Sequence[Comparison], names: tuple[str, str]) -> str:
@@ -178,7 +175,9 @@ def retraining_page(
     recipe = f"the {decision.winner}'s recipe{f', {serves}' if serves else ''}"
     tiles = [Tile("promoted" if decision.promote else "not promoted", recipe)]
     if decision.difference is not None:
-        tiles.append(_difference_tile(decision, decision.difference))
+        words = [f"{metric_of(decision.metric).title}, candidate - champion", _between(decision)]
+        about = ", ".join(filter(None, words))
+        tiles.append(Tile(f"{decision.difference:+.3g}", about, "" if decision.p is None else f"p = {decision.p:.2g}"))
     verdict, within = verdict_of(None, audit), [words for words in checked.passed.values() if words] if checked else []
     details = [Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])]
     details += [Section("rule", "The rule", [Paragraph(decision.rule)])]
@@ -213,22 +212,17 @@ def difference_words(decision: Decision, serves: str = "", loser: str = "") -> s
     candidate, champion = (f"{title}, the {role}," if title else f"the {role}"
                            for title, role in zip(titles, ("candidate", "champion"), strict=True))  # fmt: skip
     apart = f"{metric_of(decision.metric).title} of {candidate} minus that of {champion}"
+    between = _between(decision)
+    words = f"{apart} is {written(decision.difference)} (higher is better)"
+    return f"{words}, {between}." if between else f"{words}. {decision.words}".strip()
+
+
+def _between(decision: Decision) -> str:
+    """Return the interval of the difference; nothing where there is none."""
     if decision.low is None or decision.high is None:
-        return f"{apart} is {written(decision.difference)} (higher is better). {decision.words}".strip()
-    between = _between(decision, decision.low, decision.high)
-    return f"{apart} is {written(decision.difference)} (higher is better), {between}."
-
-
-def _between(decision: Decision, low: float, high: float) -> str:
+        return ""
     level = "" if decision.level is None else f"{decision.level:.1%} interval "
-    return f"{level}[{written(low)}, {written(high)}]"
-
-
-def _difference_tile(decision: Decision, difference: float) -> Tile:
-    about = f"{metric_of(decision.metric).title}, candidate - champion"
-    if decision.low is not None and decision.high is not None:
-        about += f", {_between(decision, decision.low, decision.high)}"
-    return Tile(f"{difference:+.3g}", about, "" if decision.p is None else f"p = {decision.p:.2g}")
+    return f"{level}[{written(decision.low)}, {written(decision.high)}]"
 
 
 def look_page(

@@ -70,14 +70,10 @@ def segments_page(name: str, metric: str, scored: Sequence[Sequence[str]], faile
     n, findings = len(scored) + len(failed), [Remark("warning", sentence) for sentence in failed]
     lead = f"{counted(len(scored), 'segment')} of {n:,} scored, each on a split of its own."
     verdict = Verdict.LOOK if failed else Verdict.NONE
-    table = Table("Every segment", scored, segment_head(metric))
+    head = ["segment", "rows", metric_of(metric).title, "interval", "audit", "split"]
+    table = Table("Every segment", scored, head)
     sections = [Section("segments", "Every segment", [table])] if scored else []
     return Page(name, verdict, lead, findings=findings, sections=sections, footer=Origin().words())
-
-
-def segment_head(metric: str) -> list[str]:
-    """Return what the cells of a segment are."""
-    return ["segment", "rows", metric_of(metric).title, "interval", "audit", "split"]
 
 
 def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:
