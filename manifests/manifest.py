@@ -11,11 +11,13 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import amount, listed
+from evenfold.manifests.tables.canonical import amount, is_pseudonym, listed
 from evenfold.manifests.tables.keys import Lookup, WhichRows, key_table, positions_in
 from evenfold.manifests.tables.read import column_names, read_table
-from evenfold.splitters import Pair, SplitError, Splitter
+from evenfold.splitters import Pair, SplitError, Splitter, Stream
 from evenfold.splitters.display import Displayed, above
+from evenfold.splitters.kernels.random import CALIBRATION
+from evenfold.splitters.strategies.holdout import set_apart
 from numpy.typing import NDArray
 
 from .identity import digest_codes, digest_json, digest_keys, split_id
@@ -312,18 +314,35 @@ class Manifest(Displayed):
         Rows are joined by key, whatever their order. Positions come in key order, so a model sees its training
         rows in the same order every time. X and y must be in the order of ``frame``: another length, or a pandas index
         in another order, is refused. ``rows``: see ``positions``. With ``calibration`` a model trains on the rows that
-        the specification's share leaves, and ``calibration(i)`` has the others: see ``calibrating``.
+        the specification's share leaves, and ``calibration(i)`` has the others, drawn as a holdout: see ``set_apart``.
         """
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         known = index if getattr(index, "is_unique", False) else None
         found = self.lookup(frame)
         above("hear", self)
-        positions, parted = found.exact_rows(rows), None
-        if calibration:
-            from .exchange.positions import calibrating
-
-            parted = calibrating(self, frame, positions)
+        positions = found.exact_rows(rows)
+        parted = self._calibrating(frame, positions) if calibration else None
         return ManifestCV(self, positions, found.rank.size, known, parted)
+
+    def _calibrating(self, frame: Any, positions: NDArray[np.int64]) -> Callable[[int], Pair]:
+        """Return what parts the ranks that a split trains on by the specification's share; nothing is stored."""
+        from .plan import Plan
+
+        share = self.spec.calibration
+        if share is None:
+            raise SplitError(f"{self.name}: nothing is set apart to calibrate by; name a share (calibration: 0.2).")
+        held, roles = np.flatnonzero(positions >= 0), self.spec.columns.roles() or None
+        types = self.spec.types | {name: kind for name, kind in self.types.items() if not is_pseudonym(kind)}
+        again = self.spec.model_copy(update={"types": types, "on_immature": "use", "missing_target": "stop"})
+        rows = Plan(again, read_table(frame, roles, self.spec.types).take(positions[held])).rows()
+
+        def parted(i: int) -> Pair:
+            ranks = self.pair(i)[0]
+            train = np.searchsorted(held, ranks[positions[ranks] >= 0])
+            left, apart = set_apart(self.splitter, rows, train, share, Stream(self.spec.seed, CALIBRATION, i))
+            return held[left], held[apart]
+
+        return parted
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.

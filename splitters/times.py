@@ -129,6 +129,7 @@ CALENDAR = get_args(Calendar)
 
 def unit_and_zone(every: Any) -> tuple[Calendar, ZoneInfo | None]:
     """Return what ``every`` names: a unit of the calendar, and the time zone whose clocks count (None: UTC)."""
+    unit: Any
     unit, zone = (every.get("unit"), every.get("zone")) if isinstance(every, Mapping) else (every, None)
     if unit not in CALENDAR or (isinstance(every, Mapping) and set(every) != {"unit", "zone"}):
         raise SplitError(

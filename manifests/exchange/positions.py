@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.plan import Plan
-from evenfold.manifests.tables.canonical import amount, is_pseudonym, verb
+from evenfold.manifests.tables.canonical import amount, verb
 from evenfold.manifests.tables.read import read_table
-from evenfold.splitters import Pair, SplitError, Stream
-from evenfold.splitters.kernels.random import CALIBRATION, IntArray
-from evenfold.splitters.strategies.holdout import check_fraction, locked_rows
+from evenfold.splitters import Pair, SplitError
 
 from .kept import require_data
-
-
-def calibrating(manifest: Manifest, frame: Any, positions: IntArray) -> Callable[[int], Pair]:
-    """Return what parts the ranks that a split trains on: those to learn from, and those set apart to calibrate by.
-
-    The share of the specification, drawn from the training rows as a holdout is from all: groups whole, the latest
-    where the strategy sees time, else classes or the order of numbers in their share. Nothing is stored: the rows
-    follow from the seed, the split and the columns of ``frame``. Copies of a row in a draw are on one side.
-    """
-    share, splitter = manifest.spec.calibration, manifest.splitter
-    if share is None:
-        raise SplitError(f"{manifest.name}: nothing is set apart to calibrate by; name a share (calibration: 0.2).")
-    held = np.flatnonzero(positions >= 0)
-    types = {name: kind for name, kind in manifest.types.items() if not is_pseudonym(kind)}
-    again = {"types": manifest.spec.types | types, "on_immature": "use", "missing_target": "stop"}
-    table = read_table(frame, manifest.spec.columns.roles() or None, manifest.spec.types).take(positions[held])
-    rows = Plan(manifest.spec.model_copy(update=again), table).rows()
-
-    def parted(i: int) -> Pair:
-        ranks = manifest.pair(i)[0]
-        train = np.searchsorted(held, ranks[positions[ranks] >= 0])
-        among = np.unique(train)
-        check_fraction(share, of := rows.take(among))
-        apart = among[locked_rows(of, share, Stream(manifest.spec.seed, CALIBRATION, i))]
-        left = splitter.trainable(rows, np.setdiff1d(among, apart), apart)
-        return held[train[np.isin(train, left)]], held[apart]
-
-    return parted
 
 
 def for_torch(manifest: Manifest, data: Any, repeat: int) -> tuple[str, str]:

@@ -165,7 +165,8 @@ class TimeSplit(PartSplitter):
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that were known before every time in ``test``."""
-        return train[rows.known[train] < rows.time[test].min()]
+        in_time: NDArray[np.bool_] = rows.known[train] < rows.time[test].min()
+        return train[in_time]
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)

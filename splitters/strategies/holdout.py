@@ -41,6 +41,18 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     return np.sort(order[take_evenly(rows.n, n_locked, stream)])
 
 
+def set_apart(strategy: Splitter, rows: Rows, train: IntArray, fraction: float, stream: Stream) -> Pair:
+    """Return what is left of ``train`` to learn from, and ``fraction`` of its rows, drawn as ``locked_rows`` draws.
+
+    Copies of a row in a draw are on one side.
+    """
+    among = np.unique(train)
+    check_fraction(fraction, of := rows.take(among))
+    apart = among[locked_rows(of, fraction, stream)]
+    left = strategy.trainable(rows, np.setdiff1d(among, apart), apart)
+    return train[np.isin(train, left)], apart
+
+
 def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
     """Return the positions, ascending, of the rows that are left for ``strategy`` beside the locked ones.
 
