@@ -67,8 +67,7 @@ def size_deviation(joined: Joined) -> Outcome:
     folds = _sharing(joined)
     if isinstance(folds, NotAsked):
         return folds
-    worst = max(_deviations(folds))
-    return _deviation_found(folds, worst, "")
+    return _deviation_found(folds, max(_deviations(folds)))
 
 
 def class_deviation(joined: Joined) -> Outcome:
@@ -81,8 +80,7 @@ def class_deviation(joined: Joined) -> Outcome:
         levels = joined.levels(name)
         if len(levels) * len(folds.shares()) > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes")
-        cells = _deviations(folds, name) if levels else ()
-        worst += [(cell, f" of class {shown(repr(levels[cell.level]))} of {name!r}") for cell in cells]
+        worst += [(cell, name) for cell in _deviations(folds, name)] if levels else []
     return _deviation_found(folds, *max(worst)) if worst else NotAsked("no row has a class")
 
 
@@ -110,12 +108,30 @@ def _deviations(folds: JoinedLabels, name: str | None = None) -> Iterator[Deviat
         yield Deviation(float(relative[at, level]), list(shares)[at], rows, share, int(level))
 
 
-def _deviation_found(folds: JoinedLabels, worst: Deviation, of: str) -> Outcome:
+def _deviation_found(folds: JoinedLabels, worst: Deviation, name: str | None = None) -> Outcome:
     if not worst.relative:
         return None
+    of = "" if name is None else f" of class {shown(repr(folds.levels(name)[worst.level]))} of {name!r}"
     fold, rows = folds.labels.code_name(worst.code), amount(worst.rows, "row")
-    message = f"{fold} holds {rows}{of} and its share is {worst.share:,.1f}: {worst.relative:.1%} off."
+    off = f"{worst.relative:.1%} off{_large_group(folds, name, worst.level)}"
+    message = f"{fold} holds {rows}{of} and its share is {worst.share:,.1f}: {off}."
     return Found(worst.relative, message, {"fold": worst.code, "rows": worst.rows, "share": worst.share})
+
+
+def _large_group(folds: JoinedLabels, name: str | None, level: int) -> str:
+    """Say which group holds more rows (of a class) than the largest share of a fold: then no whole groups are even."""
+    if folds.columns.group is None:
+        return ""
+    groups, codes, rows = folds.group_table(folds.columns.group, name)
+    groups, rows, shares = groups[codes == level], rows[codes == level], folds.shares()
+    held, share = rows.max(initial=0) / max(rows.sum(), 1), max(shares.values())
+    if held <= share:
+        return ""
+    group = shown(repr(folds.levels(folds.columns.group)[groups[rows.argmax()]]))
+    unlocked = sum(shares[code] for code in folds.labels.tested)  # which any number of folds shares out among them
+    most = 0 if folds.labels.parts else int(unlocked / held + 1e-9)
+    cure = f"choose n_splits of at most {most}, or a finer group column" if most > 1 else "name a finer group column"
+    return f", as group {group} alone holds {held:.1%} of them, more than any share ({share:.1%}); {cure}"
 
 
 def target_deviation(joined: Joined) -> Outcome:
@@ -198,68 +214,6 @@ def attribute_deviation(joined: Joined) -> Outcome:
     off = f"{worst * 100:.1f} points from that of all rows, the most of any"
     message = f"of {where!r} the share of {which} in split {at} is {off}."
     return Found(worst, message, {name: figure for figure, name, _, _ in deviations})
-
-
-def balance_out_of_reach(joined: Joined) -> Outcome:
-    """Say why folds of whole groups cannot be even: one group is larger than a share, or too few hold a class.
-
-    Both are bounds that no packing of whole groups can pass. A group of the share s of all rows of a class has to lie
-    in some fold, so some fold deviates by at least s - (the largest share) of them. A fold without any of a class
-    deviates by its share; where some must be, they may be those of the smallest shares. Locked rows take a share too.
-    """
-    name, folds = joined.columns.group, _sharing(joined)
-    if isinstance(folds, NotAsked) or name is None:
-        return folds if isinstance(folds, NotAsked) else NotAsked("no group column is named")
-    return max(_bounds(folds, name), key=lambda bound: bound.figure, default=None)
-
-
-def _bounds(joined: JoinedLabels, group: str) -> Iterator[Found]:
-    names, (groups, _, rows) = joined.levels(group), joined.group_table(group)
-    yield from _too_large(groups, rows, names, "all rows", joined)
-    for column in _class_columns(joined):
-        levels, (groups, codes, rows) = joined.levels(column), joined.group_table(group, column)
-        for code in np.flatnonzero(np.bincount(codes, weights=rows, minlength=len(levels)) >= LEAST_EXPECTED):
-            held = codes == code
-            of = f"class {shown(repr(levels[code]))} of {column!r}"
-            yield from _too_large(groups[held], rows[held], names, f"all rows of {of}", joined)
-            yield from _too_few(int(np.count_nonzero(held)), of, joined)
-
-
-def _too_large(groups: Counts, rows: Counts, names: list[Any], of: str, joined: JoinedLabels) -> Iterator[Found]:
-    if not groups.size:
-        return
-    shares, folds = joined.shares(), joined.labels
-    largest, share = int(groups[rows.argmax()]), max(shares.values())
-    held = int(rows.max()) / int(rows.sum())
-    best = float(held - share)
-    if best > 0:
-        unlocked = sum(shares[code] for code in folds.tested)  # which any number of folds shares out among them
-        most = 0 if folds.parts else int(unlocked / held + 1e-9)
-        remedy = f"choose n_splits of at most {most}, or a finer group column" if most > 1 else "name a finer column"
-        message = (
-            f"group {shown(repr(names[largest]))} holds {held:.1%} of {of}, and the largest share of a fold is "
-            f"{share:.1%}: the best reachable deviation is {best:.1%}; {remedy}."
-        )
-        figures = {"group": shown(names[largest]), "holds": float(held), "share": share, "best": best}
-        yield Found(best, message, figures)
-
-
-def _too_few(holders: int, of: str, joined: JoinedLabels) -> Iterator[Found]:
-    shares, parts, n_folds = joined.shares(), joined.labels.parts, len(joined.labels.tested)
-    lacking = len(shares) - holders
-    if lacking <= 0:
-        return
-    best, locked = sorted(shares.values())[lacking - 1], 0 if parts else len(shares) - n_folds
-    places = f"{len(shares)} parts" if parts else f"{n_folds} folds{' and the locked rows' if locked else ''}"
-    if holders == 1:
-        remedy = "no split can both train on it and test it"
-    elif parts or holders - locked < 2:
-        remedy = f"choose {'fewer parts, or ' if parts and len(parts) > 2 else ''}a finer group column"
-    else:
-        remedy = f"choose n_splits of at most {holders - locked}"
-    sentence = f"only {amount(holders, 'group')} {verb(holders, 'holds', 'hold')} {of}, and there are {places}"
-    message = f"{sentence}: the best reachable deviation is {best:.1%}, a {'part' if parts else 'fold'} without any"
-    yield Found(best, f"{message}; {remedy}.", {"groups": holders, "folds": len(shares), "best": best})
 
 
 def _sharing(joined: Joined) -> JoinedLabels | NotAsked:

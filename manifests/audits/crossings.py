@@ -46,8 +46,4 @@ def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
     where one is in train and the other in test of the same split, or one is locked and the other is not.
     O(n x repeats), or O(n x splits).
     """
-    # A unit of one row cannot cross. (-1 reads some other unit's count here, and is put right in the next line.)
-    shared = np.where(np.bincount(units[units >= 0], minlength=1)[units] > 1, units, -1) if units.size else units
-    shared[units < 0] = -1
-    rows, places = joined.crossing(shared)
-    return Crossings(rows, places, joined.looked_at)
+    return Crossings(*joined.crossing(units), joined.looked_at)

@@ -25,6 +25,9 @@ BY_CHANCE = 0.03 / 5  # of each question
 POINTS = 1.0  # of R² in a hundred: what costs less is worth knowing
 LEAST_ROWS = 40
 Rows = NDArray[np.int64]
+# A build in one form: whole frames in, and the features of training and test rows out (test: None if unsplit).
+Built = tuple[pd.DataFrame, pd.DataFrame | None]
+Pipeline = Callable[[pd.DataFrame, Rows, Rows], Built]
 
 
 class Leak(Strict):
@@ -38,14 +41,6 @@ class Leak(Strict):
     columns: list[str] = []
     rows: list[int] = []
     points: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Pipeline:
-    """A build in one form: whole frames in, and the features of training and test rows out (test: None if unsplit)."""
-
-    run: Callable[[pd.DataFrame, Rows, Rows], tuple[pd.DataFrame, pd.DataFrame | None]]
-    split: bool
 
 
 def audit_pipeline(
@@ -82,7 +77,7 @@ def audit_pipeline(
         return [*look.leaks()]
 
 
-def _as_pipeline(build: Any, apart: list[str], target: str) -> _Pipeline:
+def _as_pipeline(build: Any, apart: list[str], target: str) -> Pipeline:
     def shown(made: Any) -> pd.DataFrame:
         made = made[0] if isinstance(made, tuple) else made
         made = made.toarray() if hasattr(made, "toarray") else made
@@ -97,14 +92,14 @@ def _as_pipeline(build: Any, apart: list[str], target: str) -> _Pipeline:
         X, Z = (rows.drop(columns=apart) for rows in (train, test))
         return made.fit_transform(X, train[target]), made.transform(Z)
 
-    def parted(data: pd.DataFrame, train: Rows, test: Rows) -> Any:
+    def parted(data: pd.DataFrame, train: Rows, test: Rows) -> Built:
         of = fitted if hasattr(build, "fit") else build
         one, other = of(data.iloc[train].copy(), data.iloc[test].copy())
         return shown(one), shown(other)
 
     if hasattr(build, "fit") or len(inspect.signature(build).parameters) >= 2:
-        return _Pipeline(parted, True)
-    return _Pipeline(lambda data, train, test: (shown(build(data.copy())), None), False)
+        return parted
+    return lambda data, train, test: (shown(build(data.copy())), None)
 
 
 def _sides(data: pd.DataFrame, groups: list[str], time: str | None) -> tuple[Rows, Rows]:
@@ -121,7 +116,7 @@ def _sides(data: pd.DataFrame, groups: list[str], time: str | None) -> tuple[Row
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    pipeline: _Pipeline
+    pipeline: Pipeline
     data: pd.DataFrame
     train: Rows
     test: Rows
@@ -129,13 +124,13 @@ class _Look:
     target: str
     in_time: bool
 
-    def built(self, data: pd.DataFrame, train: Rows, test: Rows) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    def built(self, data: pd.DataFrame, train: Rows, test: Rows) -> Built:
         try:
-            return self.pipeline.run(data, train, test)
+            return self.pipeline(data, train, test)
         except Exception as error:
             raise SplitError(f"the build stopped with {type(error).__name__}: {error}") from error
 
-    def again(self, data: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    def again(self, data: pd.DataFrame) -> Built:
         return self.built(data, self.train, self.test)
 
     def leaks(self) -> Iterator[Leak]:

@@ -236,12 +236,6 @@ RULES = (
         "The distribution of `delay` in fold 1 is .25 from that of all rows.", "SortedStratifiedKFold.",
     ),
     Rule(
-        "EF505", "balance_out_of_reach", None, False,
-        "least deviation that one whole group forces on a fold, of all rows",
-        "It says why folds of whole groups cannot be more even.", "One hospital has 60 % of the rows.",
-        "Fewer folds, or nothing.",
-    ),
-    Rule(
         "EF506", "attribute_deviation", None, False,
         "largest deviation of a level's share in a fold from its share of all rows, of columns to balance on",
         "Scores of women and of men are compared across folds, so each fold should hold its share of both.",

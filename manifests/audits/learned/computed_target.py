@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
-from evenfold.manifests.audits.features import correlation, ranks_of
+from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import listed
 from numpy.typing import NDArray
@@ -22,7 +21,6 @@ ROWS_A_COLUMN = 4
 ALONE = 0.99  # R² or rank correlation of a single feature, from which it is the target in other units
 MOST_BANDS, OUT_OF_BAND = 200, 0.02
 MOST_SHOWN = 8
-MOST_DIVISORS, DIVIDED = 12, 2_000  # columns that may divide a sum, and the rows that are looked at for it
 MOST_PRODUCTS = 2e9  # rows times the square of columns
 Weights = list[tuple[str, float]]
 
@@ -40,9 +38,9 @@ def computed_target(sample: Sample) -> Outcome:
     """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
     Least squares on the numbers, learnt from the other folds, may explain .998 of the target's variance (.99 by three
-    at most), or of its logarithm's by the logarithms where all are positive, or with all divided by one of them. Times
-    count as days, texts as the first number in them. One feature may put the rows in the target's order (.99) or cut it
-    into bands that do not overlap. O(rows x features^2) for at most 8,000 rows.
+    at most), or of its logarithm's by the logarithms where all are positive. Times count as days, texts as the first
+    number in them. One feature may put the rows in the target's order (.99) or cut it into bands that do not overlap.
+    O(rows x features^2) for at most 8,000 rows.
     """
     if sample.why_not or not sample.target.numeric:
         return sample.why_not or NotAsked("the target is not a number")
@@ -76,7 +74,7 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
     target = sample.target
     for column in numbers:
         present = np.isfinite(column.values)
-        alike = correlation(ranks_of(column.values[present]), ranks_of(target.values[present]))
+        alike = correlation(column.places[present], target.outcomes[present, 0])
         if column.n_levels > LEAST_ROWS / 5 and abs(alike) > ALONE:
             return f"{column.name} puts the rows in its order (rank correlation {alike:.3f})", [column.name], abs(alike)
     order = np.argsort(target.values, kind="stable")
@@ -91,10 +89,10 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
     return None
 
 
-def _terms(numbers: list[Column], of: Callable[[Array], Array], most: int) -> Terms | None:
+def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
     """Return the numbers, as they are or in another form, that most rows have and that are finite in it."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        transformed = [(column, of(column.values[:most])) for column in numbers]
+        transformed = [(column, of(column.values)) for column in numbers]
     transformed = [
         (column, values) for column, values in transformed if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS
     ]
@@ -114,17 +112,12 @@ def _terms(numbers: list[Column], of: Callable[[Array], Array], most: int) -> Te
 
 
 def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
-    """Return the sum, product or quotient that the target is, in words, its columns and how well it fits."""
+    """Return the sum or product that the target is, in words, its columns and how well it fits."""
     values = sample.target.values
-    forms: list[tuple[Callable[[Weights], str], Callable[[Array], Array], Array, int]]
-    forms = [(_added, np.asarray, values, values.size)]
-    if (values > 0).all():
-        forms.append((_multiplied, np.log, np.log(values), values.size))
-    for divisor in numbers[:MOST_DIVISORS]:
-        if not np.isnan(divisor.values).any() and (divisor.values != 0).all():
-            forms.append((partial(_divided, divisor.name), partial(_over, divisor.values), values, DIVIDED))
-    for words, of, outcome, most in forms:
-        terms = _terms(numbers, of, most)
+    forms: list[tuple[Callable[[Weights], str], Callable[[Array], Array], Array]] = [(_added, np.asarray, values)]
+    forms += [(_multiplied, np.log, np.log(values))] if (values > 0).all() else []
+    for words, of, outcome in forms:
+        terms = _terms(numbers, of)
         best = terms and _sum(terms, outcome[terms.rows], sample.blocks[terms.rows])
         if terms and best:
             chosen, score, alone = best
@@ -132,17 +125,8 @@ def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], flo
             design += [of(terms.columns[i].values)[terms.rows] for i in chosen]
             weights = np.linalg.lstsq(np.column_stack(design), outcome[terms.rows], rcond=None)[0][1:].tolist()
             fit = f"R² {score:.4f} out of fold, the best of them alone {alone:.3f}{', of logarithms' * (of is np.log)}"
-            by = [words.args[0]] if isinstance(words, partial) else []
-            return f"{words([*zip(names, weights, strict=True)])} ({fit})", [*names, *by], score
+            return f"{words([*zip(names, weights, strict=True)])} ({fit})", names, score
     return None
-
-
-def _over(divisor: Array, values: Array) -> Array:
-    return np.asarray(values / divisor[: values.size])
-
-
-def _divided(divisor: str, weights: Weights) -> str:
-    return f"({_added(weights).removesuffix(' is nearly it')}) / {divisor} is nearly it"
 
 
 def _added(weights: Weights) -> str:
@@ -150,9 +134,8 @@ def _added(weights: Weights) -> str:
         return f"a weighted sum of {listed(name for name, _ in weights)} is nearly it"
     terms = [name if abs(abs(w) - 1.0) < 0.005 else f"{abs(w):.3g} * {name}" for name, w in weights]
     signs = ["-" if w < 0 else "+" for _, w in weights]
-    return (
-        " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ") + " is nearly it"
-    )
+    added = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ")
+    return f"{added} is nearly it"
 
 
 def _multiplied(powers: Weights) -> str:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, KeepTogether, Outcome
-from evenfold.manifests.tables.canonical import canonical_table, listed, verb
+from evenfold.manifests.tables.canonical import listed, verb
 from evenfold.splitters.deployed import is_deployed
 
 from .relatives import shared, why_not_kept
 from .sample import Array, Codes, Sample
+from .text import PIECES, parts_of
 
-PIECES = r"\d+|[^\W\d_]+"  # of a text key: what separators set off, and digits from letters
 LEAST_LEVELS, LEAST_NUMBERS = 10, 20  # months and ratings have fewer
 LEAST_SHARED = 0.5  # share of rows that have another row of their level
 LEAST_CROSSING = 0.5  # share of those levels that lie in several folds
@@ -70,7 +67,7 @@ def unnamed_entities(sample: Sample) -> Outcome:
     """
     if why_not := why_not_kept(sample):
         return why_not
-    sample = sample.take(np.flatnonzero(sample.target.present))
+    sample = sample.labelled
     candidates = [*_candidates(sample)]
     candidates += _pairs(sample)
     tests, outcomes = len(candidates), sample.target.outcomes
@@ -107,19 +104,18 @@ def _candidates(sample: Sample) -> Iterator[Candidate]:
     for column in sample.columns.values():
         if not column.fractional and (column.kind == "category" or _is_no_quantity(column.codes, sample)):
             yield Candidate(repr(column.name), column.name, column.codes)
-    spec, keys = sample.joined.manifest.spec, sample.joined.keys
-    if keys is None:
-        return
-    table = canonical_table(keys, spec.columns.key, sample.joined.manifest.types)
-    for name in spec.columns.key:
-        if name in sample.joined.columns.grouped:
+    spec, keys = sample.joined.manifest.spec, sample.key_columns()
+    for key in keys:
+        if key.name in sample.joined.columns.grouped:
             continue
-        values = table.column(name).to_pylist()
-        own = [values[row] for row in sample.rows]
-        if len(spec.columns.key) > 1:
-            yield Candidate(f"the key's column {name!r}", name, _numbered(own))
-        if own and isinstance(own[0], str):
-            yield from _text_parts(name, own, quoted=spec.key_encoding is None and not is_deployed())
+        if len(keys) > 1:
+            yield Candidate(f"the key's column {key.name!r}", key.name, key.codes)
+        for part in parts_of(key):
+            quoted = spec.key_encoding is None and not is_deployed()
+            example = f" (as in {part.example!r} of {key.levels[0]!r})" if quoted else ""
+            made_of = f"table[{key.name!r}].str.findall(r'{PIECES}').str{part.taken}"
+            group = f"{key.name}_{part.words.replace(' ', '_').removeprefix('the_')}"
+            yield Candidate(f"{part.words} of the key {key.name!r}{example}", group, part.codes, made_of)
 
 
 def _pairs(sample: Sample) -> Iterator[Candidate]:
@@ -132,22 +128,6 @@ def _pairs(sample: Sample) -> Iterator[Candidate]:
         yield Candidate(f"{a.name!r} with {b.name!r}", f"{a.name}_{b.name}", codes, made_of, 2 * LEAST_EFFECT)
 
 
-def _text_parts(name: str, values: list[Any], quoted: bool) -> Iterator[Candidate]:
-    pieces = [tuple(re.findall(PIECES, value or "")) for value in values]
-    most = min(max(map(len, pieces)), 8)
-    found = f"table[{name!r}].str.findall(r'{PIECES}').str"
-    parts: list[tuple[str, str, list[str | None], str]] = []
-    for i in range(most):
-        part = [piece[i] if i < len(piece) else None for piece in pieces]
-        parts.append((f"part {i + 1}", f"part_{i + 1}", part, f"[{i}]"))
-    for i in range(2, most):
-        start = ["".join(piece[:i]) for piece in pieces]
-        parts.append((f"the first {i} parts", f"first_{i}_parts", [*start], f"[:{i}].str.join('')"))
-    for words, suffix, own, of in parts:
-        example = f" (as in {own[0]!r} of {values[0]!r})" if quoted else ""
-        yield Candidate(f"{words} of the key {name!r}{example}", f"{name}_{suffix}", _numbered(own), f"{found}{of}")
-
-
 def _is_no_quantity(codes: Codes, sample: Sample) -> bool:
     """Return whether numbers have many values, whose order says little: squared steps are twice the variance then."""
     sizes = np.bincount(codes[codes >= 0], minlength=1)
@@ -156,11 +136,6 @@ def _is_no_quantity(codes: Codes, sample: Sample) -> bool:
     return sizes.size >= LEAST_NUMBERS and bool(
         (means.std(axis=0) ** 2 * sizes.size < np.square(np.diff(means, axis=0)).sum(axis=0)).all()
     )
-
-
-def _numbered(values: list[Any]) -> Codes:
-    codes: Codes = pd.factorize(np.array(values, dtype=object))[0]  # None is -1
-    return codes
 
 
 def _is_shared(codes: Codes) -> bool:

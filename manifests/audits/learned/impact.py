@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Remedy, SplitByTime
 
-from .models import design, in_one_thread, is_usable, predict_boosted, predict_from_all
+from .models import design, in_one_thread, predict_boosted, predict_from_all, usable
 from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample
 
 
@@ -22,19 +21,15 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
     might. O(features x n log n) for each finding.
     """
 
-    @cache
-    def as_split(sample: Sample) -> Array:
-        return predict_from_all(sample.feature_columns(), sample.target.outcomes, sample.blocks)
-
     def priced(finding: Found) -> Found:
         sample = read()
         if finding.remedy is None or isinstance(sample, NotAsked) or sample.target is None:
             return finding
         sample = sample.learned
-        if sample.rows.size < LEAST_ROWS or not is_usable(sample.feature_columns()):
+        if sample.rows.size < LEAST_ROWS or not usable(sample.feature_columns()):
             return finding
         with in_one_thread():
-            impact = at_stake(sample, finding.remedy, as_split(sample))
+            impact = at_stake(sample, finding.remedy)
         if impact is None:
             return finding
         measure, before, mended = impact
@@ -46,16 +41,16 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
     return priced
 
 
-def at_stake(sample: Sample, remedy: Remedy, as_split: Array | None = None) -> tuple[str, float, float] | None:
+def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
     """Return the measure, the score as split and the mended one, or None where the remedy leaves nothing to compare."""
     target, columns, blocks = sample.target, sample.feature_columns(), sample.blocks
-    as_split = predict_from_all(columns, target.outcomes, blocks) if as_split is None else as_split
+    as_split = predict_from_all(columns, target.outcomes, blocks)
     rows = np.arange(target.outcomes.shape[0])
     match remedy:
         case DropFeatures():
             rest = [column for column in columns if column.name not in remedy.features]
             nothing = np.broadcast_to(target.outcomes.mean(axis=0), target.outcomes.shape)
-            mended = predict_from_all(rest, target.outcomes, blocks) if is_usable(rest) else nothing
+            mended = predict_from_all(rest, target.outcomes, blocks) if usable(rest) else nothing
         case KeepTogether():
             whole = _whole_units(remedy.units[sample.rows], blocks)
             if np.unique(whole).size < 2:

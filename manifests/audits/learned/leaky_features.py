@@ -11,7 +11,7 @@ from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Ou
 from evenfold.manifests.tables.canonical import amount, listed, verb
 
 from .entities import CHANCE, level_effect
-from .models import is_usable, predict_from_all, predict_from_one
+from .models import predict_from_all, predict_from_one, usable
 from .sample import FEWEST_ROWS, LEAST_ROWS, Array, Codes, Column, Sample, Target, auc
 
 TARGET_LIKE = 0.999
@@ -37,7 +37,7 @@ def target_like_features(sample: Sample) -> Outcome:
     """
     if sample.target is None:
         return NotAsked("no target column is named")
-    sample = sample.take(np.flatnonzero(sample.target.present))
+    sample = sample.labelled
     if sample.rows.size < FEWEST_ROWS:
         return NotAsked(f"{sample.rows.size} rows with a target are too few to tell a copy of it from chance")
     alike = _copies(replace(sample, features=tuple(_copies(sample.learned))))
@@ -104,7 +104,7 @@ def giveaway_features(sample: Sample, copies: bool = False) -> Outcome:
         return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} all but the target, of which EF301 tells.")
     rest = [column for column in sample.feature_columns() if column.name in scores.keys() - alike.keys()]
     together = 0.0 if target.numeric else 0.5
-    if is_usable(rest):
+    if usable(rest):
         together = target.score(predict_from_all(rest, target.outcomes, sample.blocks))
     gap, ranked = STANDS_ALONE[target.numeric], sorted(scores.values(), reverse=True)
     best_of_others = max([together, *ranked[1:2]]) if len(alike) == 1 else together
@@ -144,9 +144,7 @@ def _score_alone(column: Column, target: Target, blocks: Codes) -> float:
     """Return the score out of fold, or that of the means of 256 ranges in one block where it leaves no doubt."""
     first, levels = blocks == blocks.min(), replace(column, kind="category")
     if column.kind != "category" and column.n_levels > RANGES:
-        places = np.cumsum(np.bincount(column.codes + 1))[column.codes]
-        ranges = np.where(column.codes < 0, np.nan, places * RANGES // places.max())
-        levels = Column(column.name, "category", ranges)
+        levels = Column(column.name, "category", column.places * RANGES // 1)
     coarse = target.take(first).score(predict_from_one(levels, target.outcomes, first))
     if target.outcomes[first].sum(axis=0).min() >= LEAST_ROWS and coarse < GIVES_IT_AWAY[target.numeric] - FAR:
         return coarse

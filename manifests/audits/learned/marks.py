@@ -137,14 +137,14 @@ def _elsewhere(mark: Mark, rest: Any, outcomes: Array) -> float:
 def _identifier_parts(sample: Sample) -> dict[str, str]:
     keys = sample.key_columns()
     texts = [c for c in sample.feature_columns() if c.kind == "category" and c.n_levels >= NAMES_ROWS * c.values.size]
-    of_keys, parts = {key.name for key in keys}, [part for column in [*keys, *texts] for part in parts_of(column)]
-    signs = {}
-    for name, place, codes in parts:
-        levels = int(codes.max()) + 1
+    parts = [(column, part) for column in [*keys, *texts] for part in parts_of(column, regular=True)]
+    signs: dict[str, str] = {}
+    for column, part in parts:
         # Parts of a key with more levels may be an entity, which is another check's question.
-        if not 2 <= levels < (LEAST_LEVELS if name in of_keys else codes.size / 20):
+        if not 1 <= part.codes.max() < (LEAST_LEVELS - 1 if column in keys else part.codes.size / 20 - 1):
             continue
-        effect = level_effect(sample.target.outcomes, codes)
+        effect, name = level_effect(sample.target.outcomes, part.codes), column.name
         if effect.chance * len(parts) < BY_CHANCE and effect.share > LEAST_EFFECT:
-            signs[name] = f"{place} of {name!r} tells {effect.share:.0%} of the variance of {sample.target.name!r}"
+            told = f"{part.words} of {name!r} tells {effect.share:.0%} of the variance of {sample.target.name!r}"
+            signs.setdefault(name, told)
     return signs

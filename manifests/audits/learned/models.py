@@ -133,11 +133,11 @@ def _learnt(train: Array, outcome: Array, queries: Array, categorical: list[bool
 
 def design(columns: Sequence[Column]) -> tuple[Array, list[bool]]:
     """Return columns side by side as trees read them, and which of them are categories."""
-    used = [column for column in columns if column.kind != "category" or column.n_levels <= MOST_CATEGORIES]
+    used = usable(columns)
     coded = [np.where(c.codes < 0, np.nan, c.codes) if c.kind == "category" else c.values for c in used]
     return np.column_stack(coded).astype(np.float64), [column.kind == "category" for column in used]
 
 
-def is_usable(columns: Sequence[Column]) -> bool:
-    """Return whether ``design`` would keep a column."""
-    return any(column.kind != "category" or column.n_levels <= MOST_CATEGORIES for column in columns)
+def usable(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that describe rows: those without categories of over 60 levels."""
+    return [column for column in columns if column.kind != "category" or column.n_levels <= MOST_CATEGORIES]

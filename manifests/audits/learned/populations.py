@@ -14,8 +14,8 @@ from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
-from .models import design, is_usable, predict_boosted
-from .sample import Codes, Column, Sample, auc
+from .models import design, predict_boosted, usable
+from .sample import Codes, Column, Sample, alone, auc
 
 TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
 ERRORS = 5.0  # and how many standard errors of an AUC without any difference it must lie above .5
@@ -41,7 +41,7 @@ def other_populations(sample: Sample) -> Outcome:
     codes = joined.codes[sample.rows, 0].astype(np.int64)
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
     columns = sample.feature_columns()
-    if not is_usable(columns):
+    if not usable(columns):
         return NotAsked(NO_FEATURE)
     if len(folds) < 2:
         return NotAsked("fewer than two folds have the rows that a comparison needs")
@@ -74,7 +74,7 @@ def other_generation(sample: Sample) -> Outcome:
         return NotAsked("the manifest has not grown")
     new = manifest.born[sample.joined.place[sample.rows]] == manifest.generation
     columns = [column for column in sample.feature_columns() if column.kind != "time"]
-    if not is_usable(columns):
+    if not usable(columns):
         return NotAsked(NO_FEATURE)
     fewest = min(np.count_nonzero(new), np.count_nonzero(~new))
     if fewest < LEAST_SIDE:
@@ -116,13 +116,7 @@ def _separation(
     balanced = _balanced(mine, min(MOST_ROWS, max(MOST_CELLS // len(columns), 1_000)))
     X, categorical = design([column.take(balanced) for column in columns])
     inside = mine[balanced]
-    # Rows of no group stand alone, numbered far above the groups.
-    units = (
-        balanced
-        if sample.groups is None
-        else np.where(sample.groups[balanced] < 0, balanced + 10**9, sample.groups[balanced])
-    )
-    _, first, numbers = np.unique(units, return_index=True, return_inverse=True)
+    _, first, numbers = np.unique(alone(sample.groups[balanced]), return_index=True, return_inverse=True)
     n_inside, n_outside = (int(np.unique(numbers[side]).size) for side in (inside, ~inside))
     if min(n_inside, n_outside) < LEAST_SIDE:
         return 0.5, 1.0

@@ -7,22 +7,22 @@ from itertools import combinations
 
 import numpy as np
 from evenfold.manifests.audits.crossings import crossings
-from evenfold.manifests.audits.features import correlation, ranks_of
+from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.components import by_appearance, joined_by
 from evenfold.splitters.kernels.random import AUDITING
 
-from .models import design, is_usable, predict_from_all
+from .models import predict_from_all, usable
 from .near_duplicates import MOST_SEARCHED, PROJECTED, count_pairs
-from .sample import BLOCKS, BY_CHANCE, Array, Codes, Column, Sample
+from .sample import BLOCKS, BY_CHANCE, Array, Codes, Column, Sample, alone
 
 MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
 LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
 LEAST_ROWS, LEAST_SHARE, LEAST_CLUSTERS = 20, 0.05, 10
 LEAST_EFFECT = 0.1  # of the variance that the features leave, shared by relatives, and beyond the nearest strangers
-CLOSER, FLATTER, MOST_LEFT_OUT = 0.6, 0.6, 10
+CLOSER, FLATTER = 0.6, 0.6
 MOST_OF_ALL = 0.3  # of the rows in one chain: they fill the space, and are no relatives
 Proposal = tuple[list[str], Codes]
 
@@ -38,7 +38,7 @@ def relatives(sample: Sample) -> Outcome:
     """
     if why_not := why_not_kept(sample):
         return why_not
-    sample = sample.take(np.flatnonzero(sample.target.present))
+    sample = sample.labelled
     proposals = [*_proposals(sample)]
     hits = [(sharing, *each) for each in proposals if (sharing := shared(sample, each[1], len(proposals)))]
     if not hits:
@@ -110,8 +110,8 @@ def are_one(a: Column, b: Column, most: float) -> bool:
     """Return whether two columns put the rows in one order, by a rank correlation above ``most``."""
     if "category" in (a.kind, b.kind):
         return False
-    present = ~(np.isnan(a.values) | np.isnan(b.values))
-    return bool(present.any()) and abs(correlation(ranks_of(a.values[present]), ranks_of(b.values[present]))) > most
+    present = (a.codes >= 0) & (b.codes >= 0)
+    return bool(present.any()) and abs(correlation(a.places[present], b.places[present])) > most
 
 
 def _chains(sample: Sample) -> Codes | None:
@@ -127,14 +127,8 @@ def _chains(sample: Sample) -> Codes | None:
     ][: MOST_DIMENSIONS if n <= MOST_SEARCHED else PROJECTED]
     if len(fine) < 3 or n < 10 * LEAST_CLUSTERS:
         return None
-    space = np.column_stack([normal_scores(column.values) for column in fine])
-    flat = _flatness(space, some)
-    # What is drawn anew in each row hides the chain: of a few columns the one that hides most is left out in turn.
-    while flat > FLATTER and 3 < space.shape[1] <= MOST_LEFT_OUT and n <= MOST_SEARCHED / 2:
-        fewer = [np.delete(space, i, axis=1) for i in range(space.shape[1])]
-        flats = [_flatness(each, some) for each in fewer]
-        flat, space = min(flats), fewer[int(np.argmin(flats))]
-    if flat > FLATTER:
+    space = np.column_stack([normal_scores(column) for column in fine])
+    if _flatness(space, some) > FLATTER:
         return None
     tree = cKDTree(space)
     away, nearest = tree.query(space, 17)
@@ -156,17 +150,16 @@ def _flatness(space: Array, some: Codes) -> float:
     return float(near / far)
 
 
-def normal_scores(values: Array) -> Array:
-    """Return values by their ranks, as quantiles of the normal distribution."""
-    from scipy.stats import norm
+def normal_scores(column: Column) -> Array:
+    """Return values by their ranks, as quantiles of the normal distribution; 0 where they are missing."""
+    from scipy.special import ndtri
 
-    return np.asarray(norm.ppf(ranks_of(values) / values.size))
+    return np.nan_to_num(ndtri(column.places))
 
 
 def _whole(codes: Codes, n_most: int) -> Codes:
     """Return rows of whole clusters, drawn at random, and as many of no cluster as there are."""
-    units = np.where(codes < 0, codes.max(initial=0) + 1 + np.arange(codes.size), codes)
-    units = by_appearance(units)
+    units = by_appearance(alone(codes))
     order = Stream(0, AUDITING, 12).permutation(int(units.max()) + 1)
     place = np.empty_like(order)
     place[order] = np.cumsum(np.bincount(units)[order])
@@ -190,9 +183,9 @@ def shared(sample: Sample, codes: Codes, tests: int) -> tuple[float, float] | No
     if related.sum() < max(LEAST_ROWS, LEAST_SHARE * codes.size) or np.unique(codes[related]).size < LEAST_CLUSTERS:
         return None
     columns = small.feature_columns()
-    if not is_usable(columns):
+    if not usable(columns):
         return None
-    units = by_appearance(np.where(related, codes, codes.max() + 1 + np.arange(codes.size)))
+    units = by_appearance(alone(codes))
     blocks = Stream(0, AUDITING, 13).below(BLOCKS, int(units.max()) + 1)[units]
     outcomes = small.target.outcomes[:, :3]
     centred = outcomes - outcomes.mean(axis=0)
@@ -218,14 +211,11 @@ def shared(sample: Sample, codes: Codes, tests: int) -> tuple[float, float] | No
 
 def _partners(sample: Sample, codes: Codes, units: Codes) -> tuple[Codes, Codes]:
     """Return a relative of each row, of another named group if there is one, and the nearest row that is none."""
-    X, categorical = design(sample.feature_columns())
-    X = np.where(np.isnan(X), 0.0, X)
+    columns = usable(sample.feature_columns())
     space = np.column_stack(
-        [3.0 * x if levels else normal_scores(x) for x, levels in zip(X.T, categorical, strict=True)]
+        [3.0 * np.maximum(c.codes, 0) if c.kind == "category" else normal_scores(c) for c in columns]
     )
-    n = codes.size
-    groups = np.full(n, -1) if sample.groups is None else sample.groups
-    groups = np.where(groups < 0, n + sample.joined.n + np.arange(n), groups)  # rows of no group are alone
+    n, groups = codes.size, alone(sample.groups)
     order = np.lexsort((Stream(0, AUDITING, 14).permutation(n), codes))
     mates = np.full(n, -1, dtype=np.int64)
     for step in range(1, 8):  # the next rows of the cluster, in an order drawn at random

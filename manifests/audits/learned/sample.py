@@ -63,6 +63,12 @@ class Column:
         """The number of distinct values."""
         return int(self.codes.max(initial=-1)) + 1
 
+    @cached_property
+    def places(self) -> Array:
+        """The rank of each value as a share of all, 0 to 1, equal ones at the middle of theirs; NaN where missing."""
+        sizes = np.bincount(self.codes[self.codes >= 0])
+        return np.asarray(np.append((np.cumsum(sizes) - sizes / 2.0) / max(sizes.sum(), 1), np.nan)[self.codes])
+
     def take(self, rows: NDArray[Any]) -> Column:
         """Return the column of some rows."""
         whole = None if self.whole is None else self.whole[rows]
@@ -121,7 +127,7 @@ class Sample:
     columns: dict[str, Column]
     features: tuple[str, ...]
     target: Any  # a Target; None where no column is named
-    groups: Codes | None
+    groups: Codes  # -1 where a row is of no group
     drawn: bool
 
     @property
@@ -132,11 +138,16 @@ class Sample:
         return f" (in {self.rows.size:,} of {self.joined.n:,} rows, {how})" if few else ""
 
     @cached_property
+    def labelled(self) -> Sample:
+        """The rows that have a target; all where none is named."""
+        return self if self.target is None else self.take(np.flatnonzero(self.target.present))
+
+    @cached_property
     def learned(self) -> Sample:
         """At most 8,000 rows that have a target, for small models to learn from."""
-        present = np.arange(self.rows.size) if self.target is None else np.flatnonzero(self.target.present)
-        chosen = present[np.sort(Stream(0, AUDITING, 1).permutation(present.size)[:MOST_LEARNED])]
-        return replace(self.take(chosen), drawn=self.drawn or chosen.size < present.size)
+        n = self.labelled.rows.size
+        chosen = np.sort(Stream(0, AUDITING, 1).permutation(n)[:MOST_LEARNED])
+        return replace(self.labelled.take(chosen), drawn=self.drawn or chosen.size < n)
 
     @property
     def why_not(self) -> NotAsked | None:
@@ -148,6 +159,8 @@ class Sample:
 
     def take(self, positions: NDArray[Any]) -> Sample:
         """Return a part of the sample."""
+        if positions.size == self.rows.size:
+            return self
         return Sample(
             self.joined,
             self.rows[positions],
@@ -155,7 +168,7 @@ class Sample:
             {name: column.take(positions) for name, column in self.columns.items()},
             self.features,
             self.target and self.target.take(positions),
-            None if self.groups is None else self.groups[positions],
+            self.groups[positions],
             self.drawn,
         )
 
@@ -166,7 +179,7 @@ class Sample:
     def key_columns(self) -> list[Column]:
         """Return the columns of the key, where the manifest has them."""
         names, keys = self.joined.manifest.spec.columns.key, self.joined.keys
-        if keys is None or self.joined.manifest.spec.key_encoding is not None:
+        if keys is None:
             return []
         table = canonical_table(keys, names, self.joined.manifest.types)
         return [column_of(name, table.column(name).take(pa.array(self.rows))) for name in names]
@@ -203,6 +216,7 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
     rows = usable[np.sort(Stream(0, AUDITING).permutation(usable.size)[:MOST_ROWS])]
     table = _taken(joined, names, rows) if names else pa.table({})
     target, groups = joined.columns.target, joined.together()
+    groups = np.full(joined.n, -1) if groups is None else groups
     return Sample(
         joined,
         rows,
@@ -210,7 +224,7 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
         {name: column_of(name, table.column(name)) for name in names},
         tuple(names if features is None else features),
         None if target is None else target_of(target, joined.column(target).take(pa.array(rows))),
-        None if groups is None else groups[rows],
+        groups[rows],
         rows.size < usable.size,
     )
 
@@ -274,17 +288,21 @@ def target_of(name: str, column: pa.ChunkedArray) -> Target:
     return Target(name, outcomes, np.isin(codes, largest), False, codes.astype(np.float64))
 
 
-def _blocks(joined: Joined, groups: Codes | None) -> Codes:
+def alone(codes: Codes) -> Codes:
+    """Return codes in which rows of none (-1) each have one of their own, beyond the others."""
+    return np.where(codes < 0, codes.max(initial=0) + 1 + np.arange(codes.size), codes)
+
+
+def _blocks(joined: Joined, groups: Codes) -> Codes:
     codes = joined.codes[:, 0].astype(np.int64)
     folds = np.unique(codes[codes >= NEVER_TESTED])
     if isinstance(joined, JoinedLabels) and folds.size >= 3:
         return np.searchsorted(folds, codes) % BLOCKS
     stream = Stream(0, AUDITING, 2)
-    if groups is None:
+    if groups.max(initial=-1) < 0:
         return stream.below(BLOCKS, joined.manifest.n)[np.maximum(joined.place, 0)]
     # Numbered in the order of the key, as the file's decides nothing; rows that are unknown come last.
     order = stable_order(np.where(joined.place < 0, joined.manifest.n, joined.place))
-    together = np.where(groups < 0, int(groups.max(initial=0)) + 1 + np.arange(joined.n), groups)
     numbers = np.empty(joined.n, dtype=np.int64)
-    numbers[order] = by_appearance(together[order])
+    numbers[order] = by_appearance(alone(groups)[order])
     return stream.below(BLOCKS, int(numbers.max(initial=0)) + 1)[numbers]

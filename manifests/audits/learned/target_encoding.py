@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
@@ -25,7 +26,6 @@ CHANCE = 1e-6
 NEIGHBOURS, FORESEEN, CALENDAR = 3, 1 / 3, (1, 4, 7, 12, 24, 52)
 MOST_ROWS = 100_000
 NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
-MOST_LEVELS, MOST_OF_A_LEVEL = 300, 500
 FIRST_OF_A_LEVEL, FIRST_ASKED = 20, 1_000  # rows that all features are asked of first
 MONOTONE = 40  # of few levels all may lie in a row by chance
 ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
@@ -43,17 +43,17 @@ def carried_targets(sample: Sample) -> Outcome:
     target = sample.target
     if target is None:
         return NotAsked("no target column is named")
-    sample = sample.take(np.flatnonzero(target.present)[:MOST_ROWS])
+    sample = sample.labelled.take(np.arange(sample.labelled.rows.size)[:MOST_ROWS])
     features = [column for column in sample.feature_columns() if column.kind == "number" and column.n_levels > 1]
     if sample.rows.size < LEAST_ROWS or not features:
         return NotAsked("no feature is a number")
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
     shared = list(_levels_of(sample))
     spread = np.array([np.nanvar(column.values) for column in features])
-    may = [[_may_carry(features, spread, outcome, codes) for codes, _ in shared] for outcome in outcomes.T]
+    inside = [[_inside(features, spread, outcome, codes) for codes, _ in shared] for outcome in outcomes.T]
     signs = {}
     for i, column in enumerate(features):
-        questions = [[(*of, *each[:, i]) for of, each in zip(shared, of_outcome, strict=True)] for of_outcome in may]
+        questions = [[(*of, each[0][i], each[1][i]) for of, each in zip(shared, row, strict=True)] for row in inside]
         if sign := _sign(column, sample, outcomes, questions):
             signs[column.name] = sign
     if not signs:
@@ -70,11 +70,10 @@ def carried_targets(sample: Sample) -> Outcome:
 
 def _sign(column: Column, sample: Sample, outcomes: Array, questions: list[list[Any]]) -> str | None:
     for outcome, levels_of in zip(outcomes.T, questions, strict=True):
-        for codes, levels, rates, others in ((column.codes, "the rows that share its value", True, False), *levels_of):
+        for codes, levels, rates, follows in ((column.codes, "the rows that share its value", True, 0.0), *levels_of):
             if rates and (ratio := rate_scatter(column.values, outcome, codes)) is not None:
                 return f"the mean target of {levels}, with {ratio:.0%} of the scatter that chance would bring"
-            follows = _against_its_own(column.values, outcome, codes) if others and column.fractional else 0.0
-            if follows < -ALL_BUT_ONE:
+            if column.fractional and follows < -ALL_BUT_ONE:
                 return f"the mean target of the others among {levels}, correlation {follows:.3f} with the own one there"
         if rows := _rows_of_their_own(column, outcome, len(sample.features)):
             return f"on the target's own scale, and {rows:,} rows lie on their own target"
@@ -87,44 +86,33 @@ def _levels_of(sample: Sample) -> Iterator[tuple[Codes, str]]:
     for column in sample.columns.values():
         if LEAST_LEVELS <= column.n_levels <= column.values.size / 2:
             yield column.codes, f"the rows of one {column.name!r}"
-    if sample.groups is not None:
+    if sample.groups.max() >= 0:
         yield sample.groups, f"the rows of one {' or '.join(map(repr, sample.joined.columns.grouped))}"
 
 
-def _may_carry(features: list[Column], spread: Array, outcome: Array, codes: Codes) -> NDArray[np.bool_]:
-    """Return which features may hold rates of these levels, and which may go against their own target in them.
+def _inside(features: list[Column], spread: Array, outcome: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
+    """Return which features may hold rates of these levels, and how closely each goes with its row's target in them.
 
-    Asked of 20 rows of a level and 1,000 rows in all, of all features at once: both signs need values that lie much
-    closer inside a level than between levels, or on a line with the own target there. What a full look would find
-    passes here; nearly nothing else does.
+    Asked of 20 rows of a level and 1,000 rows in all, of all features at once: rates lie much closer inside a level
+    than between levels, and means without the own row, times the others of the level, on a falling line.
     """
     sizes = np.bincount(codes + 1)[1:]
     rows = np.flatnonzero((codes >= 0) & (np.append(sizes, 0)[codes] > 1))
     if rows.size < LEAST_ROWS:
-        return np.ones((2, len(features)), dtype=np.bool_)
-    rows = rows[np.argsort(Stream(0, AUDITING, 16).permutation(sizes.size)[codes[rows]], kind="stable")]
-    starts, lengths = _runs(codes[rows])
-    within = np.arange(rows.size) - np.repeat(starts, lengths)
-    rows = rows[within < FIRST_OF_A_LEVEL][:FIRST_ASKED]
-    starts, lengths = _runs(codes[rows])
-    levels = np.repeat(np.arange(starts.size), lengths)
+        return np.ones(len(features), dtype=np.bool_), np.zeros(len(features))
+    drawn = pd.Series(Stream(0, AUDITING, 16).permutation(sizes.size)[codes[rows]], rows).sort_values(kind="stable")
+    rows = drawn[drawn.groupby(drawn).cumcount() < FIRST_OF_A_LEVEL].index.to_numpy()[:FIRST_ASKED]
+    starts = np.flatnonzero(np.diff(codes[rows], prepend=-1))
     x = np.stack([column.values[rows] for column in features], axis=1)
     there = ~np.isnan(x)
     x, y = np.where(there, x, 0.0), np.where(there, outcome[rows][:, None], 0.0)
-    counts = np.maximum(np.add.reduceat(there, starts, axis=0, dtype=np.float64), 1.0)
-    x, y = (np.where(there, side - (np.add.reduceat(side, starts, axis=0) / counts)[levels], 0.0) for side in (x, y))
-    inner = np.square(x).sum(axis=0) / np.maximum((counts - 1.0).sum(axis=0), 1.0)
+    lengths, counts = np.diff(starts, append=rows.size), np.maximum(np.add.reduceat(there, starts, dtype=np.float64), 1)
+    x, y = (there * (side - np.repeat(np.add.reduceat(side, starts) / counts, lengths, axis=0)) for side in (x, y))
     most = min(NOISE * codes.size / max(float((sizes - 1.0)[sizes > 1].sum()), 1.0), 0.5)
-    weighted = x * (sizes[codes[rows]] - 1.0)[:, None]
-    scale = np.sqrt(np.square(weighted).sum(axis=0) * np.square(y).sum(axis=0))
-    follows = (weighted * y).sum(axis=0) / np.where(scale > 0, scale, 1.0)
-    return np.stack([inner <= 1.5 * most * spread, follows < -0.9 * ALL_BUT_ONE])
-
-
-def _runs(codes: Codes) -> tuple[Codes, Codes]:
-    """Return where equal neighbours begin, and how many they are."""
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    return starts, np.diff(starts, append=codes.size)
+    may = np.square(x).sum(axis=0) <= 1.5 * most * spread * np.maximum((counts - 1.0).sum(axis=0), 1.0)
+    x *= (sizes[codes[rows]] - 1.0)[:, None]
+    scale = np.sqrt(np.square(x).sum(axis=0) * np.square(y).sum(axis=0))
+    return may, (x * y).sum(axis=0) / np.where(scale > 0, scale, 1.0)
 
 
 def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
@@ -196,19 +184,6 @@ def _monotone_scatter(v: Array, means: Array, m: Array, own: Array) -> float:
     return float(np.mean([_scatter(mean, _monotone(v, mean, m), m) for mean in drawn]))
 
 
-def _against_its_own(values: Array, outcome: Array, codes: Codes) -> float:
-    """Return how closely a feature goes with its row's target inside 300 levels, times the others of the level."""
-    sizes = np.bincount(codes + 1)
-    some = np.isin(codes, np.flatnonzero((sizes[1:] > 1) & (sizes[1:] < MOST_OF_A_LEVEL))[:MOST_LEVELS])
-    use = np.flatnonzero(some)[~np.isnan(values[some])]
-    if use.size < LEAST_ROWS:
-        return 0.0
-    levels = np.unique(codes[use], return_inverse=True)[1]
-    rows = np.bincount(levels)
-    x, y = (side[use] - (np.bincount(levels, weights=side[use]) / rows)[levels] for side in (values, outcome))
-    return correlation(x * (rows[levels] - 1.0), y)
-
-
 def _rows_of_their_own(column: Column, outcome: Array, tries: int) -> int:
     """Return how many rows lie on their own target, where a mean of few rows with noise is on the target's scale."""
     x, y = column.values, outcome
@@ -265,7 +240,7 @@ def _orders(sample: Sample) -> Iterator[tuple[str, Codes, Codes]]:
         yield "the key", np.arange(n), np.zeros(n, dtype=np.int64)
     for clock in clocks:
         entities = [("", np.zeros(n, dtype=np.int64))] if clock.n_levels > 0.99 * n else []
-        entities += [] if sample.groups is None else [(" in its group", np.maximum(sample.groups, 0))]
+        entities += [(" in its group", np.maximum(sample.groups, 0))] * bool(sample.groups.max() >= 0)
         entities += [
             (f" in its {c.name!r}", np.maximum(c.codes, 0))
             for c in sample.columns.values()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from .sample import Array, Codes, Column
 
 WORDS = 2  # of a text, on average
-MOST_WORDS, MOST_PARTS = 100, 20
+MOST_WORDS, MOST_PARTS = 100, 12
+PIECES = r"\d+|[^\W\d_]+"  # of a text: what separators set off, and digits from letters
 _NUMBER = re.compile(r"([-+]?\d+\.?\d*)\s?([kKmM]?)")
-_SEPARATORS = re.compile(r"[-_/.:|\s]+")
 
 
 def numbers_in(column: Column) -> Array:
@@ -41,19 +43,34 @@ def words_of(column: Column) -> dict[str, NDArray[np.bool_]]:
     }
 
 
-def parts_of(column: Column) -> list[tuple[str, str, Codes]]:
-    """Return name, part in words and the code of each row, of texts with as many parts or characters each."""
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of each text: its place in words, what takes it in pandas, the first text's, and each row's code."""
+
+    words: str
+    taken: str
+    example: str | None
+    codes: Codes
+
+
+def parts_of(column: Column, regular: bool = False) -> list[Part]:
+    """Return what separators set off in texts, and digits from letters, alone and as beginnings.
+
+    ``regular``: of texts alone of which most have as many parts, or as many characters and no parts.
+    """
     texts = [column.levels[code] for code in _present(column)] if column.kind == "category" else []
-    pieces = [_SEPARATORS.split(text) for text in texts]
-    usual = Counter(map(len, pieces)).most_common(1)[0] if pieces else (0, 0)
-    if usual[0] == 1 and len({len(text) for text in texts}) == 1:
-        pieces, usual = [list(text) for text in texts], (len(texts[0]), len(texts))
-    if not 1 < usual[0] <= MOST_PARTS or usual[1] < 0.9 * len(pieces):
+    pieces = [re.findall(PIECES, text) for text in texts]
+    if regular and {*map(len, pieces)} == {1} and len({*map(len, texts)}) == 1:
+        pieces = [list(text) for text in texts]
+    if not texts or (regular and Counter(map(len, pieces)).most_common(1)[0][1] < 0.9 * len(texts)):
         return []
-    places = [[piece[place] if place < len(piece) else "" for piece in pieces] for place in range(usual[0])]
+    most = min(max(map(len, pieces)), MOST_PARTS)
+    slices = [(f"part {i + 1}", f"[{i}]", slice(i, i + 1)) for i in range(most)]
+    slices += [(f"the first {i} parts", f"[:{i}].str.join('')", slice(i)) for i in range(2, most)]
+    parts = ((*names, ["".join(piece[place]) or None for piece in pieces]) for *names, place in slices)
     return [
-        (column.name, f"part {i + 1}", _by_row(column, np.unique(part, return_inverse=True)[1] + 1.0, 0).astype(int))
-        for i, part in enumerate(places)
+        Part(words, taken, part[0], _by_row(column, pd.factorize(np.array(part, dtype=object))[0], -1.0).astype(int))
+        for words, taken, part in parts
     ]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from evenfold.manifests.audits.features import correlation, ranks_of
+from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
 from evenfold.manifests.joined import JoinedLabels
 from scipy.stats import chi2, norm
 
 from .impact import at_stake
-from .models import is_usable, predict_from_all
+from .models import predict_from_all, usable
 from .relatives import are_one, normal_scores, why_not_kept
 from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
 
@@ -50,17 +50,16 @@ def times_left_out(sample: Sample) -> Outcome:
     is_time = any(clock.name == name and clock.kind == "time" for clock in clocks) or name == joined.columns.time
     alike = f"have targets with a correlation of {followed[name]:.2f}{sample.looked_at}"
     by_time = f"split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})"
-    if is_time:
-        message = (
-            f"{target.name!r} follows {name!r}, which the split ignores: rows that are neighbours in time and in "
-            f"different folds {alike}, and a model in use has no later neighbours; {by_time}."
+    why, cure = (
+        ("the split ignores", f"and a model in use has no later neighbours; {by_time}")
+        if is_time
+        else (
+            "numbers the rows",
+            f"as where rows lie by time, or all rows of an entity together. If new times will come, {by_time}; if new "
+            "entities, name their column as group (--group)",
         )
-    else:
-        message = (
-            f"{target.name!r} follows {name!r}, which numbers the rows: neighbours in different folds {alike}, as "
-            f"where rows lie by time, or all rows of an entity together. If new times will come, {by_time}; if new "
-            "entities, name their column as group (--group)."
-        )
+    )
+    message = f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds {alike}, {cure}."
     return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
 
 
@@ -87,7 +86,7 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) 
     equal = clock.name == time
     if not equal and numbers_batches(clock):
         equal, outcomes = True, outcomes.copy()
-        outcomes[present] = _beyond(outcomes[present], [normal_scores(clock.values[present])], [])
+        outcomes[present] = _beyond(outcomes[present], [normal_scores(clock)[present]], [])
     order = np.flatnonzero(present)[np.argsort(clock.values[present], kind="stable")]
     codes = sample.joined.codes[sample.rows[order], 0] if isinstance(sample.joined, JoinedLabels) else order
     # Of draws some split parts any two rows.
@@ -115,7 +114,7 @@ def places_left_out(sample: Sample) -> Outcome:
     fine = sorted((c for c in numbers if c.n_levels > FINE * c.values.size), key=lambda c: -c.n_levels)
     pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not are_one(*pair, MOST_ALIKE)]
     outcomes, hits = sample.target.outcomes, []
-    scores = {column: normal_scores(column.values) for column in numbers}
+    scores = {column: normal_scores(column) for column in numbers}
     strongest = sorted(numbers, key=lambda c: -abs(correlation(scores[c], outcomes[:, 0])))[:MOST_LINES]
     for pair in pairs:
         near = _near([c.values for c in pair], sample.groups)
@@ -123,15 +122,12 @@ def places_left_out(sample: Sample) -> Outcome:
         alike, chance = _alike(_beyond(outcomes, [scores[c] for c in pair], others), near)
         if chance * len(pairs) < BY_CHANCE and alike > ALIKE:
             hits.append((alike, pair, near))
-    if not hits or not is_usable(sample.feature_columns()):
+    if not hits or not usable(sample.feature_columns()):
         return None
     left = outcomes - predict_from_all(sample.feature_columns(), outcomes, sample.blocks)
     for alike, pair, near in sorted(hits, key=lambda hit: -hit[0]):
         beyond = _alike(_beyond(left, [scores[c] for c in pair], []), near)[0]
-        cells = sum(
-            np.minimum(ranks_of(c.values) * CELLS // c.values.size, CELLS - 1).astype(np.int64) * CELLS**i
-            for i, c in enumerate(pair)
-        )
+        cells = sum((c.places * CELLS).astype(np.int64) * CELLS**i for i, c in enumerate(pair))
         cure = KeepTogether(sample.units(np.asarray(cells)))
         stake = at_stake(sample, cure)
         if beyond > ALIKE and stake and stake[1] - stake[2] > OPEN * (1.0 - stake[1]):
@@ -156,14 +152,13 @@ def _beyond(outcomes: Array, places: list[Array], others: list[Array]) -> Array:
     return np.asarray(outcomes - terms @ np.linalg.lstsq(terms, outcomes, rcond=1e-9)[0])
 
 
-def _near(places: list[Array], groups: Codes | None) -> Codes:
+def _near(places: list[Array], groups: Codes) -> Codes:
     """Return the nearest rows of each, -1 for those of the same group."""
     from scipy.spatial import cKDTree
 
     space = np.column_stack([values / values.std() for values in places])
     near = np.asarray(cKDTree(space).query(space, NEAREST + 1)[1])[:, 1:]
-    own = np.zeros_like(near, dtype=bool) if groups is None else (groups[near] == groups[:, None]) & (groups[near] >= 0)
-    return np.where(own, -1, near)
+    return np.where((groups[near] == groups[:, None]) & (groups[near] >= 0), -1, near)
 
 
 def _alike(left: Array, near: Codes) -> tuple[float, float]:

@@ -66,35 +66,6 @@ def test_a_level_from_which_the_own_row_is_left_out_is_no_mirror_of_the_target(t
     assert made.passed == {"target_like_features": ""}
 
 
-def test_parts_are_promised_no_bound_that_they_pass() -> None:
-    data = clean(400).assign(patient=lambda frame: frame.index // 10)
-    data["y"] = np.where(data["patient"] < 2, "rare", "w")
-    spec = {"strategy": "BalancedGroupSplit", "params": {"parts": {"train": 0.8, "validation": 0.1, "test": 0.1}}}
-    manifest = split(data, **spec)
-    found = the("balance_out_of_reach", asked(manifest, data, "balance_out_of_reach"))
-    worst = the("class_deviation", asked(manifest, data, "class_deviation"))
-    assert found.figure == pytest.approx(0.1)
-    assert found.figure <= abs(worst.figures["rows"] - worst.figures["share"]) / 20
-    assert "and there are 3 parts: the best reachable deviation is 10.0%, a part without any" in found.message
-
-
-def test_the_locked_rows_are_no_fold_and_one_group_more_is_needed_for_them() -> None:
-    data = clean(400).assign(patient=lambda frame: frame.index // 10)
-    data["y"] = np.where(data["patient"] < 5, "rare", "w")
-    locked = split(data, strategy="BalancedGroupKFold", holdout={"fraction": 0.2})
-    found = the("balance_out_of_reach", asked(locked, data, "balance_out_of_reach"))
-    assert "5 folds and the locked rows: the best reachable deviation is 16.0%" in found.message
-    assert "choose n_splits of at most 4." in found.message
-
-
-def test_a_large_group_beside_locked_rows_is_advised_folds_that_hold_it() -> None:
-    """Of 80 % of the rows two folds hold 40 % each, and three 27 %, which is less than the group of 30 %."""
-    data = clean(400).assign(patient=lambda frame: np.where(frame.index < 120, 0, frame.index))
-    locked = split(data, strategy="BalancedGroupKFold", holdout={"fraction": 0.2})
-    said = the("balance_out_of_reach", asked(locked, data, "balance_out_of_reach")).message
-    assert "choose n_splits of at most 2, or a finer group column" in said
-
-
 def test_rows_of_no_group_are_no_group_together() -> None:
     frame, random = plain()
     device = random.integers(0, 60, len(frame))

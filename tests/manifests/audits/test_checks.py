@@ -222,29 +222,18 @@ def test_the_auc_is_the_one_that_can_be_counted() -> None:
     assert auc(numbers, classes > 0) == pytest.approx(np.mean(wins))
 
 
-def test_a_group_that_is_too_large_is_the_reason_in_numbers() -> None:
+@pytest.mark.parametrize(("holdout", "most"), [(None, 3), (0.2, 2)])
+def test_a_group_that_is_too_large_is_the_reason_in_numbers(holdout: float | None, most: int) -> None:
+    """Of 80 % of the rows two folds hold 40 % each, and three 27 %, which is less than the group of 31 %."""
     data = clean(1000)
     data["y"] = np.where(np.arange(1000) < 200, "positive", "negative")
     data["patient"] = 100 + np.arange(1000) % 100
     data.loc[:61, "patient"] = 17
-    made = audit(split(data), data, features=FEATURES)
-    found = the("balance_out_of_reach", made)
-    assert found.severity == "note"
-    assert found.message == (
-        "group 17 holds 31.0% of all rows of class 'positive' of 'y', and the largest share of a fold is 20.0%: the "
-        "best reachable deviation is 11.0%; choose n_splits of at most 3, or a finer group column."
-    )
-    worst = the("class_deviation", made)
+    worst = finding(split(data, holdout=holdout), data, "class_deviation")
     assert worst.figure >= 0.55
-    assert "rows of class 'positive' of 'y' and its share is 40.0: " in worst.message
-
-
-def test_a_class_that_few_groups_hold_is_the_reason_in_numbers() -> None:
-    data = clean()
-    data.loc[:14, "y"] = "rare"
-    found = finding(split(data), data, "balance_out_of_reach", features=FEATURES)
-    assert "only 3 groups hold class 'rare' of 'y', and there are 5 folds" in found.message
-    assert "group 0 holds" not in found.message
+    assert "rows of class 'positive' of 'y' and its share is " in worst.message
+    assert "off, as group 17 alone holds 31.0% of them, more than any share (" in worst.message
+    assert worst.message.endswith(f"; choose n_splits of at most {most}, or a finer group column.")
 
 
 def test_an_audit_of_a_deployed_run_quotes_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,10 +244,11 @@ def test_an_audit_of_a_deployed_run_quotes_no_cell(monkeypatch: pytest.MonkeyPat
     manifest = split(data, columns={"balance_on": ["ward"]})
     monkeypatch.setenv("EVENFOLD_CLOSED", "1")
     made = audit(moved(manifest, 20, (manifest.codes[20] + 1) % 5), data, features=FEATURES)
-    asked = {"group_in_two_folds", "missing_classes", "class_deviation", "attribute_deviation", "balance_out_of_reach"}
+    asked = {"group_in_two_folds", "missing_classes", "class_deviation", "attribute_deviation"}
     assert asked <= {found.check for found in made.findings}
     assert "secret" not in made.model_dump_json()
-    assert "class (withheld) of 'y'" in the("balance_out_of_reach", made).message
+    assert "class (withheld) of 'y'" in the("class_deviation", made).message
+    assert "as group (withheld) alone holds" in the("class_deviation", made).message
 
 
 def test_uneven_folds_are_found_and_the_limit_can_be_moved() -> None:

@@ -48,12 +48,6 @@ def _encoded(of: Callable[[pd.Series, Any], Any], number: bool = False) -> Made:
     return make
 
 
-def _quotient(frame: pd.DataFrame, random: np.random.Generator) -> Any:
-    costs, frame["staff"] = random.normal(size=N), random.integers(3, 60, N)
-    frame["y"] = (frame["a"] - costs) / frame["staff"]
-    return costs
-
-
 def _plates(frame: pd.DataFrame, random: np.random.Generator) -> Any:
     plate, drift = random.integers(0, 60, N), np.cumsum(random.normal(size=60))
     frame["y"] = drift[plate] / drift.std() + random.normal(size=N) * 0.3
@@ -85,7 +79,6 @@ def _map(frame: pd.DataFrame, random: np.random.Generator) -> Any:
             "carried_targets",
             "of the others among the rows of one 'shop'",
         ),
-        (_quotient, "computed_target", "/ staff is nearly it"),
         (_plates, "times_left_out", "follows 'leak', which numbers the rows"),
         (_map, "places_left_out", "neighbours in 'north' and 'leak'"),
         (_offers, "computed_target", "puts the rows in its order"),
