@@ -122,7 +122,7 @@ RULES = (
     ),
     Rule(
         "EF205", "unnamed_entities", 0, False,
-        "columns or key parts whose levels cross folds and carry the target",
+        "rows of one level of a column or key part that are on both sides of a split and share the target",
         "Rows of a patient, a device or a shop share more than the features say. If new ones will come, the score of a "
         "split that parts them is too good; if only known ones will, silence this with that reason.",
         "`device` has 60 levels in every fold, and half of the target's variance lies between them.",

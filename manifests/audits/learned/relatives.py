@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -24,7 +25,31 @@ LEAST_ROWS, LEAST_SHARE, LEAST_CLUSTERS = 20, 0.05, 10
 LEAST_EFFECT = 0.1  # of the variance that the features leave, shared by relatives, and beyond the nearest strangers
 CLOSER, FLATTER = 0.6, 0.6
 MOST_OF_ALL = 0.3  # of the rows in one chain: they fill the space, and are no relatives
-Proposal = tuple[list[str], Codes]
+LEAST_CROSSING = 0.1  # of the rows of clusters that are apart
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """What may tie rows together: in words, each row's code (-1 where none), and the ``group:`` line.
+
+    ``made_of``: what is first to be written into a column of that name, as pandas writes it; empty where it is one.
+    ``least``: the share of the target's variance that must lie between levels, where that is asked.
+    """
+
+    how: str
+    codes: Codes
+    group: str = ""
+    made_of: str = ""
+    least: float = LEAST_EFFECT
+
+    @property
+    def remedy(self) -> str:
+        """What to do, for a specification and at a terminal."""
+        if not self.group:
+            return "keep together what was recorded together: name its column as group (--group)"
+        recipe = f"in pandas table[{self.group!r}] = {self.made_of}"
+        first = f"write a column {self.group!r} into the data ({recipe}) and " if self.made_of else ""
+        return f"{first}split with `group: {self.group}` (--group {self.group})"
 
 
 def relatives(sample: Sample) -> Outcome:
@@ -39,28 +64,28 @@ def relatives(sample: Sample) -> Outcome:
     if why_not := why_not_kept(sample):
         return why_not
     sample = sample.labelled
-    proposals = [*_proposals(sample)]
-    hits = [(sharing, *each) for each in proposals if (sharing := shared(sample, each[1], len(proposals)))]
+    return not_whole(sample, [*_proposals(sample)])
+
+
+def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
+    """Return which candidates tie rows together that share targets and lie apart, the one that agrees most first."""
+    hits = {each: sharing for each in candidates if (sharing := shared(sample, each.codes, len(candidates)))}
     if not hits:
         return None
-    (agree, chance), names, codes = max(hits, key=lambda each: each[0][0])
-    codes = several(codes)
-    crossing = crossings(sample.joined, sample.units(codes))
-    n_clusters = np.unique(codes[codes >= 0]).size
-    how = f"agree in {listed(map(repr, names), most=6)}" if names else "follow each other closely in their numbers"
-    group = (
-        f"make a column of them (table['cluster'] = table.groupby({names!r}, dropna=False).ngroup()) and split with "
-        "`group: cluster` (--group cluster)"
-        if names
-        else "keep together what was recorded together: name its column as group (--group)"
-    )
+    best, *others = sorted(hits, key=lambda each: -hits[each][0])
+    codes = several(best.codes)
+    units, n_rows, n_clusters = sample.units(codes), np.count_nonzero(codes >= 0), np.unique(codes[codes >= 0]).size
+    crossing = crossings(sample.joined, units)
+    if crossing.count < LEAST_CROSSING * n_rows:
+        return None
+    also = f"; so do those that {listed((each.how for each in others), most=3)}" if others else ""
     message = (
-        f"{np.count_nonzero(codes >= 0):,} rows {how}, in {n_clusters:,} clusters, and {sample.target.name!r} agrees "
-        f"there beyond the nearest strangers (correlation {agree:.2f} of what the features leave){sample.looked_at}; "
-        f"{crossing.count:,} of them are in {crossing.where()}. {group}."
+        f"{n_rows:,} rows {best.how}, in {n_clusters:,} clusters, and {sample.target.name!r} agrees there beyond the "
+        f"nearest strangers (correlation {hits[best][0]:.2f} of what the features leave){sample.looked_at}{also}; "
+        f"{crossing.count:,} of them are in {crossing.where()}. If the model will meet new ones, {best.remedy}."
     )
-    figures = {"columns": names, "clusters": int(n_clusters), "chance": chance, "folds": crossing.places}
-    return Found(crossing.count, message, figures, KeepTogether(sample.units(codes)))
+    figures = {"clusters": n_clusters, "folds": crossing.places, "chance": {each.how: hits[each][1] for each in hits}}
+    return Found(crossing.count, message, figures, KeepTogether(units))
 
 
 def why_not_kept(sample: Sample) -> NotAsked | None:
@@ -70,18 +95,17 @@ def why_not_kept(sample: Sample) -> NotAsked | None:
     return sample.why_not
 
 
-def _proposals(sample: Sample) -> Iterator[Proposal]:
-    """Yield the names of columns, none for chains, and a code for each row: -1 where it has no relative."""
+def _proposals(sample: Sample) -> Iterator[Candidate]:
     n = sample.rows.size
     for names in _sets(sample):
         codes = np.zeros(n, dtype=np.int64)
         for name in names:
             column = sample.columns[name]
             codes = np.unique(codes * (column.n_levels + 1) + column.codes + 1, return_inverse=True)[1]
-        yield names, codes
-    chains = _chains(sample)
-    if chains is not None:
-        yield [], chains
+        made_of = f"table.groupby({names!r}, dropna=False).ngroup()"
+        yield Candidate(f"agree in {listed(map(repr, names), most=6)}", codes, "cluster", made_of)
+    if (chains := _chains(sample)) is not None:
+        yield Candidate("follow each other closely in their numbers", chains)
 
 
 def _sets(sample: Sample) -> list[list[str]]:
