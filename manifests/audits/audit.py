@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.store.stored import LOOKED_AT, in_memory
@@ -30,8 +30,6 @@ from .learned import (
 from .learned.impact import with_impact
 from .learned.models import in_one_thread
 from .learned.sample import Sample, read_sample, sampled_columns
-
-Takes = Literal["rows", "features", "sample"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,34 +57,26 @@ class Subject:
         """The rows that small models learn from."""
         return read_sample(self.rows, self.names, tuple(self.exclude))
 
-
-@dataclass(frozen=True)
-class Check:
-    """One question: ``run`` looks at what it ``takes`` of a subject."""
-
-    run: Callable[[Any], Outcome]
-    takes: Takes
-
-    def outcome(self, subject: Subject) -> Outcome:
-        """Return what the check finds; models learn in one thread."""
-        seen = getattr(subject, self.takes)
-        with in_one_thread() if self.takes == "sample" else nullcontext():
-            return seen if isinstance(seen, NotAsked) else self.run(seen)
+    def outcome(self, check: Callable[[Any], Outcome], takes: str) -> Outcome:
+        """Return what a check finds in what it takes; models learn in one thread."""
+        seen = getattr(self, takes)
+        with in_one_thread() if takes == "sample" else nullcontext():
+            return seen if isinstance(seen, NotAsked) else check(seen)
 
 
 _LEARNED = (
     computed_target, entities, leaky_features, marks, near_duplicates, populations, relatives, target_encoding, times,
 )  # fmt: skip
-_TAKES: tuple[tuple[Takes, tuple[ModuleType, ...]], ...] = (("rows", (balance, leaks, rows)), ("sample", _LEARNED))
+_TAKES: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (("rows", (balance, leaks, rows)), ("sample", _LEARNED))
 # A gate is called as the function that checks it.
-CHECKS = {
-    name: Check(getattr(module, name), takes)
+CHECKS: dict[str, tuple[Callable[[Any], Outcome], str]] = {
+    name: (getattr(module, name), takes)
     for takes, modules in _TAKES
     for module in modules
     for name in GATES
     if hasattr(module, name)
 }
-CHECKS |= {check.__name__: Check(check, "features") for check in (leaks.duplicate_rows, id_like_features)}
+CHECKS |= {check.__name__: (check, "features") for check in (leaks.duplicate_rows, id_like_features)}
 
 
 def audit(
@@ -123,9 +113,7 @@ def audit(
     joined = Joined.of(manifest, data, target=target, group=group, time=time)
     subject = Subject(joined, features, exclude)
     names = subject.columns
-    checks = {name: partial(check.outcome, subject) for name, check in CHECKS.items()}
-    giveaways = partial(leaky_features.giveaway_features, copies=limits["target_like_features"] is None)
-    checks["giveaway_features"] = partial(Check(giveaways, "sample").outcome, subject)
+    checks = {name: partial(subject.outcome, *check) for name, check in CHECKS.items()}
     reasons = reasons_of({**manifest.spec.ignore, **(ignore or {})})
     report = judged(
         limits, checks, manifest, n_rows=joined.n, features=names, reasons=reasons,

@@ -100,12 +100,6 @@ def row_hashes(table: pa.Table) -> NDArray[np.uint64]:
     return total
 
 
-def hash_of_nothing(table: pa.Table) -> np.uint64:
-    """Return the hash of a row in which every value is missing."""
-    empty = pa.table({field.name: pa.nulls(1, field.type) for field in table.schema})
-    return np.uint64(row_hashes(empty)[0])
-
-
 def _hashes(array: pa.Array) -> NDArray[np.uint64]:
     # Not hash_pandas_object of a frame: a block with a gap would hold its whole numbers as floats, and hash as those.
     missing = pc.is_null(array, nan_is_null=True).to_numpy(zero_copy_only=False)

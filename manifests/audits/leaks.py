@@ -18,9 +18,10 @@ from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
 from .crossings import crossings, where
-from .features import Features, hash_of_nothing
+from .features import Features, row_hashes
 from .findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
 from .learned.near_duplicates import happen_by_chance
+from .learned.relatives import several
 from .learned.sample import BY_CHANCE, column_of, target_of
 
 TENTHS = 10
@@ -84,19 +85,15 @@ def duplicate_rows(features: Features) -> Outcome:
     proportion. Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a
     number by tenths) flatter no score, and are a note.
     """
-    joined, ranked = features.joined, np.sort(features.hashes)
-    repeated = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
-    repeated = repeated[repeated != hash_of_nothing(features.sample)]
-    if not repeated.size:
-        return None
-    place = np.minimum(np.searchsorted(repeated, features.hashes), repeated.size - 1)
-    units = np.where(repeated[place] == features.hashes, place, -1)
+    joined, units = features.joined, several(np.unique(features.hashes, return_inverse=True)[1])
+    nothing = pa.table({field.name: pa.nulls(1, field.type) for field in features.sample.schema})
+    units[features.hashes == row_hashes(nothing)[0]] = -1
     crossing = crossings(joined, units)
     if not crossing.count:
         return None
     share, places = crossing.count / joined.n, crossing.places
     columns = [column_of(name, features.sample.column(name)) for name in features.sample.column_names]
-    if happen_by_chance(columns, ranked):
+    if happen_by_chance(columns, features.hashes):
         sentence = f"{amount(crossing.count, 'row')} ({share:.1%}) {verb(crossing.count, 'has', 'have')} the features"
         why = "as many pairs of rows differ in a single feature, so features of so few values repeat by chance"
         return Found(0, f"{sentence} of another; {why}.", {"share": share, "folds": places})
@@ -229,16 +226,13 @@ def time_overlap(joined: Joined) -> Outcome:
     total, gap = sum(by_place.values()), splitter.get_params(deep=False).get("gap", 0)
     purged = "purged" in strategy.promises
     splits = {place.removeprefix("split "): count for place, count in by_place.items()}
-    tested = [place for place in splits if place.isdigit()]
-    of = [f"{amount(len(tested), 'split')} ({listed(tested)})"] if tested else []
-    of += [place for place in splits if not place.isdigit()]
     what = f"overlap a tested one in {name!r}" if purged else f"are not before every tested {name!r}"
     condition = "" if rows.label_end is None or purged else " with a target that was known"
     remedy = "split again by time"
     if not splitter.needs.time:
         remedy += f" (--strategy ForwardChaining --time {name})"
     message = (
-        f"{amount(total, 'training row')} of {' and of '.join(of)} {what}{condition}"
+        f"{amount(total, 'training row')} of {where(by_place)} {what}{condition}"
         f"{f' with the gap of {gap}' if gap else ''}{joined.looked_at}; {remedy}."
     )
     return Found(total, message, {"splits": splits}, SplitByTime(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from evenfold.manifests.audits.features import correlation
@@ -23,15 +23,8 @@ MOST_BANDS, OUT_OF_BAND = 200, 0.02
 MOST_SHOWN = 8
 MOST_PRODUCTS = 2e9  # rows times the square of columns
 Weights = list[tuple[str, float]]
-
-
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """Features side by side, of the rows that have them all, each of mean 0 and spread 1."""
-
-    columns: list[Column]
-    X: Array
-    rows: NDArray[np.intp]
+# Features side by side, of the rows that have them all, each of mean 0 and spread 1.
+Terms = tuple[list[Column], Array, NDArray[np.intp]]
 
 
 def computed_target(sample: Sample) -> Outcome:
@@ -108,7 +101,7 @@ def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
     if not varies.any():
         return None
     varying = [column for (column, _), use in zip(transformed, varies, strict=True) if use]
-    return Terms(varying, X[:, varies] / spread[varies], rows)
+    return varying, X[:, varies] / spread[varies], rows
 
 
 def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
@@ -117,13 +110,14 @@ def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], flo
     forms: list[tuple[Callable[[Weights], str], Callable[[Array], Array], Array]] = [(_added, np.asarray, values)]
     forms += [(_multiplied, np.log, np.log(values))] if (values > 0).all() else []
     for words, of, outcome in forms:
-        terms = _terms(numbers, of)
-        best = terms and _sum(terms, outcome[terms.rows], sample.blocks[terms.rows])
-        if terms and best:
+        if not (terms := _terms(numbers, of)):
+            continue
+        columns, X, rows = terms
+        if best := _sum(X, outcome[rows], sample.blocks[rows]):
             chosen, score, alone = best
-            names, design = [terms.columns[i].name for i in chosen], [np.ones(terms.rows.size)]
-            design += [of(terms.columns[i].values)[terms.rows] for i in chosen]
-            weights = np.linalg.lstsq(np.column_stack(design), outcome[terms.rows], rcond=None)[0][1:].tolist()
+            names, design = [columns[i].name for i in chosen], [np.ones(rows.size)]
+            design += [of(columns[i].values)[rows] for i in chosen]
+            weights = np.linalg.lstsq(np.column_stack(design), outcome[rows], rcond=None)[0][1:].tolist()
             fit = f"R² {score:.4f} out of fold, the best of them alone {alone:.3f}{', of logarithms' * (of is np.log)}"
             return f"{words([*zip(names, weights, strict=True)])} ({fit})", names, score
     return None
@@ -145,18 +139,18 @@ def _multiplied(powers: Weights) -> str:
     return f"{product} is nearly it, up to a factor"
 
 
-def _sum(terms: Terms, outcome: Array, blocks: Codes) -> tuple[list[int], float, float] | None:
+def _sum(X: Array, outcome: Array, blocks: Codes) -> tuple[list[int], float, float] | None:
     """Return the few columns whose weighted sum is the outcome, out of fold, how well, and the best one alone."""
     if np.var(outcome) <= 0 or np.unique(blocks).size < 2:
         return None
-    score = _explained(outcome, _out_of_fold(terms.X, outcome, blocks))
+    score = _explained(X, outcome, blocks)
     centred = outcome - outcome.mean()
     # Columns have mean 0 and spread 1, so this is the largest squared correlation.
-    alone = float(np.square(terms.X.T @ centred).max() / (outcome.size * np.square(centred).sum()))
+    alone = float(np.square(X.T @ centred).max() / (outcome.size * np.square(centred).sum()))
     if score < SHORT:
         return None
-    chosen = _few(terms.X, outcome, 1.0 - max(2.0 * (1.0 - score), 1e-4))
-    score = _explained(outcome, _out_of_fold(terms.X[:, chosen], outcome, blocks))
+    chosen = _few(X, outcome, 1.0 - max(2.0 * (1.0 - score), 1e-4))
+    score = _explained(X[:, chosen], outcome, blocks)
     if score < (SHORT if len(chosen) <= FEW else EXACT):
         return None
     return chosen, score, alone
@@ -185,15 +179,10 @@ def _left(X: Array, centred: Array) -> Array:
     return np.asarray(centred - X @ np.linalg.lstsq(X, centred, rcond=None)[0])
 
 
-def _out_of_fold(X: Array, outcome: Array, blocks: Codes) -> Array:
-    predicted = np.empty(outcome.size)
-    design = np.column_stack([np.ones(outcome.size), X])
-    for block in np.unique(blocks):
-        test = blocks == block
-        weights = np.linalg.lstsq(design[~test], outcome[~test], rcond=1e-10)[0]
-        predicted[test] = design[test] @ weights
-    return predicted
+def _explained(X: Array, outcome: Array, blocks: Codes) -> float:
+    """Return the share of the variance that least squares, learnt from the other blocks, explain."""
+    from sklearn.linear_model import LinearRegression
+    from sklearn.metrics import r2_score
+    from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
-
-def _explained(outcome: Array, predicted: Array) -> float:
-    return 1.0 - float(np.square(outcome - predicted).sum() / np.square(outcome - outcome.mean()).sum())
+    return float(r2_score(outcome, cross_val_predict(LinearRegression(), X, outcome, cv=PredefinedSplit(blocks))))

@@ -15,7 +15,7 @@ from .sample import BLOCKS, LEAST_ROWS, Array, Codes, Column, Sample
 def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Found]:
     """Return what adds the points at stake to what was found, where there is a remedy and a target to predict.
 
-    The same small model (gradient-boosted trees on at most 20,000 rows) is fitted with the manifest's folds and
+    The same small model (gradient-boosted trees on at most 8,000 rows) is fitted with the manifest's folds and
     features, and with the remedy: without the features named, with whole units in one fold, or on the past alone. Both
     scores are of the same rows, out of fold. What one such model makes of a leak is a lower bound of what a better one
     might. O(features x n log n) for each finding.

@@ -80,14 +80,15 @@ def _in_its_order(values: Array, target: Target) -> float:
     return float(np.mean([max(area, 1.0 - area) for area in areas])) if areas else 0.0
 
 
-def giveaway_features(sample: Sample, copies: bool = False) -> Outcome:
+def giveaway_features(sample: Sample) -> Outcome:
     """Look for features that tell the target as nothing else does.
 
     Each feature's score is that of a small tree, or of its levels' means, on rows of folds that it was not learnt
     from: mean AUC over the classes, or R² of the target's ranks. A warning needs a score of .95 (.96 for numbers) that
     the other features do not come near, neither the best of them (.04; .15) nor all together. Strong features among
-    their like, as petal length beside petal width, are no finding; nor, without ``copies``, are copies of the target.
-    O(features x n log n) for at most 20,000 rows.
+    their like, as petal length beside petal width, are no finding; nor are copies of the target, which another check
+    finds.
+    O(features x n log n) for at most 8,000 rows.
     """
     sample = sample.learned
     scores = _scores(sample)
@@ -98,7 +99,7 @@ def giveaway_features(sample: Sample, copies: bool = False) -> Outcome:
     alike = {name: score for name, score in scores.items() if score >= least}
     if not alike:
         return None
-    others = {} if copies else _copies(replace(sample, features=tuple(alike)))
+    others = _copies(replace(sample, features=tuple(alike)))
     new = {name: score for name, score in alike.items() if name not in others}
     if not new:
         return Found(0, f"{listed(alike)} {verb(len(alike), 'is', 'are')} all but the target, of which EF301 tells.")

@@ -80,13 +80,14 @@ def _marks(sample: Sample) -> Iterator[Mark]:
 
 
 def _more_digits(column: Column) -> Any:
-    """Return which cells have more decimals than the column is written with: those that were computed."""
+    """Return which cells have more decimals than the column is written with, four at most: those that were computed."""
     values = np.where(np.isnan(column.values), 0.0, column.values)
     digits = np.full(values.size, 9)
-    for places in range(6, -1, -1):
+    for places in range(USUAL_DIGITS + MORE_DIGITS, -1, -1):
         digits[np.isclose(values, np.round(values, places), rtol=1e-14, atol=1e-13)] = places
-    usual = int(np.median(digits))
-    return (digits >= usual + MORE_DIGITS) & (usual <= USUAL_DIGITS)
+        if places == USUAL_DIGITS < np.median(digits):
+            return digits < 0
+    return digits >= int(np.median(digits)) + MORE_DIGITS
 
 
 def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:

@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from .sample import Array, Codes, Column
 
 MOST_LEAVES = 64
-MOST_KNOWN = 256  # predictions that a process keeps, of at most 20,000 rows each
+MOST_KNOWN = 256  # predictions that a process keeps, of at most 8,000 rows each
 MOST_CATEGORIES, MOST_COLUMNS = 60, 100
 PRIOR_ROWS = 5.0  # a level's mean counts this many rows of the overall mean
 
@@ -115,7 +115,7 @@ def predict_boosted(
 
 @_once
 def _learnt(train: Array, outcome: Array, queries: Array, categorical: list[bool], rounds: int) -> Array:
-    varying = [i for i, column in enumerate(train.T) if np.unique(column[~np.isnan(column)]).size > 1]
+    varying = np.flatnonzero(np.fmax.reduce(train) > np.fmin.reduce(train)).tolist()
     if not varying:
         return np.full(queries.shape[0], outcome.mean())
     if len(varying) > MOST_COLUMNS:

@@ -24,8 +24,6 @@ LEAST_VALUES, MOST_VALUES = 30, 300  # of a fine number, by the rows
 STEP, RANKED = 16, 0.2  # numbers between two ranked ones, and the weight of their own rank
 LEAST_DISTINCT = 10  # numbers of fewer values are compared as categories are
 MOST_ASKED, LEAST_ASKED = 2_000, 2  # rows that are asked first, and how many must have a twin
-Pairs = tuple[Codes, Codes]
-_NO_PAIRS: Pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def near_duplicates(sample: Sample) -> Outcome:
@@ -91,16 +89,14 @@ def count_pairs(hashes: NDArray[Any]) -> float:
     return float((sizes * (sizes - 1.0) / 2.0).sum())
 
 
-def nearest_pairs(columns: list[Column]) -> Pairs:
+def nearest_pairs(columns: list[Column]) -> tuple[Codes, Codes]:
     """Return the pairs of rows that are nearer to each other than chance puts rows of such a density."""
     space = _space(columns)
-    if space.shape[1] < LEAST_COLUMNS:
-        return _NO_PAIRS
     tree, every = _tree(space), np.arange(len(space))
     some = np.sort(Stream(0, AUDITING, 5).permutation(len(space))[:MOST_ASKED])
     _, near, limit = _twins(space, tree, some)
     if some.size < len(space) and np.count_nonzero(near > limit) < LEAST_ASKED:
-        return _NO_PAIRS
+        return every[:0], every[:0]
     nearest, near, _ = _twins(space, tree, every)
     rows = every[near > limit]
     return rows, nearest[rows]
@@ -130,7 +126,7 @@ def _space(columns: list[Column]) -> Array:
         else:
             places = Stream(0, AUDITING, 7, i).uniform(2 * (column.n_levels + 1)).reshape(-1, 2)
             axes.append(places[column.codes] * 0.9)
-    return np.column_stack(axes) if axes else np.empty((0, 0))
+    return np.column_stack(axes)
 
 
 def _ranked(column: Column) -> list[Array]:

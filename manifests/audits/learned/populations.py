@@ -46,11 +46,10 @@ def other_populations(sample: Sample) -> Outcome:
     if len(folds) < 2:
         return NotAsked("fewer than two folds have the rows that a comparison needs")
     compared = folds if len(folds) > 2 else folds[-1:]
-    if not any(_raises_alarm(*_separation(sample, codes == fold, columns, until_clear=True)) for fold in compared):
-        return None
-    # All of it is reported now; what was learnt already is not learnt again.
     separations = {fold: _separation(sample, codes == fold, columns) for fold in compared}
     apart = {fold: value for fold, (value, error) in separations.items() if _raises_alarm(value, error)}
+    if not apart:
+        return None
     listing = listed(f"{joined.labels.code_name(fold)} (AUC {value:.3f})" for fold, value in apart.items())
     values = pa.table({column.name: column.values for column in columns})
     written = listed(map(repr, columns_of_folds(values, joined.manifest, codes[:, None])))
@@ -60,7 +59,7 @@ def other_populations(sample: Sample) -> Outcome:
         f"{verb(len(apart), 'its', 'their')} rows from the rest{sample.looked_at}; "
         f"{f'leave out {written}, which holds the fold of each row' if written else cure}."
     )
-    return Found(len(apart), message, {"auc": {str(fold): value for fold, (value, _) in separations.items()}})
+    return Found(len(apart), message, {"auc": {str(fold): value for fold, value in apart.items()}})
 
 
 def other_generation(sample: Sample) -> Outcome:
@@ -92,8 +91,6 @@ def other_generation(sample: Sample) -> Outcome:
 def _is_random(sample: Sample) -> bool:
     """Return whether rows of neighbouring times lie in different folds, as in a split that ignores time."""
     time = sample.joined.columns.time
-    if time is None:
-        return True
     order = np.argsort(sample.clock(time).codes, kind="stable")
     codes = sample.joined.codes[sample.rows, 0][order]
     return bool(
@@ -105,13 +102,11 @@ def _raises_alarm(value: float, error: float) -> bool:
     return value >= max(TOLD_APART, 0.5 + ERRORS * error)
 
 
-def _separation(
-    sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Column], until_clear: bool = False
-) -> tuple[float, float]:
+def _separation(sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Column]) -> tuple[float, float]:
     """Return the AUC with which rows are told apart out of sample, and its standard error without a difference.
 
-    ``until_clear`` stops where the parts so far leave no doubt that there is no alarm: the others are taken to lie five
-    of their standard errors above.
+    It stops where the parts so far leave no doubt that there is no alarm, if the others lay five of their standard
+    errors above.
     """
     balanced = _balanced(mine, min(MOST_ROWS, max(MOST_CELLS // len(columns), 1_000)))
     X, categorical = design([column.take(balanced) for column in columns])
@@ -123,14 +118,14 @@ def _separation(
     part = Stream(0, AUDITING, 3).permutation(first.size)[numbers] % PARTS
     # That of the Mann-Whitney statistic over n1 n2, where both sides are drawn alike; a group is one observation.
     error = float(np.sqrt((n_inside + n_outside + 1) / (12.0 * n_inside * n_outside)))
-    values = np.ones(PARTS)
+    values: list[float] = []
     for i in range(PARTS):
         scores = predict_boosted(X, categorical, inside.astype(np.float64), part == i, rounds=25)
-        values[i] = auc(scores, inside[part == i])
-        values[i + 1 :] = values[: i + 1].mean() + ERRORS * np.sqrt(PARTS) * error
-        if until_clear and not _raises_alarm(float(values.mean()), error):
+        values.append(auc(scores, inside[part == i]))
+        rest = (1.0 - len(values) / PARTS) * ERRORS * np.sqrt(PARTS) * error
+        if not _raises_alarm(float(np.mean(values)) + rest, error):
             break
-    return float(values.mean()), error
+    return float(np.mean(values)), error
 
 
 def _balanced(mine: NDArray[np.bool_], n_most: int) -> Codes:

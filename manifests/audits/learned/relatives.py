@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
@@ -14,6 +15,7 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.components import by_appearance, joined_by
 from evenfold.splitters.kernels.random import AUDITING
+from scipy.spatial import cKDTree
 
 from .models import predict_from_all, usable
 from .near_duplicates import MOST_SEARCHED, PROJECTED, count_pairs
@@ -24,8 +26,7 @@ LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
 LEAST_ROWS, LEAST_SHARE, LEAST_CLUSTERS = 20, 0.05, 10
 LEAST_EFFECT = 0.1  # of the variance that the features leave, shared by relatives, and beyond the nearest strangers
 CLOSER, FLATTER = 0.6, 0.6
-MOST_OF_ALL = 0.3  # of the rows in one chain: they fill the space, and are no relatives
-LEAST_CROSSING = 0.1  # of the rows of clusters that are apart
+MOST_OF_ALL, LEAST_CROSSING = 0.3, 0.1  # of rows, in one chain: they fill the space; of those of clusters, apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +97,8 @@ def why_not_kept(sample: Sample) -> NotAsked | None:
 
 
 def _proposals(sample: Sample) -> Iterator[Candidate]:
-    n = sample.rows.size
     for names in _sets(sample):
-        codes = np.zeros(n, dtype=np.int64)
-        for name in names:
-            column = sample.columns[name]
-            codes = np.unique(codes * (column.n_levels + 1) + column.codes + 1, return_inverse=True)[1]
+        codes = pd.DataFrame({name: sample.columns[name].codes for name in names}).groupby(names).ngroup().to_numpy()
         made_of = f"table.groupby({names!r}, dropna=False).ngroup()"
         yield Candidate(f"agree in {listed(map(repr, names), most=6)}", codes, "cluster", made_of)
     if (chains := _chains(sample)) is not None:
@@ -140,8 +137,6 @@ def are_one(a: Column, b: Column, most: float) -> bool:
 
 def _chains(sample: Sample) -> Codes | None:
     """Return chains of rows that lie closer than is usual around them, where the dimension falls at small scale."""
-    from scipy.spatial import cKDTree
-
     n = sample.rows.size
     some = np.sort(Stream(0, AUDITING, 11).permutation(n)[:1_000])
     fine = [
@@ -164,8 +159,6 @@ def _chains(sample: Sample) -> Codes | None:
 
 def _flatness(space: Array, some: Codes) -> float:
     """Return how fast rows become more with distance near a row, of that further away: 1 in a cloud, less in chains."""
-    from scipy.spatial import cKDTree
-
     away = np.maximum(cKDTree(space).query(space[some], 33)[0], 1e-9)
     away = away[away[:, 1] > 1e-6]
     if not away.size:
@@ -184,10 +177,8 @@ def normal_scores(column: Column) -> Array:
 def _whole(codes: Codes, n_most: int) -> Codes:
     """Return rows of whole clusters, drawn at random, and as many of no cluster as there are."""
     units = by_appearance(alone(codes))
-    order = Stream(0, AUDITING, 12).permutation(int(units.max()) + 1)
-    place = np.empty_like(order)
-    place[order] = np.cumsum(np.bincount(units)[order])
-    return np.flatnonzero(place[units] <= n_most)
+    drawn = Stream(0, AUDITING, 12).permutation(int(units.max()) + 1)[units]
+    return np.sort(np.argsort(drawn, kind="stable")[:n_most])
 
 
 def several(codes: Codes) -> Codes:

@@ -12,7 +12,7 @@ from scipy.stats import chi2, norm
 
 from .impact import at_stake
 from .models import predict_from_all, usable
-from .relatives import are_one, normal_scores, why_not_kept
+from .relatives import Candidate, are_one, normal_scores, why_not_kept
 from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
 
 ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard errors
@@ -50,16 +50,12 @@ def times_left_out(sample: Sample) -> Outcome:
     is_time = any(clock.name == name and clock.kind == "time" for clock in clocks) or name == joined.columns.time
     alike = f"have targets with a correlation of {followed[name]:.2f}{sample.looked_at}"
     by_time = f"split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})"
-    why, cure = (
-        ("the split ignores", f"and a model in use has no later neighbours; {by_time}")
-        if is_time
-        else (
-            "numbers the rows",
-            f"as where rows lie by time, or all rows of an entity together. If new times will come, {by_time}; if new "
-            "entities, name their column as group (--group)",
-        )
+    why, cure = ("numbers the rows", f"if new times will come, {by_time}; if new entities, name their column as group")
+    why, cure = ("the split ignores", by_time) if is_time else (why, cure)
+    message = (
+        f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds {alike}, and a model "
+        f"in use has no later neighbours; {cure}."
     )
-    message = f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds {alike}, {cure}."
     return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
 
 
@@ -128,7 +124,7 @@ def places_left_out(sample: Sample) -> Outcome:
     for alike, pair, near in sorted(hits, key=lambda hit: -hit[0]):
         beyond = _alike(_beyond(left, [scores[c] for c in pair], []), near)[0]
         cells = sum((c.places * CELLS).astype(np.int64) * CELLS**i for i, c in enumerate(pair))
-        cure = KeepTogether(sample.units(np.asarray(cells)))
+        cure = KeepTogether(units := sample.units(np.asarray(cells)))
         stake = at_stake(sample, cure)
         if beyond > ALIKE and stake and stake[1] - stake[2] > OPEN * (1.0 - stake[1]):
             a, b = (c.name for c in pair)
@@ -138,8 +134,7 @@ def places_left_out(sample: Sample) -> Outcome:
             message = (
                 f"neighbours in {a!r} and {b!r} share {sample.target.name!r} (correlation {alike:.2f} beyond a smooth "
                 f"trend){sample.looked_at}: {stake[0]} {stake[1]:.3f} as split, {stake[2]:.3f} with parts of that map "
-                f"kept together. If the model will meet new places, write a column of parts (table['cell'] = {cell}) "
-                "and split with `group: cell` (--group cell)."
+                f"kept together. If the model will meet new places, {Candidate('', units, 'cell', cell).remedy}."
             )
             return Found(1, message, {"columns": [a, b], "correlation": alike}, cure)
     return None

@@ -132,7 +132,7 @@ def test_training_rows_of_the_tested_time_are_found() -> None:
     data.loc[0, "day"] = 470
     found = finding(manifest, data, "time_overlap", features=FEATURES)
     assert (found.figure, found.gate) == (3, "failed")
-    assert found.message.startswith("3 training rows of 3 splits (0, 1 and 2) are not before every tested 'day'")
+    assert found.message.startswith("3 training rows of splits 0, 1 and 2 are not before every tested 'day'")
 
 
 def test_a_fold_without_rows_is_an_error() -> None:
