@@ -177,8 +177,8 @@ def normal_scores(column: Column) -> Array:
 def _whole(codes: Codes, n_most: int) -> Codes:
     """Return rows of whole clusters, drawn at random, and as many of no cluster as there are."""
     units = by_appearance(alone(codes))
-    drawn = Stream(0, AUDITING, 12).permutation(int(units.max()) + 1)[units]
-    return np.sort(np.argsort(drawn, kind="stable")[:n_most])
+    place = np.argsort(Stream(0, AUDITING, 12).permutation(int(units.max()) + 1))
+    return np.sort(np.argsort(place[units], kind="stable")[:n_most])
 
 
 def several(codes: Codes) -> Codes:
