@@ -36,7 +36,7 @@ def other_populations(sample: Sample) -> Outcome:
         return NotAsked("only folds and parts lie apart")
     if joined.manifest.splitter.needs.time:
         return NotAsked("the parts follow one another in time")
-    if joined.columns.time and not _is_random(sample):
+    if joined.columns.time and not _is_random(sample, joined.columns.time):
         return NotAsked("the folds follow one another in time")
     codes = joined.codes[sample.rows, 0].astype(np.int64)
     folds = [fold for fold in np.unique(codes).tolist() if np.count_nonzero(codes == fold) >= LEAST_SIDE][:MOST_FOLDS]
@@ -88,9 +88,8 @@ def other_generation(sample: Sample) -> Outcome:
     return Found(1, f"{message}; scores of old and new rows are about two populations: report both.", {"auc": value})
 
 
-def _is_random(sample: Sample) -> bool:
+def _is_random(sample: Sample, time: str) -> bool:
     """Return whether rows of neighbouring times lie in different folds, as in a split that ignores time."""
-    time = sample.joined.columns.time
     order = np.argsort(sample.clock(time).codes, kind="stable")
     codes = sample.joined.codes[sample.rows, 0][order]
     return bool(

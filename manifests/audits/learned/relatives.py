@@ -98,7 +98,8 @@ def why_not_kept(sample: Sample) -> NotAsked | None:
 
 def _proposals(sample: Sample) -> Iterator[Candidate]:
     for names in _sets(sample):
-        codes = pd.DataFrame({name: sample.columns[name].codes for name in names}).groupby(names).ngroup().to_numpy()
+        table = pd.DataFrame({name: sample.columns[name].codes for name in names})
+        codes = table.groupby(names).ngroup().to_numpy(dtype=np.int64)
         made_of = f"table.groupby({names!r}, dropna=False).ngroup()"
         yield Candidate(f"agree in {listed(map(repr, names), most=6)}", codes, "cluster", made_of)
     if (chains := _chains(sample)) is not None:
@@ -171,7 +172,7 @@ def normal_scores(column: Column) -> Array:
     """Return values by their ranks, as quantiles of the normal distribution; 0 where they are missing."""
     from scipy.special import ndtri
 
-    return np.nan_to_num(ndtri(column.places))
+    return np.asarray(np.nan_to_num(ndtri(column.places)))
 
 
 def _whole(codes: Codes, n_most: int) -> Codes:

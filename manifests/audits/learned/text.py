@@ -67,7 +67,7 @@ def parts_of(column: Column, regular: bool = False) -> list[Part]:
     most = min(max(map(len, pieces)), MOST_PARTS)
     slices = [(f"part {i + 1}", f"[{i}]", slice(i, i + 1)) for i in range(most)]
     slices += [(f"the first {i} parts", f"[:{i}].str.join('')", slice(i)) for i in range(2, most)]
-    parts = ((*names, ["".join(piece[place]) or None for piece in pieces]) for *names, place in slices)
+    parts = ((words, taken, ["".join(piece[at]) or None for piece in pieces]) for words, taken, at in slices)
     return [
         Part(words, taken, part[0], _by_row(column, pd.factorize(np.array(part, dtype=object))[0], -1.0).astype(int))
         for words, taken, part in parts
