@@ -99,7 +99,7 @@ def why_not_kept(sample: Sample) -> NotAsked | None:
 def _proposals(sample: Sample) -> Iterator[Candidate]:
     for names in _sets(sample):
         table = pd.DataFrame({name: sample.columns[name].codes for name in names})
-        codes = table.groupby(names).ngroup().to_numpy(dtype=np.int64)
+        codes: Codes = np.asarray(table.groupby(names).ngroup(), dtype=np.int64)
         made_of = f"table.groupby({names!r}, dropna=False).ngroup()"
         yield Candidate(f"agree in {listed(map(repr, names), most=6)}", codes, "cluster", made_of)
     if (chains := _chains(sample)) is not None:
