@@ -18,7 +18,7 @@ from evenfold.manifests.figures import NUMBERS, FoldBalance, PartBalance
 from evenfold.tasks.outcomes import SplitRef
 
 Series = Mapping[str, Mapping[int, float]]
-MOST_FOLDS = 100  # above these a fold has no run, no model and no point in a chart; a table of scores holds them all
+MOST_FOLDS = 100  # above these a fold has no run and no point in a chart; a table of scores holds them all
 PARTIAL = "evenfold.partial"  # the tag of an evaluation of some of the splits
 MOST_CLASSES = 10
 SHORT = 12  # digits of an identity that people read
@@ -28,11 +28,10 @@ SHORT = 12  # digits of an identity that people read
 class Judged:
     """The light model that holds a run's metrics, each with the split that it was judged on, as MLflow's search wants.
 
-    ``kind`` is what MLflow calls its type: ``evenfold-recipe`` or ``evenfold-fold``. No artifact belongs to it.
+    No artifact belongs to it.
     """
 
     name: str
-    kind: str
     params: Mapping[str, Any]
     dataset: dict[str, str]
 
@@ -273,7 +272,7 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
 
 
-def judged(split: SplitRef, name: str, kind: str, params: Mapping[str, Any]) -> Judged:
+def judged(split: SplitRef, name: str, params: Mapping[str, Any]) -> Judged:
     """Return the light model that holds what was judged on a split; a name may not hold what a path or URI does."""
     on = {"dataset_name": f"{split.name}@{split.version}", "dataset_digest": split.split_id[:32]}
-    return Judged(re.sub(r"[/:.%\"']", "-", name), kind, params, on)
+    return Judged(re.sub(r"[/:.%\"']", "-", name), params, on)

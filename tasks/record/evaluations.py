@@ -79,11 +79,10 @@ def record_evaluation(
 ) -> RunRef:
     """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
 
-    Up to 100 folds have a child run and a light model each, whose metrics name the split. The split is recorded too
-    where it is not yet. Where fits failed and nothing was aggregated, the run is FAILED with the reason, and the
-    finished folds are kept; an estimate of some of the splits is partial, and is put over none of all of them, but in a
-    run of its own. ``run_label``: another makes another run of the same evaluation. A record that is complete
-    and of the same content is not made again.
+    Up to 100 folds have a child run each. The split is recorded too where it is not yet. Where fits failed and nothing
+    was aggregated, the run is FAILED with the reason, and the finished folds are kept; an estimate of some of the
+    splits is partial, and is put over none of all of them, but in a run of its own. ``run_label``: another makes
+    another run of the same evaluation. A record that is complete and of the same content is not made again.
     Raises EvaluationError where the evaluation is of another split, or a model (by the name of its split, or "all
     rows") is not that of the evaluation's recipe on these rows.
     """
@@ -274,7 +273,7 @@ class _Record:
             params=params,
             metrics=estimate_metrics(of.estimates) | _level_metrics(of.levels) | confusion_metrics(of.confusion),
             series=series,
-            judged=judged(split, name, "evenfold-recipe", about) if of.estimates else None,
+            judged=judged(split, name, about) if of.estimates else None,
         )  # fmt: skip
 
     def _page(self) -> Page:
@@ -296,7 +295,7 @@ class _Record:
         )
 
     def _write_folds(self, tracker: Tracker, run_id: str, key: str) -> None:
-        """Give each of up to 100 folds a run with a light model below the evaluation's; of more, keep one table."""
+        """Give each of up to 100 folds a run below the evaluation's; of more, keep one table."""
         split = self.evaluation.split
         figures = ("n_train", "n_test", "seconds_fit", "seconds_score")
         if len(self.scores) > MOST_FOLDS:
@@ -318,7 +317,6 @@ class _Record:
                 tags=short_tags(split) | {"evenfold.split_id": split.split_id},
                 params=place,
                 metrics=metrics | {"peak_memory_mb": peaks.get(score.name, 0.0)},
-                judged=judged(split, name, "evenfold-fold", place),
             )
             with tracker.run(child, parent=run_id) as fold:
                 tracker.keep_model_of(fold, self.models.get(score.name), self.estimator)

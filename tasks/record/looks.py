@@ -217,7 +217,7 @@ def record_tuning(
                 tags=short_tags(split) | {"evenfold.split_id": split.split_id},
                 params=trial.params,
                 metrics=estimate_metrics(trial.estimates),
-                judged=judged(split, name, "evenfold-recipe", trial.params),
+                judged=judged(split, name, trial.params),
             )
             with tracker.run(child, parent=run_id):
                 pass

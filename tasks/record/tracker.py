@@ -266,7 +266,7 @@ class Tracker:
         left = models_of(self.client, self.experiment_id, run.info.run_id, judged.name) if known else []
         params = {name: str(value)[:5900] for name, value in judged.params.items() if value not in (None, {})}
         model = left[0] if left else self.client.create_logged_model(
-            self.experiment_id, judged.name, source_run_id=run.info.run_id, params=params, model_type=judged.kind,
+            self.experiment_id, judged.name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",
         )  # fmt: skip
         return str(self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id)
 
