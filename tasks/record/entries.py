@@ -214,7 +214,9 @@ def split_key(split: SplitRef) -> str:
 
 
 def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str]) -> Entry:
-    """Return what the run of a split holds."""
+    """Return what the run of a split holds: of its parameters also those that nobody gave."""
+    stored = split.stored()
+    chosen, columns = stored.splitter.get_params(), stored.spec.columns.model_dump(exclude_defaults=True)
     return Entry(
         key=split_key(split),
         name=f"{split.name} {split.version} split",
@@ -223,7 +225,9 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
         params={
             "strategy": split.strategy, "algorithm_version": split.algorithm_version,
             "rows": split.n_rows, "splits": split.n_splits,
-            "split_id": split.split_id, "plan_id": split.plan_id,
+            "split_id": split.split_id, "plan_id": split.plan_id, "seed": stored.spec.seed,
+            **{f"params.{name}": value for name, value in chosen.items() if name != "random_state"},
+            **{f"columns.{role}": name for role, name in columns.items()},
         },
         metrics=balance_metrics(report),
         series=balance_series(report),
@@ -234,7 +238,7 @@ _BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}
 
 
 def estimate_metrics(estimates: Sequence[Estimate]) -> dict[str, float]:
-    """Return what is to be read of each metric: value/r2, low/r2 and high/r2, mean/r2 of the folds, and apparent/r2.
+    """Return what is to be read of each metric: value/r2, low/r2 and high/r2, mean/r2 and sd/r2 of the folds, apparent/r2.
 
     Of a bootstrap also oob/r2, 632/r2 and 632plus/r2, the last of which is the value. All else is in estimates.json.
     """
@@ -247,6 +251,7 @@ def estimate_metrics(estimates: Sequence[Estimate]) -> dict[str, float]:
             metrics[f"{_BOOTSTRAP[estimate.method]}/{metric}"] = estimate.value
         else:
             metrics[f"mean/{metric}"] = estimate.value if mean is None else mean
+            metrics[f"sd/{metric}"] = estimate.sd
         metrics[f"apparent/{metric}"] = estimate.apparent
         if estimate.interval:
             metrics[f"resolution/{metric}"] = estimate.resolution

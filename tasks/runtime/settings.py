@@ -90,4 +90,5 @@ OTHERS = {
     # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }

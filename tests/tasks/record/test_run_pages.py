@@ -39,6 +39,10 @@ def test_a_run_page_says_what_a_person_wants_to_know(home: Home) -> None:
     tags = {"split": made.split.split_id[:12], "spec": "rows@1.0", "strategy": "KFold"}
     assert tags.items() <= run.data.tags.items()
     assert run.data.params["split_id"] == made.split.split_id
+    asked = {"params.n_splits": "3", "seed": "0", "columns.key": "['id']", "columns.target": "y"}
+    assert asked.items() <= split_run.data.params.items()
+    r2 = np.array([score.test["r2"] for score in made.scores])
+    assert [run.data.metrics[f"{name}/r2"] for name in ("mean", "sd")] == pytest.approx([r2.mean(), r2.std(ddof=1)])
     note = run.data.tags["mlflow.note.content"]
     assert "| MAE | cross-validation | 0." in note
     page = f"#/experiments/{run.info.experiment_id}/runs/{made.split_run_id}?workflowType=machine_learning"
@@ -106,13 +110,15 @@ def test_the_balance_of_a_split_is_complete(home: Home) -> None:
     assert {"balance/cost", "balance/least_cost", "balance/cost_gap", "balance/worst_class_share"} <= set(metrics)
 
 
-def test_comparisons_and_audits_are_recorded_with_their_page(home: Home) -> None:
+def test_comparisons_and_audits_are_recorded_with_their_page(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
+    """Reading the two evaluations shows no bar of MLflow's."""
     from evenfold.manifests import audit, read_manifest
     from evenfold.tasks.record.studies import record_audit
 
     one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)
     for _ in range(2):
         compared(one.run_id, other.run_id, repeats=1)
+    assert "Downloading" not in capfd.readouterr().err
     manifest = read_manifest(one.split.uri)
     record_audit(manifest.split_id, audit(manifest, one.split.data))
     client = MlflowClient(home.tracking_store)
