@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from . import definitions
 from .flow import Flow, published
@@ -21,10 +21,26 @@ CHECKS = {
 
 
 if TYPE_CHECKING:
+    from evenfold.tasks.parameters import Data, Model, Spec
+    from evenfold.tasks.requests import EvaluateFields
+
+    from .outcomes import Evaluation, Segments
 
     def _typed(declared: Callable[P, R]) -> Flow[P, R]: ...
 
-    split, evaluate, tune = _typed(definitions.split), _typed(definitions.evaluate), _typed(definitions.tune)
+    class _Evaluate(Flow[..., Evaluation]):
+        @overload  # type: ignore[override,no-overload-impl]
+        def __call__(
+            self, data: Data, spec: Spec = None, model: Model = None, *, by: str, **fields: Unpack[EvaluateFields]
+        ) -> Segments: ...
+        @overload
+        def __call__(
+            self, data: Data, spec: Spec = None, model: Model = None, *, by: None = None,
+            **fields: Unpack[EvaluateFields],
+        ) -> Evaluation: ...  # fmt: skip
+
+    evaluate: _Evaluate
+    split, tune = _typed(definitions.split), _typed(definitions.tune)
     extend, retrain, compare = _typed(definitions.extend), _typed(definitions.retrain), _typed(definitions.compare)
 else:
 

@@ -37,9 +37,12 @@ from .splitting import Split, recorded, require_alone, split_asked
 
 def check_evaluation(request: Request) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
+    return check_segments(request) if request.parameters.get("by") else checked(request)[0]
+
+
+def checked(request: Request) -> tuple[str, ModelSpec]:
+    """Raise SplitError or ModelError for bad input; return what the split is called, and the recipe for its target."""
     data, asked = request.data, request.parameters
-    if asked.get("by"):
-        return check_segments(request)
     looks = asked.get("on") == "holdout"
     if "on" in asked:
         check_look(request)
@@ -49,7 +52,7 @@ def check_evaluation(request: Request) -> str:
     spec = given.spec if given else request.specification
     if not given:
         check_columns(data, spec)
-    judged_by(check_model(data, spec, request.recipe), asked.get("metric"))
+    recipe, _ = judged_by(check_model(data, spec, request.recipe), asked.get("metric"))
     if given and looks:
         given.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
     if not given:
@@ -57,7 +60,7 @@ def check_evaluation(request: Request) -> str:
         plan.check()
         if looks and not plan.locks:
             raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
-    return spec.name
+    return spec.name, recipe
 
 
 def check_look(request: Request) -> None:

@@ -28,7 +28,7 @@ from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_
 from evenfold.tasks.steps.running import finished_each, run
 from evenfold.tasks.work import Work, work_of
 
-from .evaluation import check_evaluation, judged_by, look_at_holdout, require_level_gap
+from .evaluation import checked, judged_by, look_at_holdout, require_level_gap
 from .fits import Fits, fit_more, fit_splits
 from .outcomes import Tuning
 from .requests import Request
@@ -62,10 +62,17 @@ class Trial:
         return next(estimate for estimate in self.evaluated.estimates if estimate.metric == metric)
 
 
+def with_params(recipe: ModelSpec, params: dict[str, object]) -> ModelSpec:
+    """Return the recipe with a configuration's parameters put over its own."""
+    return recipe.model_copy(update={"params": {**recipe.params, **params}})
+
+
 def check_tuning(request: Request) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
-    configurations(request.grid, request.n_random, 0)
-    return check_evaluation(request)
+    (first,) = configurations(request.grid, 1, 0)
+    name, recipe = checked(request)
+    with_params(recipe, first).build(0)  # which takes them, or says what it takes
+    return name
 
 
 def run_tuning(request: Request) -> Tuning:
@@ -184,7 +191,7 @@ def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], 
     """Return every configuration on every fold, with its intervals as they are asked for."""
     trials, limit, interval, level = [], request.time_limit, request.interval, request.level
     for number, params in enumerate(tried, start=1):
-        model = recipe.model_copy(update={"params": {**recipe.params, **params}})
+        model = with_params(recipe, params)
         with saying(f"configuration {number} of {len(tried)}"):
             fits = fit_splits(split, model, time_limit=limit, quiet=True)
             fit_more(fits, interval, limit)

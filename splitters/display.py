@@ -25,6 +25,9 @@ class Displayed:
     def __repr__(self) -> str:
         return self.summary
 
+    def __str__(self) -> str:  # pydantic's own would print every field
+        return self.summary
+
     def _repr_html_(self) -> str | None:
         drawn: str | None = above("draw", self)
         return drawn

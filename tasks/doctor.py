@@ -114,7 +114,8 @@ def _bucket(home: Home) -> Iterator[Finding]:
 def _prefect(home: Home) -> Iterator[Finding]:
     url = os.environ.get("PREFECT_API_URL")
     if not url:
-        yield Finding("Prefect server", True, "none is set; every flow starts an embedded one and loses its history")
+        words = f"none is set; every flow starts an embedded one, which keeps its history below {home.path / 'prefect'}"
+        yield Finding("Prefect server", True, words)
         return
     of_server = list(_server("Prefect server", f"{url}/health", "prefect server start", "PREFECT_API_URL"))
     yield from of_server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Unpack
@@ -157,7 +158,7 @@ def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> t
     for _ in range(MOST_TRIES):
         results.fetch_splits(name)
         versions = home.splits / name
-        known = find_plan(versions, plan)
+        known = next(_made_by(plan, versions), None)
         if known is not None and _intact(known):
             _require_budget(known, plan)
             return known, not again
@@ -186,11 +187,9 @@ def _require_budget(known: Path, plan: Plan) -> None:
 
 def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
-    for folder in sorted(path for path in home.splits.glob("*") if path.is_dir() and path.name != plan.spec.name):
-        known = find_plan(folder, plan)
-        if known is not None and _intact(known):
-            return StoredManifest(known).altered(spec=plan.spec, uri=None)
-    return None
+    others = (known for known in _made_by(plan, home.splits, "*/*.*") if known.parent.name != plan.spec.name)
+    known = next(filter(_intact, others), None)
+    return None if known is None else StoredManifest(known).altered(spec=plan.spec, uri=None)
 
 
 def split_parts(decided: Plan | Manifest) -> dict[str, Any]:
@@ -224,7 +223,7 @@ def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
 def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:
     """Return where this decision lies, and whether it was made before; what ``placed`` would write, ``aside`` holds."""
     results_of(home).fetch_splits(plan.spec.name)
-    folder = find_plan(home.splits / plan.spec.name, plan)
+    folder = next(_made_by(plan, home.splits / plan.spec.name), None)
     if folder is not None and _intact(folder):
         return folder, True
     elsewhere = _elsewhere(home, plan)
@@ -255,11 +254,18 @@ def _intact(folder: Path) -> bool:
     return True
 
 
-def find_plan(folder: Path, plan: Plan) -> Path | None:
-    """Return the version of a name that was decided by this very plan, if there is one."""
-    same = (path for path, header in headers(folder) if header.get("plan_id") == plan.plan_id)
+def _made_by(plan: Plan, folder: Path, pattern: str = "*.*") -> Iterator[Path]:
+    """Yield the versions below a folder that were decided by this very plan."""
     order = parts_of(plan.splitter)
-    return next((path for path in same if not order or _has_parts(path, order)), None)
+    same = (path for path in sorted(_versions(folder, pattern)) if _is_of(path, plan.plan_id))
+    return (path for path in same if not order or _has_parts(path, order))
+
+
+def _is_of(path: Path, plan_id: str) -> bool:
+    """Return whether a version was decided by a plan; reading all of its header takes ten times as long."""
+    with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
+        return plan_id.encode() in (path / "manifest.json").read_bytes() and read_header(path)["plan_id"] == plan_id
+    return False
 
 
 def _has_parts(folder: Path, order: list[str]) -> bool:
@@ -283,9 +289,9 @@ def headers(folder: Path) -> Iterator[tuple[Path, Header]]:
             continue  # a damaged neighbour is found by whoever reads it
 
 
-def _versions(folder: Path) -> list[Path]:
+def _versions(folder: Path, pattern: str = "*.*") -> list[Path]:
     """Return the versions of a name; what somebody copied beside them, such as ``1.0.bak``, is none."""
-    return [path for path in folder.glob("*.*") if VERSION.fullmatch(path.name)]
+    return [path for path in folder.glob(pattern) if VERSION.fullmatch(path.name)]
 
 
 def _next_version(folder: Path) -> str:

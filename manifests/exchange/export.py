@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.manifest import Manifest, ManifestCV
-from evenfold.manifests.membership import Draws, Role, fold_column, require_role
+from evenfold.manifests.membership import Draws, Labels, Role, fold_column, require_role
 from evenfold.manifests.store.stored import in_memory, manifest_of
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.addresses import Source
@@ -22,7 +22,17 @@ from evenfold.splitters import SplitError
 
 from .croissant import for_croissant
 from .forms import Dialect, Format
-from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
+from .kept import (
+    FOLDS,
+    folds_of_kept,
+    in_order_of,
+    kept_keys,
+    kept_rows,
+    labels_of,
+    require_data,
+    require_no_folds,
+    sides_of,
+)
 from .partition import rows_of
 from .parts import with_words
 from .positions import for_torch
@@ -59,7 +69,8 @@ def export(
     - ``spark``: .parquet with the key and a column ``fold`` (INT32, 0..k-1), its ``foldCol`` once joined by key; with
       data all of their columns beside it.
     - ``nnunet``: splits_final.json, a list of {"train": keys, "val": keys}, keys as text.
-    - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes.
+    - ``csv``: the key (or ``row``, the position) and every column of folds, with all their codes; of draws and pairs a
+      column a split: how often it trains on the row, -1 where it is tested.
     - ``groups``: .parquet or .csv of the groups and their folds, and no rows: a split that may leave the building.
       ``adopt`` gives each row its group's fold again.
     - ``torch``: .json, a list of index lists: positions in ``data``, which are needed; ``adopt`` reads
@@ -158,7 +169,9 @@ def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
 
 
 def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    labels, table, rows = labels_of(manifest, "csv"), kept_keys(manifest), kept_rows(manifest)
+    if not isinstance(manifest.in_use, Labels):
+        return sides_of(manifest), "each split: how often it trains on a row; -1 tested, 0 neither."
+    labels, table, rows = manifest.in_use, kept_keys(manifest), kept_rows(manifest)
     for repeat in range(labels.n_repeats):
         table = table.append_column(fold_column(repeat), pa.array(labels.column(repeat)[rows]))
     return table, NOTES["csv"]

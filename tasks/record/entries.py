@@ -238,9 +238,9 @@ _BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}
 
 
 def estimate_metrics(estimates: Sequence[Estimate]) -> dict[str, float]:
-    """Return what is to be read of each metric: value/r2, low/r2 and high/r2, mean/r2 and sd/r2 of the folds, apparent/r2.
+    """Return what is to be read: value/r2, low/r2 and high/r2, mean/r2 and sd/r2 of the folds, and apparent/r2.
 
-    Of a bootstrap also oob/r2, 632/r2 and 632plus/r2, the last of which is the value. All else is in estimates.json.
+    Of a bootstrap oob/r2, 632/r2 and 632plus/r2, the last of which is the value. All else is in estimates.json.
     """
     metrics: dict[str, float | None] = {}
     for estimate in estimates:

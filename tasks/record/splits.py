@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import BalanceReport, digest_json, measure
+from evenfold.manifests.exchange.kept import sides_of
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports.markdown import figures_table, page_note, places_table
 from evenfold.reports.pictures import split_pages
@@ -29,6 +30,7 @@ from .seen import see_complete, seen_complete
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
 
 SPLIT_FILES = {"report.html", "manifest.json"}
+MOST_SIDES = 20_000_000  # of rows by draws, for a table that is read without evenfold
 
 
 def balance_of(split: SplitRef, memory: str | None = None) -> BalanceReport:
@@ -85,6 +87,8 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         shown = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
         tracker.keep(run_id, "split", split.folder)
         list_evaluations(tracker, split, run_id)
+        if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
+            tracker.keep_table(run_id, "sides.parquet", sides_of(split.manifest()).to_pandas())
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
         for name, file in shown.files.items():
             tracker.keep(run_id, f"split/{name}", file)

@@ -107,10 +107,18 @@ def test_an_empty_list_of_features_is_refused_before_anything_is_fitted(home: Ho
         asked(evaluate, key="id", target="y", features=[])
 
 
-def test_a_metric_that_cannot_choose_is_refused_before_anything_is_fitted(home: Home, no_fit: None) -> None:
-    """The fits were done by then, and the error was a bare StopIteration."""
-    with pytest.raises(ModelError, match="cannot score this regression target"):
-        asked(tune, key="id", target="y", metric="accuracy")
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"metric": "accuracy"}, "cannot score this regression target"),
+        ({"grid": {"alpah": [1]}}, "did you mean 'alpha'"),
+        ({"grid": {"max_itre": [1]}, "model": None}, "did you mean 'max_iter'"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_before_a_split(home: Home, no_fit: None, more: Any, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        asked(tune, key="id", target="y", name="untuned", **more)
+    assert not list(home.splits.glob("untuned*"))
 
 
 def test_a_tuning_chooses_by_the_metric_that_is_named(home: Home) -> None:

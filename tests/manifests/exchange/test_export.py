@@ -153,6 +153,17 @@ def test_a_file_that_is_no_splits_file_is_refused(content: str, message: str, tm
         adopt(visits(10), tmp_path / "nothing.json", "id")
 
 
+def test_sides_of_draws_and_pairs_are_read_without_our_code(tmp_path: Path) -> None:
+    """A row each: how often a split trains on it, -1 where it is tested, by key."""
+    for strategy, columns in (("GroupBootstrap", {"group": "clinic"}), ("ForwardChaining", {"time": "day"})):
+        made = split(visits(), strategy=strategy, columns={"key": "id", **columns}, params={"n_splits": 3})
+        export(made, "csv", tmp_path / "sides.csv")
+        table = pd.read_csv(tmp_path / "sides.csv")
+        for i, (train, test) in enumerate(made.pairs()):
+            assert table[f"split_{i}"].clip(lower=0).to_numpy().tolist() == np.bincount(train, minlength=300).tolist()
+            assert table["id"][table[f"split_{i}"] == -1].tolist() == made.keys.take(test)["id"].to_pylist()
+
+
 def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
     manifest = split(visits())
     draws = split(visits(), strategy="Bootstrap", params={"n_splits": 3})
@@ -161,7 +172,7 @@ def test_an_export_is_refused_in_words(tmp_path: Path) -> None:
         (manifest, "weka", "folds.arff", "no export to 'weka'; choose sklearn, h2o, spark, .*, croissant and sql"),
         (manifest, "spark", "folds.csv", "folds.csv cannot be an export to spark; name it with .parquet"),
         (draws, "h2o", "folds.csv", "h2o takes one fold a row, and split 1.0 holds draws; use a split into folds"),
-        (pairs, "csv", "folds.csv", "csv takes one fold a row, and split 1.0 holds pairs; export to nnunet"),
+        (pairs, "h2o", "folds.csv", "h2o takes one fold a row, and split 1.0 holds pairs; export to nnunet"),
         (draws, "nnunet", "folds.json", "nnunet has no word for 3 draws"),
         (manifest, "csv", "no/such/folder.csv", r"cannot be written \(No such file or directory\); nothing was"),
     ):

@@ -85,7 +85,10 @@ def test_the_leaderboard_ranks_whatever_was_judged_on_a_split(home: Home) -> Non
 
 
 def test_no_run_and_no_model_per_row(home: Home) -> None:
-    """Leave-one-out of 101 rows, one more than have runs: one run, one model, and a table of every score."""
+    """Leave-one-out of 101 rows, one more than have runs: one run, one model, and a table of every score.
+
+    Draws, which are drawn again from a seed, are a table too.
+    """
     made = evaluated(rows(101), strategy="LeaveOneOut", n_splits=None, metrics=["neg_mean_absolute_error"])
     client = MlflowClient(home.tracking_store)
     run = client.get_run(made.run_id)
@@ -94,6 +97,9 @@ def test_no_run_and_no_model_per_row(home: Home) -> None:
     assert len(client.search_logged_models([run.info.experiment_id])) == 1
     assert len(pd.read_parquet(client.download_artifacts(made.run_id, "scores.parquet"))) == MOST_FOLDS + 1
     assert not [name for name in run.data.metrics if name.startswith("fold/")]
+    made = evaluated(strategy="Bootstrap", name="draws")
+    sides = pd.read_parquet(client.download_artifacts(made.split_run_id, "sides.parquet"))
+    assert list(sides.columns) == ["id", "split_0", "split_1", "split_2"]
 
 
 def test_the_balance_of_a_split_is_complete(home: Home) -> None:
