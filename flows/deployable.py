@@ -31,13 +31,12 @@ if TYPE_CHECKING:
     class _Evaluate(Flow[..., Evaluation]):
         @overload  # type: ignore[override,no-overload-impl]
         def __call__(
-            self, data: Data, spec: Spec = None, model: Model = None, *, by: str, **fields: Unpack[EvaluateFields]
+            self, data: Data, spec: Spec = ..., model: Model = ..., *, by: str, **fields: Unpack[EvaluateFields]
         ) -> Segments: ...
         @overload
         def __call__(
-            self, data: Data, spec: Spec = None, model: Model = None, *, by: None = None,
-            **fields: Unpack[EvaluateFields],
-        ) -> Evaluation: ...  # fmt: skip
+            self, data: Data, spec: Spec = ..., model: Model = ..., *, by: None = ..., **fields: Unpack[EvaluateFields]
+        ) -> Evaluation: ...
 
     evaluate: _Evaluate
     split, tune = _typed(definitions.split), _typed(definitions.tune)

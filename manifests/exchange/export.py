@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.manifest import Manifest, ManifestCV
 from evenfold.manifests.membership import Draws, Labels, Role, fold_column, require_role
 from evenfold.manifests.store.stored import in_memory, manifest_of
@@ -22,17 +23,7 @@ from evenfold.splitters import SplitError
 
 from .croissant import for_croissant
 from .forms import Dialect, Format
-from .kept import (
-    FOLDS,
-    folds_of_kept,
-    in_order_of,
-    kept_keys,
-    kept_rows,
-    labels_of,
-    require_data,
-    require_no_folds,
-    sides_of,
-)
+from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
 from .partition import rows_of
 from .parts import with_words
 from .positions import for_torch
@@ -166,6 +157,14 @@ def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
     splits = [{"train": names[train].tolist(), "val": names[test].tolist()} for train, test in manifest.pairs()]
     note = "nnU-Net reads splits_final.json in its folder of preprocessed data."
     return json.dumps(splits, indent=1, ensure_ascii=False), f"{amount(len(splits), 'split')}; {note}"
+
+
+def sides_of(manifest: Manifest) -> pa.Table:
+    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither."""
+    table, rows = kept_keys(manifest), kept_rows(manifest)
+    for i, pair in enumerate(manifest.pairs()):
+        table = table.append_column(f"split_{i}", pa.array(resample_counts(*pair, manifest.n)[rows], pa.int16()))
+    return table
 
 
 def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.manifest import DELETED, Manifest
 from evenfold.manifests.membership import Labels, Pairs
 from evenfold.manifests.tables.canonical import amount, listed, verb
@@ -86,11 +85,3 @@ def kept_keys(manifest: Manifest) -> pa.Table:
     """Return the keys of those rows; the position, as ``row``, where there is no key."""
     keys = manifest.keys if manifest.keys is not None else pa.table({"row": np.arange(manifest.n)})
     return keys.take(pa.array(kept_rows(manifest)))
-
-
-def sides_of(manifest: Manifest) -> pa.Table:
-    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither."""
-    table, rows = kept_keys(manifest), kept_rows(manifest)
-    for i, pair in enumerate(manifest.pairs()):
-        table = table.append_column(f"split_{i}", pa.array(resample_counts(*pair, manifest.n)[rows], pa.int16()))
-    return table

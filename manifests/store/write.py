@@ -7,8 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
-from importlib import metadata
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -35,7 +34,6 @@ from .tables import tables_of, write_parquet
 
 MOST_COUNTED_FOLDS = 1_000
 BLOCK_ROWS = 1_000_000
-installed = cache(metadata.version)  # each reading of a package's metadata takes milliseconds
 STAGED = ".writing"  # what a version is called until it is whole, see ``owned``
 
 

@@ -216,7 +216,9 @@ def split_key(split: SplitRef) -> str:
 def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str]) -> Entry:
     """Return what the run of a split holds: of its parameters also those that nobody gave."""
     stored = split.stored()
-    chosen, columns = stored.splitter.get_params(), stored.spec.columns.model_dump(exclude_defaults=True)
+    columns = stored.spec.columns.model_dump(exclude_defaults=True)
+    plain = {n: v for n, v in stored.splitter.get_params(deep=False).items() if isinstance(v, (int, float, str))}
+    chosen = plain | stored.spec.params
     return Entry(
         key=split_key(split),
         name=f"{split.name} {split.version} split",

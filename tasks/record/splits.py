@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import BalanceReport, digest_json, measure
-from evenfold.manifests.exchange.kept import sides_of
+from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports.markdown import figures_table, page_note, places_table
 from evenfold.reports.pictures import split_pages

@@ -72,7 +72,7 @@ def test_what_is_half_made_is_removed_by_its_own_home_alone(
 def test_a_kill_before_a_run_knows_its_light_model_leaves_no_second_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = Entry("key", "rows", {}, {}, {"r2": 0.5}, judged=Judged("Ridge", "evenfold-recipe", {}, DATASET))
+    entry = Entry("key", "rows", {}, {}, {"r2": 0.5}, judged=Judged("Ridge", {}, DATASET))
     tracker = Tracker(home, "rows")
     with monkeypatch.context() as killed:
         killed.setattr(Tracker, "_log", interrupted)
