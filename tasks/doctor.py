@@ -24,6 +24,7 @@ from evenfold.tasks.runtime.redaction import redacted
 MOST_SKEW_SECONDS = 5.0
 LATE_SECONDS = 120
 MOST_RUNS = 50
+FEWEST_CRASHES = 2
 PARTNERS = ("prefect", "mlflow")
 OURS = "evenfold"  # the tag of every deployment in prefect.yaml
 FEWEST_FREE_BYTES = 1_000_000_000
@@ -130,10 +131,11 @@ def _prefect(home: Home) -> Iterator[Finding]:
     fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log."
     yield _named("Prefect workers", late, f"no run was taken for {LATE_SECONDS} s of", fix, "no run waits for one")
     yield from _since_success()
+    yield from _stuck()
     yield from _retrainings()
 
 
-def _named(check: str, names: list[str], what: str, fix: str, fine: str) -> Finding:
+def _named(check: str, names: list[str], what: str, fix: str, fine: str = "none") -> Finding:
     """Return the finding of a check that looks for what is not in order, which it names."""
     return Finding(check, not names, f"{what}: {', '.join(names[:5])}" if names else fine, fix if names else "")
 
@@ -178,6 +180,53 @@ def _since_success() -> Iterator[Finding]:
     fix = "Look at their logs. The next one goes on where they stopped: prefect deployment run ..."
     what = f"{len(broken)} since the last that completed"
     yield _named("Prefect runs", broken, what, fix, "none broke off since the last success")
+
+
+def _stuck() -> Iterator[Finding]:
+    """Yield deployed runs that crash again and again, are not done with being cancelled, or wait for a slot.
+
+    And tasks that are RUNNING though their flow has ended.
+    """
+    from prefect import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+
+    since = datetime.fromtimestamp(time.time() - LATE_SECONDS, UTC)
+
+    def ours(**state: list[str]) -> FlowRunFilter:
+        wanted = {name: {"any_": values} for name, values in state.items()}
+        return FlowRunFilter.model_validate({"tags": {"all_": [OURS]}, "state": wanted})
+
+    def told(check: str, runs: list[Any], what: str, fix: str) -> Finding:
+        return _named(check, [f"{run.name} ({run.id})" for run in runs], f"{len(runs)} {what}", fix)
+
+    with get_client(sync_client=True) as client:
+
+        def read(**state: list[str]) -> list[Any]:
+            return list(client.read_flow_runs(flow_run_filter=ours(**state), limit=MOST_RUNS))
+
+        under_way = read(type=["SCHEDULED", "PENDING", "RUNNING", "CRASHED"])
+        again = [run for run in under_way if run.state.name not in ("Scheduled", "Late")]
+        crashes = {run.id: [state.is_crashed() for state in client.read_flow_run_states(run.id)] for run in again}
+        loops = [run for run in again if sum(crashes[run.id]) >= FEWEST_CRASHES]
+        yield told("loops", loops, f"crashed {FEWEST_CRASHES} times or more", "Look at the worker's log; cancel them.")
+        halting = [run for run in read(type=["CANCELLING"]) if run.state.timestamp < since]
+        words = f"Cancelling for more than {LATE_SECONDS} s"
+        fix = "No worker ends them: prefect flow-run delete ..., or start a worker for their pool."
+        yield told("cancelling", halting, words, fix)
+        busy = {run.deployment_id for run in under_way if run.state.is_pending() or run.state.is_running()}
+        waiting = [run for run in read(name=["AwaitingConcurrencySlot"]) if run.expected_start_time < since]
+        lost = [run for run in waiting if run.deployment_id not in busy]
+        fix = "Nothing holds it: a lease that its holder did not give back ends by itself within minutes."
+        yield (
+            told("slots", lost, "waiting for a slot", fix)
+            if lost or not waiting
+            else Finding("slots", True, f"{', '.join(run.name for run in waiting[:5])}: waiting for the run before")
+        )
+        ended = ours(type=["COMPLETED", "FAILED", "CANCELLED"])  # a crash leaves what it was at
+        running = TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
+        left = client.read_task_runs(flow_run_filter=ended, task_run_filter=running, limit=MOST_RUNS)
+        fix = "Nothing runs there any more; they go with their flow run: prefect flow-run delete ..."
+        yield told("task runs", list(left), "RUNNING though their flow has ended", fix)
 
 
 def _retrainings() -> Iterator[Finding]:
