@@ -57,8 +57,9 @@ def places_table(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> Table:
 
     Rows, rows asked, groups, shares of classes or KS; ``-`` is none.
     """
-    places: list[tuple[str, RowsBalance]] = [(part.name, part) for part in report.parts]
-    places += [(fold.name or f"split {fold.split}", fold) for fold in report.folds[:most]]
+    parts: list[tuple[str, RowsBalance]] = [(part.name, part) for part in report.parts]
+    folds = [(fold.name or f"split {fold.split}", fold) for fold in report.folds[:most]]
+    places = [*parts[:1], *folds, *parts[1:]]  # train, validation, test
     classes = (report.classes or [])[:MOST_CLASSES]
     has_wanted, ranked = (any(getattr(place, name) is not None for _, place in places) for name in ("wanted", "ks"))
     grouped = all(place.groups is not None for _, place in places)

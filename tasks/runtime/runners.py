@@ -46,10 +46,10 @@ def _processes(settings: Settings) -> Any:
 
     of_flow = get_settings_context()
 
-    def as_in_the_flow() -> Callable[[str, Any], tuple[str, Any]]:
+    def as_in_the_flow() -> Any:
         """Begin the thread that sends on what workers tell; by itself it would start a server, which stays."""
         SettingsContext(profile=of_flow.profile, settings=of_flow.settings).__enter__()
-        return lambda kind, message: (kind, message)
+        return lambda message_type, message_payload: (message_type, message_payload)
 
     return ProcessPoolTaskRunner(settings.n_workers, [as_in_the_flow], begin_in_pool, (os.getpid(),))
 

@@ -216,7 +216,7 @@ def test_parts_are_shown_as_parts_and_a_score_by_its_name(
     assert call(*shlex.split(command), "--engine", "plain") == 0
     out = capsys.readouterr().out
     assert "60 rows: train 30, validation 15, test 15" in out
-    assert re.search(r"^  part +train +validation +test$", out, re.M)
+    assert re.findall(r"^  (\w+) +([13]\d) ", out, re.M) == [("train", "30"), ("validation", "15"), ("test", "15")]
     evaluate = "evaluate named.parquet --target delay --model sklearn.linear_model:Ridge --metric mae --engine plain"
     assert call(*shlex.split(evaluate)) == 0
     out = capsys.readouterr().out
