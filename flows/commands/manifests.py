@@ -83,7 +83,7 @@ def audit(
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
     from evenfold.manifests import audit as run_audit, read_manifest, write_whole
-    from evenfold.manifests.audits.formats import formatted
+    from evenfold.manifests.audits.formats import markdown
     from evenfold.splitters import SplitError
 
     from .show import show_audit
@@ -106,10 +106,10 @@ def audit(
         from evenfold.tasks.record.studies import record_audit
 
         record_audit(audited.split_id, made)
-    if kind:
-        typer.echo(formatted(made, kind))
+    if kind == "md":
+        typer.echo(markdown(made))
     else:
-        answer(made, as_json, show_audit)
+        answer(made, as_json or kind == "json", show_audit)
     if made.failed:
         raise typer.Exit(GATE_FAILED)
 

@@ -1,17 +1,8 @@
-"""An audit for other programs and people: Markdown for a comment, JSON for anything."""
+"""An audit for a comment: Markdown."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from .findings import Audit
-
-Format = Literal["json", "md"]
-
-
-def formatted(audit: Audit, kind: Format) -> str:
-    """Return an audit as JSON or Markdown."""
-    return audit.model_dump_json(indent=1) if kind == "json" else markdown(audit)
 
 
 def markdown(audit: Audit) -> str:

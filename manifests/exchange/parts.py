@@ -11,7 +11,7 @@ import pyarrow as pa
 from evenfold.manifests.attributes import PART_OF, PARTS, WORDS
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels
-from evenfold.manifests.tables.canonical import amount, infer_type, listed
+from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
@@ -85,17 +85,20 @@ def codes_of_words(table: pa.Table, key: list[str], column: str) -> pa.Array | N
 
 
 def _tell_shared(table: pa.Table, key: list[str], column: str, parts: list[str | None]) -> None:
-    """Warn where a column of a key of several has values in several parts: what is learnt in one is known in another.
+    """Say where a column of the key has values in several parts: what is learnt in one is known in another.
 
-    It may be by design. A key of one column is unique, or refused where it is read.
+    Of a key of several columns it may be by design, and is a warning; a key of one column is refused by it.
     """
-    for name in [name for name in key if len(key) > 1 and name != column and name in table.column_names]:
+    for name in [name for name in key if name != column and name in table.column_names]:
         places: dict[Any, set[str]] = {}
         for value, part in zip(table.column(name).to_pylist(), parts, strict=True):
             places.setdefault(value, set()).update([part] if part else [])
         both = Counter(" and in ".join(p for p in PARTS if p in among) for among in places.values() if len(among) > 1)
         for where, n in sorted(both.items()):
-            logging.getLogger("evenfold").warning(
-                "%s of %s %s in %s: what is learnt in one part is known in the other. Leave these rows out of one, or "
-                "split anew with group %r.", amount(n, "value"), name, "is" if n == 1 else "are", where, name,
-            )  # fmt: skip
+            shared = (
+                f"{amount(n, 'value')} of {name} {verb(n, 'is', 'are')} in {where}: what is learnt in one part is "
+                f"known in the other. Leave these rows out of one, or split anew with group {name!r}."
+            )
+            if len(key) == 1:
+                raise SplitError(shared)
+            logging.getLogger("evenfold").warning("%s", shared)

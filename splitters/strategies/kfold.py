@@ -110,9 +110,10 @@ def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
         fewest = int(counts[rarest])
         fewer = "n_splits=2, or " if fewest == 2 else f"n_splits of 2 to {fewest}, or " if fewest > 2 else ""
         than = of or f"n_splits={n_splits}"
+        sorts = not of and counts.size > 2 and not isinstance(rows.levels[rarest], (str, bool))
         raise SplitError(
             f"class {shown(repr(rows.levels[rarest]))} has {fewest:,} of {rows.n:,} rows, fewer than {than}; "
-            f"choose {'' if of else fewer}rare='spread'."
+            f"choose {'' if of else fewer}rare='spread'{', or SortedStratifiedKFold for numbers' if sorts else ''}."
         )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from audited import asked, clean, moved, split, the
 from evenfold.manifests import GATES, Audit, audit, decide
-from evenfold.manifests.audits.formats import formatted
+from evenfold.manifests.audits.formats import markdown
 from evenfold.manifests.audits.rules import RULES
 from evenfold.manifests.joined import Joined
 from evenfold.splitters import SplitError
@@ -94,9 +94,8 @@ def test_nothing_is_ignored_by_a_slip_or_without_a_reason(ignore: dict[str, str]
         made(ignore=ignore)
 
 
-def test_markdown_and_json_say_the_same() -> None:
+def test_markdown_says_what_was_found() -> None:
     found = made()
-    text = formatted(found, "md")
+    text = markdown(found)
     assert text.splitlines()[2].startswith("1 failed, 1 warning, ")
     assert "| **failed** | EF301 target_like_features | 1 feature all but gives 'y' away" in text
-    assert Audit.model_validate_json(formatted(found, "json")) == found
