@@ -75,10 +75,11 @@ def test_the_command_prints_a_line_for_each_segment(home: Home, tmp_path: Any) -
     shops().to_parquet(tmp_path / "shops.parquet")
     how = ("--target", "y", "--key", "id", "--by", "shop", "-k", "3", "--engine", "plain", "--metric", "r2")
     asked = ("evaluate", "shops.parquet", *how, "--model", "sklearn.linear_model:Ridge")
-    lines = {line.split()[0]: line for line in evenfold(tmp_path, *asked).stdout.splitlines() if line.split()}
+    out = evenfold(tmp_path, *asked).stdout
+    lines = {line.split()[0]: line for line in out.splitlines() if line.split()}
     assert "R2" in lines["segment"]
     assert "Good" in lines["a"] or "Look" in lines["a"]
-    assert "few: 1 row" in lines["warning:"]
+    assert "warning: few: 1 row" in out
     assert {each["segment"] for each in json.loads(evenfold(tmp_path, *asked, "--json").stdout)["segments"]} == {
         *ROWS,
         "",
