@@ -79,7 +79,7 @@ def test_the_command_prints_a_line_for_each_segment(home: Home, tmp_path: Any) -
     lines = {line.split()[0]: line for line in out.splitlines() if line.split()}
     assert "R2" in lines["segment"]
     assert "Good" in lines["a"] or "Look" in lines["a"]
-    assert "warning: few: 1 row" in out
+    assert "warning: few: there is 1 row" in out
     assert {each["segment"] for each in json.loads(evenfold(tmp_path, *asked, "--json").stdout)["segments"]} == {
         *ROWS,
         "",
