@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,11 +213,13 @@ def leaks_of_others() -> str:
     """Return what the audit finds of leaks that others planted, from benchmarks/leaks/others.json."""
     told = json.loads((ROOT / "benchmarks" / "leaks" / "others.json").read_text(encoding="utf-8"))
     count = {kind: f"{sum(map(bool, told[kind].values()))} of {len(told[kind])}" for kind in told if kind != "date"}
+    alone = Counter(found[0] for found in told["leaks"].values() if len(found) == 1).most_common()
     return (
         f"Of leaks that others planted it finds {count['leaks']}; it "
         f"warns of {count['clean']} tables in which nothing is "
         f"known to be wrong, and of {count['shuffled']} of these with their targets shuffled ({told['date']}, "
-        "`python -m benchmarks.leaks.others`)."
+        "`python -m benchmarks.leaks.others`). Without one check the leaks would be missed that it alone finds: "
+        f"{', '.join(f'{check} {n}' for check, n in alone)}."
     )
 
 
