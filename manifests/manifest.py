@@ -47,7 +47,7 @@ class ManifestCV:
         positions: NDArray[np.int64],
         n_rows: int,
         index: Any = None,
-        parted: Callable[[int], Pair] | None = None,
+        parted: Callable[[int, NDArray[np.int64]], Pair] | None = None,
     ) -> None:
         self.parted = parted
         self.manifest = manifest
@@ -74,13 +74,13 @@ class ManifestCV:
 
     def _sides(self, i: int) -> Pair:
         train, test = self.manifest.pair(i)
-        return train if self.parted is None else self.parted(i)[0], test
+        return train if self.parted is None else self.parted(i, train)[0], test
 
     def calibration(self, i: int) -> NDArray[np.int64]:
         """Return the positions of the rows that are set apart in split ``i``: neither trained on nor tested there."""
         if self.parted is None:
             raise SplitError("nothing is set apart here; pass as_cv(frame, calibration=True).")
-        return self.positions[self.parted(i)[1]]
+        return self.positions[self.parted(i, self.manifest.pair(i)[0])[1]]
 
     def _require_order(self, name: str, index: Any) -> None:
         """Raise SplitError where the index holds the frame's labels in another order: rows would be in wrong folds."""
@@ -324,7 +324,7 @@ class Manifest(Displayed):
         parted = self._calibrating(frame, positions) if calibration else None
         return ManifestCV(self, positions, found.rank.size, known, parted)
 
-    def _calibrating(self, frame: Any, positions: NDArray[np.int64]) -> Callable[[int], Pair]:
+    def _calibrating(self, frame: Any, positions: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], Pair]:
         """Return what parts the ranks that a split trains on by the specification's share; nothing is stored."""
         from .plan import Plan
 
@@ -336,8 +336,7 @@ class Manifest(Displayed):
         again = self.spec.model_copy(update={"types": types, "on_immature": "use", "missing_target": "stop"})
         rows = Plan(again, read_table(frame, roles, self.spec.types).take(positions[held])).rows()
 
-        def parted(i: int) -> Pair:
-            ranks = self.pair(i)[0]
+        def parted(i: int, ranks: NDArray[np.int64]) -> Pair:
             train = np.searchsorted(held, ranks[positions[ranks] >= 0])
             left, apart = set_apart(self.splitter, rows, train, share, Stream(self.spec.seed, CALIBRATION, i))
             return held[left], held[apart]

@@ -176,7 +176,7 @@ def normal_scores(column: Column) -> Array:
 
 
 def _whole(codes: Codes, n_most: int) -> Codes:
-    """Return rows of whole clusters, drawn at random, and as many of no cluster as there are."""
+    """Return rows of whole clusters and of none, drawn at random; of the last one those that have room."""
     units = by_appearance(alone(codes))
     place = np.argsort(Stream(0, AUDITING, 12).permutation(int(units.max()) + 1))
     return np.sort(np.argsort(place[units], kind="stable")[:n_most])
