@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from evenfold.estimates import (
     Answered,
     Confusion,
@@ -41,7 +42,7 @@ from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.splits import stamp
 from evenfold.tasks.steps.running import run, running
-from evenfold.tasks.work import Work, work_of
+from evenfold.tasks.work import Work, units_of, work_of
 
 from .outcomes import LaterScore
 
@@ -244,8 +245,9 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
         | ({"metrics": tuple(metrics)} if metrics else {})
     )
     group = next((name for name in spec.columns.grouped if name in later.table), None)
+    units = None if group is None else units_of(pa.Table.from_pandas(later.table[[group]]), spec, group)
     # What plays another role was no feature in training, and the features are named.
-    return Problem.of(later.table, model, known.target, groups=group, known=known.classes)
+    return Problem.of(later.table, model, known.target, groups=units, known=known.classes)
 
 
 def _known_groups(later: _Later) -> int | None:
@@ -255,4 +257,4 @@ def _known_groups(later: _Later) -> int | None:
     if group is None:
         return None
     known = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
-    return int(later.table[group].isin(known).sum())
+    return int(later.table[group].isin(known.dropna()).sum())

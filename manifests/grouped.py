@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .fields import Columns
 from .membership import LOCKED, Labels
 from .state import State, bins_of, group_table_of, is_numeric_target, plain, shares_of, uncounted
-from .tables.canonical import to_numpy, whole
+from .tables.canonical import numbered, to_numpy, whole
 
 IntArray = NDArray[Any]
 STRETCH = 1 << 22
@@ -44,8 +44,8 @@ class GroupTable:
     @classmethod
     def of(cls, table: pa.Table, columns: Columns, needs: Needs) -> GroupTable:
         """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n)."""
-        group = whole(table.column(str(columns.group))).dictionary_encode()
-        made = cls(group.dictionary, _codes(group))
+        groups, values = numbered(table.column(str(columns.group)))
+        made = cls(values, groups)
         names = columns.shared_out if needs.y != "ignored" else []
         if len(names) == 1 and is_numeric_target(table.column(names[0])):
             return made.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))

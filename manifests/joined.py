@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import canonical_table, require_complete, require_years, to_numpy
+from evenfold.manifests.tables.canonical import canonical_table, numbered, require_complete, require_years, to_numpy
 from evenfold.manifests.tables.keys import Lookup, pseudonyms
 from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table
 from evenfold.manifests.tables.source import held_or_source
@@ -115,7 +115,8 @@ class Joined:
         """Raise SplitError where a column has holes in rows that do not wait."""
         column = self.column(name)
         values = column.filter(pa.array(~self.lookup.waits)) if self.lookup.waits.any() else column
-        require_complete(values, name, groups=self.manifest.spec.columns.grouped)
+        spec = self.manifest.spec
+        require_complete(values, name, groups=spec.columns.grouped, alone=spec.missing_group == "alone")
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column of the data in its canonical type, or its pseudonyms; SplitError where there is none."""
@@ -149,11 +150,13 @@ class Joined:
     def together(self) -> NDArray[np.int64] | None:
         """Return a code for each row, equal for rows that belong together: its group, or what its entities join.
 
+        A row without a group has a code of its own.
+
         Rows in no split join nothing, as a quarantined row that has a patient of one fold and a device of another.
         """
         names = self.columns.grouped
         if len(names) < 2:
-            return self.encoded(names[0])[0] if names else None
+            return numbered(self.column(names[0]))[0].astype(np.int64) if names else None
         codes = np.column_stack([self.encoded(name)[0] for name in names])
         codes[self.codes[:, 0] < LOCKED] = -1
         return components_of(codes)

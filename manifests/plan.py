@@ -17,7 +17,6 @@ from evenfold.manifests.tables.canonical import (
     column_types,
     key_order,
     require_columns,
-    require_complete,
     to_numpy,
 )
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_key_types, with_keys
@@ -95,7 +94,7 @@ class Plan:
         canonical = canonical_of(table, used, columns)
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
-                require_complete(canonical.column(name), name, self.spec.columns.target, self.spec.columns.grouped)
+                self.spec.require_complete(canonical.column(name), name)
         self.spec = with_key_types(self.spec, column_types(canonical))
         self.table = with_keys(canonical, self.spec, {})
         order = key_order(self.table, self.key) if self.key else None

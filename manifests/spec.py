@@ -9,8 +9,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+import pyarrow as pa
 import yaml
-from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed
+from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed, require_complete
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named, strategy_recipe
 from evenfold.splitters.deployed import reason_of, require_readable, shown
@@ -77,6 +78,9 @@ class SplitSpec(Strict):
     missing_target: Literal["stop", "wait"] = Field(
         default="stop", description="What becomes of rows without a target: an error, or they wait until they have one."
     )
+    missing_group: Literal["refuse", "alone"] = Field(
+        default="refuse", description="What becomes of rows without a group: an error, or each is one of its own."
+    )
     on_new_rows: Literal["fill", "hash", "freeze"] = Field(default="fill", description="What extending does.")
 
     def __hash__(self) -> int:  # of parameters that cannot be hashed
@@ -118,6 +122,15 @@ class SplitSpec(Strict):
                 self.missing_target == "wait" and columns.target is None,
                 "missing_target: wait needs a target column; name it, or leave it out",
             ),
+            (
+                self.missing_group == "alone" and not columns.grouped,
+                "missing_group: alone needs a group column; name it, or leave it out",
+            ),
+            (
+                self.missing_group == "alone" and self.on_new_rows == "hash",
+                "on_new_rows: hash deals new rows by their group, and with missing_group: alone some have none; choose "
+                "fill or freeze",
+            ),
         ):
             if unfit:
                 raise ValueError(sentence)
@@ -146,6 +159,11 @@ class SplitSpec(Strict):
     def _strategy(self) -> Splitter:
         return _made(strategy_named(str(self.strategy)), self.params, self.seed)
 
+    def require_complete(self, column: pa.ChunkedArray, name: str) -> None:
+        """Raise SplitError where a canonical column that plays a part misses values, or has such as cannot be used."""
+        columns = self.columns
+        require_complete(column, name, columns.target, columns.grouped, alone=self.missing_group == "alone")
+
     def pseudonyms(self) -> list[str]:
         """Return the columns beside the key of which no manifest, log or page holds a value as it was."""
         encode = () if self.key_encoding is None else self.key_encoding.encode
@@ -172,8 +190,9 @@ class SplitSpec(Strict):
             encoding = self.key_encoding.model_dump(exclude={"secret", "encode"})  # what is encoded stands in the types
             checks = (kind.partition(":")[2] for kind in types.values() if is_pseudonym(kind))
             decided["key_encoding"] = encoding | {"check": next(checks, None)}
-        rules = ("calibration", "group_mode", "label_horizon", "on_immature", "missing_target", "on_new_rows")
-        return decided | self.model_dump(include={*rules}, exclude_defaults=True)
+        rules = {"calibration", "group_mode", "label_horizon", "on_immature", "on_new_rows"}
+        rules |= {"missing_target", "missing_group"}
+        return decided | self.model_dump(include=rules, exclude_defaults=True)
 
 
 def _with_strategy_named(given: Mapping[str, Any]) -> dict[str, Any]:

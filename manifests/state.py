@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from evenfold.manifests.tables.canonical import coded, to_numpy, whole
+from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import LabelSplitter, Predefined, Rows, Splitter
 from evenfold.splitters.base import shares_of_parts
 from evenfold.splitters.encoding import Coded, encode
@@ -233,10 +233,9 @@ MOST_COUNTED_CLASSES = 100
 
 
 def groups_of(column: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
-    """Return a code per row by first appearance, and the groups that the codes stand for."""
-    encoded = whole(column.column(0)).dictionary_encode()
-    codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
-    return codes, pa.table({column.column_names[0]: encoded.dictionary})
+    """Return a code per row by first appearance, and the groups that the codes stand for; None for one of no name."""
+    codes, groups = numbered(column.column(0))
+    return codes.astype(np.int64), pa.table({column.column_names[0]: groups})
 
 
 def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membership) -> pa.Table:
@@ -262,7 +261,12 @@ def group_table_of(
     columns |= {"rows": sizes, "generation": np.zeros(sizes.size, dtype=np.int16)}
     if cells is not None and len(levels) <= MOST_COUNTED_CLASSES:
         columns |= {f"rows_{level}": counts for level, counts in zip(levels, cells.T, strict=True)}
-    return pa.table(columns)
+    return with_names(pa.table(columns))
+
+
+def with_names(groups: pa.Table) -> pa.Table:
+    """Return the groups that have a name: no later row can be of another one."""
+    return groups.filter(groups.column("group").is_valid()) if groups.column("group").null_count else groups
 
 
 def levels_of(table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
@@ -296,7 +300,7 @@ def with_placements(levels: pa.Table, codes: NDArray[Any], rows: NDArray[Any] | 
     columns: dict[str, pa.Array | NDArray[Any]] = {name: levels.column(name) for name in ("entity", "group")}
     columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
     counts = pa.nulls(n, pa.int64()) if rows is None else pa.array(rows, pa.int64())
-    return pa.table(columns | {"rows": counts, "generation": np.full(n, generation, dtype=np.int16)})
+    return with_names(pa.table(columns | {"rows": counts, "generation": np.full(n, generation, dtype=np.int16)}))
 
 
 def group_rows(groups: pa.Table, folds: NDArray[Any], like: pa.Table, generation: int) -> pa.Table:
@@ -305,11 +309,13 @@ def group_rows(groups: pa.Table, folds: NDArray[Any], like: pa.Table, generation
     columns: dict[str, pa.Array] = {"group": groups.column(0), "generation": born}
     for repeat, fold in enumerate(folds.T):
         columns[fold_column(repeat)] = pa.array(fold)
-    return pa.table(
-        {
-            field.name: columns[field.name].cast(field.type)
-            if field.name in columns
-            else pa.nulls(groups.num_rows, field.type)
-            for field in like.schema
-        }
+    return with_names(
+        pa.table(
+            {
+                field.name: columns[field.name].cast(field.type)
+                if field.name in columns
+                else pa.nulls(groups.num_rows, field.type)
+                for field in like.schema
+            }
+        )
     )

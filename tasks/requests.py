@@ -114,6 +114,10 @@ class SpecFields(TypedDict, total=False):
             panel="Data",
         ),
     ]
+    missing_group: Annotated[
+        Literal["refuse", "alone"] | None,
+        Flag("Rows without a group: refuse, or each is a group of its own.  [default: refuse]", panel="Data"),
+    ]
 
 
 class SplitFields(SpecFields, total=False):

@@ -25,7 +25,6 @@ from evenfold.manifests import (
     read_header,
     read_table,
     require_columns,
-    require_complete,
     specification,
     write_manifest,
 )
@@ -143,7 +142,7 @@ def check_columns(data: str, spec: SplitSpec) -> None:
             # All rows once more, so that the error counts the holes of the column and not of this block.
             canonical = canonical_table(read_table(data, names, spec.types), names, spec.types)
         for name in names:
-            require_complete(canonical.column(name), name, spec.columns.target, spec.columns.grouped)
+            spec.require_complete(canonical.column(name), name)
     if rows == 1:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 

@@ -38,6 +38,7 @@ from evenfold.manifests import (
 )
 from evenfold.manifests.attributes import columns_of_folds, levels_of
 from evenfold.manifests.plan import places_of
+from evenfold.manifests.tables.canonical import coded
 from evenfold.manifests.tables.keys import WhichRows, names_beside
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
@@ -241,11 +242,19 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
     """Return what an interval takes as one: the group column's name, the block of a map of each row, or None."""
     places = spec.columns.coordinates
     if not places or spec.strategy is None:
-        return next(iter(spec.columns.grouped), None)
+        name = next(iter(spec.columns.grouped), None)
+        return None if name is None else units_of(table, spec, name)
     read = places_of(canonical_table(table, places, spec.types), places)
     rows = Rows.of(needs=Needs(coordinates=True), coordinates=read)
     groups: NDArray[np.int64] | None = spec.splitter().prepared(rows).groups
     return groups
+
+
+def units_of(table: pa.Table, spec: SplitSpec, group: str) -> str | NDArray[np.int64]:
+    """Return the name of a group column, or where rows may lack a group a code of each row, their own for these."""
+    if spec.missing_group == "refuse":
+        return group
+    return coded(canonical_table(table, [group], spec.types).column(group)).codes
 
 
 def _number(i: object, most: int) -> bool:

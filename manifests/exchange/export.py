@@ -23,7 +23,17 @@ from evenfold.splitters import SplitError
 
 from .croissant import for_croissant
 from .forms import Dialect, Format
-from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, require_no_folds
+from .kept import (
+    FOLDS,
+    folds_of_kept,
+    in_order_of,
+    kept_keys,
+    kept_rows,
+    labels_of,
+    require_data,
+    require_no_folds,
+    sides,
+)
 from .partition import rows_of
 from .parts import with_words
 from .positions import for_torch
@@ -74,11 +84,23 @@ def export(
 
     ``note`` says how the file is taken, and what the form has no word for. Deleted rows are left out everywhere. The
     first four hold the folds of one ``repeat``, as croissant does, and have no word for rows that are locked or
-    excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is
-    written. The file appears whole or not at all. Columns of ``data`` that take more than ``memory`` are sorted on
-    disk; SplitError where the rows of the manifest take more.
+    excluded; where a form cannot say what the manifest does, a SplitError says so, and nothing is written. Rows that
+    the specification's ``calibration`` sets apart have a list of their own in torch and nnunet, and -2 in a column a
+    split in csv, which need the data then; the other forms are refused. The file appears whole or not at all. Columns
+    of ``data`` that take more than ``memory`` are sorted on disk; SplitError where the rows of the manifest take more.
     """
     file, whole = _named_for(to, path), in_memory(manifest, memory)
+    share = whole.spec.calibration
+    if share is not None and to not in CALIBRATING:
+        raise SplitError(
+            f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
+            f"them; export to {listed(CALIBRATING)}, or decide the split without it, which has the same folds."
+        )
+    if share is not None and data is None:
+        raise SplitError(
+            f"which rows calibration: {share:g} sets apart follows from the data's groups, classes and times; give "
+            "data (--data FILE)."
+        )
     if to == "sql":
         content, note = _for_sql(whole, dialect, table)
     elif to in NOTES and to != "csv" and data is not None:
@@ -102,6 +124,7 @@ def _named_for(to: Format, path: str | Path) -> Path:
     return file
 
 
+CALIBRATING = ("csv", "nnunet", "torch")  # the forms that can say of a row that it is set apart in a split
 Content = Any  # an array, an Arrow table or text
 Writer = Callable[[Manifest, Any, int], tuple[Content, str]]
 # How a table of folds is taken.
@@ -144,7 +167,9 @@ def _for_groups(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
         raise SplitError(f"{manifest.name} {manifest.version} keeps no groups whole, so its folds are those of rows.")
     columns = ("entity", "group")
     names = [name for name in manifest.group_table.column_names if name in columns or name.startswith("fold")]
-    return manifest.group_table.select(names), f"{amount(manifest.group_table.num_rows, 'group')} and no rows."
+    nameless = " Rows without a group are in none of them." if manifest.spec.missing_group == "alone" else ""
+    groups = amount(manifest.group_table.num_rows, "group")
+    return manifest.group_table.select(names), f"{groups} and no rows.{nameless}"
 
 
 def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
@@ -154,26 +179,37 @@ def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
     # As adopt makes text of them; numpy's text ends before a NUL.
     values = key_values(keys) if keys.num_columns > 1 else keys.column(0).to_pylist()
     names = np.array(list(map(str, values)), dtype=object)
-    splits = [{"train": names[train].tolist(), "val": names[test].tolist()} for train, test in manifest.pairs()]
+    splits = [
+        {"train": names[train].tolist(), "val": names[test].tolist()}
+        | ({"calibration": names[apart].tolist()} if apart.size else {})
+        for train, test, apart in sides(manifest, data)
+    ]
     note = "nnU-Net reads splits_final.json in its folder of preprocessed data."
     return json.dumps(splits, indent=1, ensure_ascii=False), f"{amount(len(splits), 'split')}; {note}"
 
 
-def sides_of(manifest: Manifest) -> pa.Table:
-    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither."""
-    table, rows = kept_keys(manifest), kept_rows(manifest)
-    for i, pair in enumerate(manifest.pairs()):
-        table = table.append_column(f"split_{i}", pa.array(resample_counts(*pair, manifest.n)[rows], pa.int16()))
+def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
+    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither.
+
+    Rows that are set apart to calibrate by are -2 where ``data`` say which. ``table``: what stands beside the keys.
+    """
+    table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
+    for i, (train, test, apart) in enumerate(sides(manifest, data)):
+        counts = resample_counts(train, test, manifest.n)
+        counts[apart] = -2
+        table = table.append_column(f"split_{i}", pa.array(counts[rows], pa.int16()))
     return table
 
 
 def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-    if not isinstance(manifest.in_use, Labels):
-        return sides_of(manifest), "each split: how often it trains on a row; -1 tested, 0 neither."
-    labels, table, rows = manifest.in_use, kept_keys(manifest), kept_rows(manifest)
-    for repeat in range(labels.n_repeats):
-        table = table.append_column(fold_column(repeat), pa.array(labels.column(repeat)[rows]))
-    return table, NOTES["csv"]
+    table, rows, apart = kept_keys(manifest), kept_rows(manifest), manifest.spec.calibration is not None
+    if isinstance(manifest.in_use, Labels):
+        for i in range(manifest.in_use.n_repeats):
+            table = table.append_column(fold_column(i), pa.array(manifest.in_use.column(i)[rows]))
+        if not apart:
+            return table, NOTES["csv"]
+    note = "each split: how often it trains on a row; -1 tested, 0 neither"
+    return sides_of(manifest, table, data), f"{note}{', -2 set apart to calibrate by' if apart else ''}."
 
 
 def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content, str]:

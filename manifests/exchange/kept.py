@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ import pyarrow as pa
 from evenfold.manifests.manifest import DELETED, Manifest
 from evenfold.manifests.membership import Labels, Pairs
 from evenfold.manifests.tables.canonical import amount, listed, verb
+from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 
 FOLDS = "fold"  # the column of exports
+Ranks = NDArray[np.int64]
 
 
 def require_data(data: Any, to: str) -> None:
@@ -65,6 +67,18 @@ def require_no_folds(names: Collection[str]) -> None:
     """Raise SplitError where the data have a column of the name that the folds get."""
     if FOLDS in names:
         raise SplitError("the data have a column 'fold' already; rename it, or export without the data.")
+
+
+def sides(manifest: Manifest, data: Any = None) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
+    """Yield the ranks that each split trains on, tests, and sets apart to calibrate by.
+
+    None are set apart without such a share, or without the ``data`` whose groups, classes and times say which.
+    """
+    apart = data is not None and manifest.spec.calibration is not None
+    cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
+    for i, (train, test) in enumerate(manifest.pairs()):
+        left, held_out = (train, train[:0]) if cv is None or cv.parted is None else cv.parted(i, train)
+        yield left, test, held_out
 
 
 def labels_of(manifest: Manifest, to: str) -> Labels:

@@ -107,6 +107,8 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
         raise _beyond_rules("deleted or quarantined rows")
     if manifest.waiting is not None:
         raise _beyond_rules(amount(manifest.waiting.num_rows, "row that waits", "rows that wait"))
+    if manifest.spec.missing_group == "alone":
+        raise _beyond_rules("rows that may lack a group, each in a fold of its own")
     words = DIALECTS[dialect]
     if manifest.group_table is not None and manifest.spec.columns.group:
         return _by_group(manifest, manifest.group_table, words, table)

@@ -17,7 +17,6 @@ from evenfold.manifests.tables.canonical import (
     amount,
     canonical_table,
     key_order,
-    require_complete,
     to_numpy,
     verb,
 )
@@ -64,7 +63,7 @@ class Arrival:
         table = canonical_table(read, used, {**manifest.types, **spec.types})
         for name in used:
             if name not in spec.columns.key:
-                require_complete(table.column(name), name, spec.columns.target, spec.columns.grouped)
+                spec.require_complete(table.column(name), name)
         table = with_keys(table, spec, manifest.types)
         order = key_order(table, manifest.keys.column_names)
         table = table if order is None else table.take(order)
@@ -308,16 +307,20 @@ class _Groups:
 
     def codes(self) -> NDArray[np.int64]:
         """Return the code of each new row (rows by repeats), and let ``table`` grow by the new groups."""
-        fresh = np.flatnonzero(self.place < 0)
+        old, theirs = self.arrival.known >= 0, self.arrival.codes()
+        stays = old & self.column.column(0).is_null().to_numpy()
+        fresh = np.flatnonzero((self.place < 0) & ~stays)
         codes, groups = groups_of(self.column.take(fresh))
         folds, generation = codes_in(self.known).astype(np.int64), self.dealing.manifest.generation + 1
         packed = self.dealing.packed(fresh, codes, groups.column(0))
+        if self.dealing.manifest.spec.missing_group == "alone":  # a group that is named late follows its rows
+            packed[codes[old[fresh]]] = theirs[fresh[old[fresh]]]
         all_folds = np.vstack([folds, packed])
         self.table = pa.concat_tables([self.known, group_rows(groups, packed, self.known, generation)]).combine_chunks()
         place = self.place.copy()
         place[fresh] = self.known.num_rows + codes
         # Of the known rows as well: merged() compares it with the codes that these have.
-        self._fold_of_row = all_folds[place]
+        self._fold_of_row = np.where(stays[:, None], theirs, all_folds[place])
         return self._fold_of_row[self.arrival.new]
 
     def merged(self, policy: Merged) -> tuple[pa.Table | None, tuple[str, ...]]:

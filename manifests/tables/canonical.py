@@ -231,11 +231,26 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
 
 
 def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
-    """Return a complete canonical column as codes by first appearance: many times faster than by Python objects."""
-    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
-    encoded = array.dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return Coded(codes, to_numpy(encoded.dictionary).tolist())
+    """Return a canonical column as codes by first appearance: many times faster than by Python objects.
+
+    A row whose value is missing has a code of its own, which stands for None.
+    """
+    codes, values = numbered(column)
+    return Coded(codes.astype(np.int64), (values.to_pylist() if values.null_count else to_numpy(values).tolist()))
+
+
+def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], pa.Array]:
+    """Return a code per row by first appearance, and the values; each missing one is another, for nothing is known."""
+    encoded = (whole(column) if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+    if not encoded.null_count:
+        return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+    codes, nothing = encoded.indices.fill_null(0).to_numpy().copy(), encoded.is_null().to_numpy(zero_copy_only=False)
+    codes[nothing] = len(encoded.dictionary) + np.arange(encoded.null_count)
+    first = np.sort(np.unique(codes, return_index=True)[1])
+    numbers = np.empty(codes.max() + 1, dtype=codes.dtype)
+    numbers[codes[first]] = np.arange(first.size)
+    values = pa.concat_arrays([encoded.dictionary, pa.nulls(encoded.null_count, encoded.dictionary.type)])
+    return numbers[codes], values.take(pa.array(codes[first]))
 
 
 ENORMOUS = 1e150  # of larger numbers no variance can be had: the largest float is about 1.8e308
@@ -243,25 +258,28 @@ LET_WAIT = (
     "drop those rows, or let them wait outside of every split: with a key, --missing-target wait (missing_target: wait "
     "in a specification)."
 )
-ALONE = "drop those rows, or fill in a value of its own for each that is to stand alone."
+ALONE = (
+    "drop those rows, or let each stand alone, as a group of its own: --missing-group alone (missing_group: alone in a "
+    "specification)."
+)
 
 
 def require_complete(
-    column: pa.ChunkedArray, name: str, target: str | None = None, groups: Collection[str] = ()
+    column: pa.ChunkedArray, name: str, target: str | None = None, groups: Collection[str] = (), alone: bool = False
 ) -> None:
     """Raise SplitError where a canonical column has missing, infinite or enormous values, counting them.
 
     Of the ``target`` the error says how rows without one are left out. Columns of ``groups`` are only compared, so that
-    any finite number will do.
+    any finite number will do; with ``alone`` they may miss values.
     """
-    if column.null_count:
+    if column.null_count and not (alone and name in groups):
         mends = {target: LET_WAIT} | dict.fromkeys(groups, ALONE)
         require_present(to_numpy(column), f"column {name!r}", **({"mend": mends[name]} if name in mends else {}))
     require_years(column, name)
     if not pa.types.is_floating(column.type):
         return
     beyond = pc.or_(pc.greater(column, ENORMOUS), pc.less(column, -ENORMOUS))
-    enormous = np.flatnonzero(beyond.to_numpy())
+    enormous = np.flatnonzero(beyond.fill_null(False).to_numpy())
     infinite = enormous[np.isinf(to_numpy(column)[enormous])]
     of = f"of {len(column):,} rows (first at"
     if infinite.size:

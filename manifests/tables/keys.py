@@ -280,7 +280,7 @@ def _one_column(known: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
         return whole(known.column(0)), whole(wanted.column(0))
     codes: NDArray[Any] = np.zeros(known.num_rows + wanted.num_rows, dtype=np.int64)
     for ours, theirs in zip(known.columns, wanted.columns, strict=True):
-        both = pa.concat_arrays([whole(ours), whole(theirs)]).dictionary_encode()
+        both = pa.concat_arrays([whole(ours), whole(theirs)]).dictionary_encode(null_encoding="encode")
         codes = codes * len(both.dictionary) + both.indices.to_numpy(zero_copy_only=False)
         # Numbering anew keeps the product of many columns from overflowing.
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)

@@ -107,7 +107,11 @@ def _column(beside: Joined | None, rows: Positions, name: str | None) -> Column 
         numbers[rows] = values[place[rows]]
         return Column(name, True, numbers, np.empty(0, dtype=np.int64), ())
     codes = np.full(place.size, -1, dtype=np.int64)
-    levels, codes[rows] = np.unique(values[place[rows]].astype(str), return_inverse=True)
+    texts = values[place[rows]].astype(str)
+    if name == columns.group and column.null_count:  # each of these rows is a group of its own
+        nameless = column.is_null().to_numpy()[place[rows]]
+        texts = np.where(nameless, np.char.add("row ", place[rows].astype(str)), texts)
+    levels, codes[rows] = np.unique(texts, return_inverse=True)
     return Column(name, False, values, codes, tuple(levels.tolist()))
 
 

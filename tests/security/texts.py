@@ -76,6 +76,7 @@ SPEC = {
     "columns": {"key": ["id"]}, "types": {}, "strategy": "KFold", "params": {}, "seed": 0, "holdout": None,
     "key_encoding": None, "gates": {}, "ignore": {},
     "label_horizon": None, "on_immature": "wait", "missing_target": "stop", "on_new_rows": "fill",
+    "missing_group": "refuse",
 }  # fmt: skip
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import Manifest, adopt, decide, export, read_table
+from evenfold.manifests.exchange.export import CALIBRATING
+from evenfold.manifests.exchange.forms import Format
 from evenfold.splitters import SplitError
 from tables import PARTS, REPEATED, split, visits
 
@@ -183,3 +186,27 @@ def test_rows_to_calibrate_by_stand_beside_those_to_train_on(tmp_path: Path) -> 
     sides = json.loads((tmp_path / "splits.json").read_text())
     assert [sorted(side["train"] + side["val"] + side["calibration"]) for side in sides] == [[*range(60)]] * 3
     assert [len(side["calibration"]) for side in sides] == [10] * 3
+    shuffled = frame.iloc[::-1]
+    export(manifest, "nnunet", tmp_path / "splits_final.json", shuffled)
+    named = json.loads((tmp_path / "splits_final.json").read_text())
+    assert [{name: sorted(map(int, keys)) for name, keys in side.items()} for side in named] == sides
+    for made in (manifest, decide(frame, key="key", strategy="Bootstrap", params={"n_splits": 3}, calibration=0.25)):
+        export(made, "csv", tmp_path / "splits.csv", shuffled)
+        table, cv = pd.read_csv(tmp_path / "splits.csv", index_col="key"), made.as_cv(frame, calibration=True)
+        for i, (train, test) in enumerate(cv.split()):
+            column = table[f"split_{i}"]
+            assert set(column[column == -2].index) == {*cv.calibration(i)}
+            assert set(column[column == -1].index) == {*test}
+            assert column[column > 0].to_dict() == dict(zip(*np.unique(train, return_counts=True), strict=True))
+        assert table.columns.tolist() == ["fold"] * (made is manifest) + ["split_0", "split_1", "split_2"]
+
+
+@pytest.mark.parametrize("to", sorted({*get_args(Format)} - {*CALIBRATING}))
+def test_a_form_without_a_word_for_rows_to_calibrate_by_is_refused(to: Format, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"key": range(60), "shop": np.arange(60) // 3})
+    manifest = decide(frame, key="key", group="shop", n_splits=3, calibration=0.25)
+    suffix = {"sklearn": ".npy", "croissant": ".json", "sql": ".sql"}.get(to, ".parquet")
+    with pytest.raises(SplitError, match=f"{to} has no word for the rows that calibration: 0.25 sets apart"):
+        export(manifest, to, tmp_path / f"folds{suffix}", frame)
+    with pytest.raises(SplitError, match="sets apart follows from the data's groups, classes and times; give data"):
+        export(manifest, "csv", tmp_path / "folds.csv")
