@@ -61,7 +61,7 @@ bench: $(VENV)/.installed
 
 # Round trips with the packages themselves, for which the tests else are skipped.
 partners: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt mlcroissant skrub skore datasets
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt mlcroissant skrub skore datasets torch==2.13.0 lightning
 	$(BIN)/pip install --quiet --quiet --no-deps catboost
 	$(BIN)/pip install --quiet --quiet --no-deps prefect-docker docker prefect-kubernetes kubernetes kubernetes_asyncio \
 		kopf tenacity iso8601 exceptiongroup

@@ -70,13 +70,13 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path
 
 
 def test_loops_of_other_packages_run(tmp_path: Path) -> None:
-    """As many of those that the page leaves out as are installed: make partners installs the first two."""
+    """As many of those that the page leaves out as are installed: make partners installs them all."""
     page = (DOCS / "keep-your-loop.md").read_text(encoding="utf-8")
     left_out = [each["code"] for each in BLOCK.finditer(page) if each["reason"] is not None]
     packages = [re.findall(r"^import (\w+)", code, re.M) for code in left_out]
     runs = [code for code, names in zip(left_out, packages, strict=True) if all(map(importlib.util.find_spec, names))]
     if not runs:
-        pytest.skip("neither skore nor datasets is installed")
+        pytest.skip("neither skore, datasets nor lightning is installed")
     (tmp_path / "loop.py").write_text("\n\n".join([*blocks(DOCS / "keep-your-loop.md", "python"), *runs]))
     done = ran([sys.executable, "loop.py"], tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
