@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, floor, isfinite, log10
 from sys import float_info
 from typing import Any
@@ -41,13 +42,14 @@ def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[f
     return [round(number * step, decimals) for number in range(first, last + 1)]
 
 
+@lru_cache(maxsize=1000)  # the same names are laid out wide and narrow
 def breadth(text: str) -> float:
     """Return about how many pixels a text takes at 12 pixels height; full-width letters take twice those of Latin."""
-    return sum(0.0 if combining(c) else 12.0 if east_asian_width(c) in "WF" else _of_letter(c) for c in text)
-
-
-def _of_letter(letter: str) -> float:
-    return 10.5 if letter in "MWmw@%" else 8.4 if letter.isupper() else 6.7
+    return sum(
+        0.0 if combining(c) else 12.0 if east_asian_width(c) in "WF"
+        else 10.5 if c in "MWmw@%" else 8.4 if c.isupper() else 6.7
+        for c in text
+    )  # fmt: skip
 
 
 def shortened(text: str, room: float) -> str:
@@ -64,7 +66,7 @@ def shortened(text: str, room: float) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values of the two axes lie, in pixels of a picture of one width."""
+    """Where values of the two axes lie, in pixels of a picture of one width; by halves, a span may be beyond floats."""
 
     left: float
     right: float
@@ -75,11 +77,13 @@ class Scale:
 
     def x(self, value: float) -> float:
         """Return where a value of the horizontal axis lies."""
-        return self.left + _part(value, self.x_range) * (self.right - self.left)
+        low, high = self.x_range
+        return self.left + (value / 2 - low / 2) / (high / 2 - low / 2) * (self.right - self.left)
 
     def y(self, value: float) -> float:
         """Return where a value of the vertical axis lies."""
-        return self.bottom - _part(value, self.y_range) * (self.bottom - self.top)
+        low, high = self.y_range
+        return self.bottom - (value / 2 - low / 2) / (high / 2 - low / 2) * (self.bottom - self.top)
 
 
 @dataclass
@@ -110,9 +114,8 @@ class Picture:
         """Draw a rectangle; ``hint`` appears under the pointer."""
 
         def mark(at: Scale) -> str:
-            left, top = min(at.x(x0), at.x(x1)), min(at.y(y0), at.y(y1))
-            width, height = abs(at.x(x1) - at.x(x0)), abs(at.y(y1) - at.y(y0))
-            box = f'x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}"'
+            (left, right), (top, low) = sorted((at.x(x0), at.x(x1))), sorted((at.y(y0), at.y(y1)))
+            box = f'x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{low - top:.1f}"'
             return _with_hint("rect", f'class="{fill_class(colour)}" {box}', hint)
 
         self.marks.append(mark)
@@ -295,12 +298,6 @@ def _wide(limits: Range) -> Range:
         return limits
     room = max(0.5, abs(low) * 1e-3)
     return max(low - room, -LARGEST), min(low + room, LARGEST)
-
-
-def _part(value: float, limits: Range) -> float:
-    """Return where a value lies between limits, 0 to 1; in halves, as a span may be beyond all numbers."""
-    low, high = limits
-    return (value / 2 - low / 2) / (high / 2 - low / 2)
 
 
 def _thinned(names: Ticks, crowded: float) -> Ticks:
