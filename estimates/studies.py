@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from evenfold.splitters import (
     KFold,
     LabelSplitter,
     SortedStratifiedKFold,
+    SplitError,
     StratifiedKFold,
 )
+from evenfold.splitters.catalogue import strategy_of
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -29,18 +32,19 @@ Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of
 
 
 def fold_count_study(
-    model: ModelSpec, problem: Problem, counts: Sequence[int], *, seed: int = 0,
+    model: ModelSpec, problem: Problem, counts: Sequence[int], *, seed: int = 0, strategy: str | None = None,
     say: Callable[[int, int], None] = lambda done, of: None,
 ) -> pd.DataFrame:  # fmt: skip
     """Return, per number of folds and metric, the mean and sample sd over folds and the pooled score.
 
-    Folds are plain random ones, or whole groups where the problem has groups. More folds mean more training rows and
-    smaller test sets: the pooled score rises or stays, the mean over tiny folds of a ratio such as R2 does not, and
-    the spread grows. That spread is not a sign of overfitting. Folds of one row have no R2 and no AUC: mean and sd are
-    of the folds that have the score, NaN where none has. ``say`` is told how many of how many models are fitted.
+    Folds are those of ``strategy``; without one, plain random ones, or whole groups where the problem has groups. More
+    folds mean more training rows and smaller test sets: the pooled score rises or stays, the mean over tiny folds of a
+    ratio such as R2 does not, and the spread grows. That spread is not a sign of overfitting. Folds of one row have no
+    R2 and no AUC: mean and sd are of the folds that have the score, NaN where none has. ``say`` is told how many of how
+    many models are fitted.
     Before any fit, raises SplitError for a number of folds that the rows or groups are too few for.
     """
-    rows, labels = [], [_folds(problem, k, seed) for k in counts]
+    rows, labels = [], [_folds(problem, strategy, k, seed) for k in counts]
     say(0, sum(counts))
     for number, k in enumerate(counts):
         rows += [{"n_splits": k, **row} for row in _figures(model, problem, labels[number], seed)]
@@ -55,6 +59,7 @@ def stratification_study(
     n_splits: int = 5,
     n_seeds: int = 20,
     seed: int = 0,
+    strategy: str | None = None,
     say: Callable[[int, int], None] = lambda done, of: None,
 ) -> pd.DataFrame:
     """Return, per way of stratifying and metric, the variance over seeds of three estimates, as ratios to random's.
@@ -63,13 +68,13 @@ def stratification_study(
     A ratio below 1 means that stratifying makes that estimate steadier from one partition to the next; it says
     nothing of how near the estimate is to the truth, which for the pooled score it hardly changes. ``say`` is told
     how many of how many models are fitted. ``partitions`` of each way stand beside the ratios, which are as uncertain
-    as ``ratio_ends`` says. Where the problem has groups they stay whole.
+    as ``ratio_ends`` says. Where the problem has groups they stay whole. ``strategy`` names one way more, of folds.
     Before any fit, raises ModelError for fewer than 2 seeds, and SplitError for folds that a way cannot make.
     """
     if n_seeds < 2:
         raise ModelError(f"n_seeds={n_seeds}; choose at least 2, as a variance is of several partitions.")
     estimates = []
-    every = _ways(problem)
+    every = _ways(problem) | ({strategy: partial(_folds, problem, strategy)} if strategy else {})
     for ways in every.values():
         ways(n_splits, seed)
     say(0, len(every) * n_seeds * n_splits)
@@ -110,7 +115,12 @@ def _figures(model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int
     return rows
 
 
-def _folds(problem: Problem, k: int, seed: int) -> NDArray[Any]:
+def _folds(problem: Problem, strategy: str | None, k: int, seed: int) -> NDArray[Any]:
+    if strategy is not None:
+        splitter = strategy_of({"strategy": strategy, "params": {"n_splits": k}}, seed)
+        if not isinstance(splitter, LabelSplitter):
+            raise SplitError(f"{strategy} puts no row into one fold of {k}; name a strategy of folds, such as KFold.")
+        return splitter.assign(y=problem.y, groups=problem.groups)
     if problem.groups is not None:
         return BalancedGroupKFold(k, random_state=seed).assign(groups=problem.groups)
     return KFold(k, random_state=seed).assign(problem.y)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,11 @@ from evenfold.estimates import Problem
 from evenfold.flows.requests import recipe_of
 from evenfold.manifests import Columns, read_table, require_columns, write_whole
 from evenfold.manifests.tables.read import require_place
-from evenfold.reports import Page, study_page, study_pictures
+from evenfold.reports import study_page, study_pictures
 from evenfold.reports.charts import stacked
 from evenfold.splitters import SplitError
 
-from .show import consoles, show_page
+from .show import consoles, progress, show_page
 
 
 def problem_of(data: str, output: Path, model: Any = None, model_params: Any = None, **fields: Any) -> Problem:
@@ -65,26 +67,29 @@ def _numbers(given: str) -> list[int]:
 
 
 def tell_study(
-    data: str, what: str, problem: Problem, about: dict[str, str], table: pd.DataFrame, output: Path, as_json: bool
-) -> None:
-    """Write a study's page or pictures, record it in MLflow, and print what it found."""
+    data: str, what: str, problem: Problem, study: Callable[..., pd.DataFrame], about: dict[str, Any], output: Path,
+    as_json: bool,
+) -> pd.DataFrame:  # fmt: skip
+    """Run a study by its parameters, ``about``, and return its table, written, recorded in MLflow and printed."""
+    from evenfold.manifests import name_of
+    from evenfold.tasks.record.studies import record_study
+    from evenfold.tasks.runtime.limits import limited
+    from evenfold.tasks.runtime.progress import say
+    from evenfold.tasks.studies import study_key
+
+    out, err = consoles()
+    with limited(problem.X.size), progress(err):
+        table = study(problem.model, problem, **about, say=partial(say, "fitting models"))
     page, pictures = study_page(problem, table), study_pictures(table)
     write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
-    _keep(data, what, problem, {"data": Path(data).name} | about, page, table)
-    out, _ = consoles()
+    name = f"{problem.model.title} @ {Path(data).stem}: {what}"
+    told = {"data": Path(data).name, "problem": study_key(problem)}
+    told |= {key: str(value) for key, value in about.items() if value is not None}
+    record_study(name_of(data), name, told, page, table)  # in the experiment that is called as the data's file
     if as_json:
         rows = json.loads(table.to_json(orient="records"))
         out.print_json(data={"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)})
-        return
-    show_page(out, page, "ratios", "fold-count")
-    out.say(f"  page {output}")
-
-
-def _keep(data: str, what: str, problem: Problem, about: dict[str, str], page: Page, table: pd.DataFrame) -> None:
-    """Record a study in MLflow with its page and table, in the experiment that is called as the data's file."""
-    from evenfold.manifests import name_of
-    from evenfold.tasks.record.studies import record_study
-    from evenfold.tasks.studies import study_key
-
-    name = f"{problem.model.title} @ {Path(data).stem}: {what}"
-    record_study(name_of(data), name, about | {"problem": study_key(problem)}, page, table)
+    else:
+        show_page(out, page, "ratios", "fold-count")
+        out.say(f"  page {output}")
+    return table

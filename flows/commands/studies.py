@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
-from evenfold.tasks.parameters import Data, Flag, Level, Metrics, NSplits, RunA, RunB, Seed
+from evenfold.tasks.parameters import Data, Flag, Level, Metrics, NSplits, RunA, RunB, Seed, Strategy
 from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
 from .busy import answer, busy
@@ -131,6 +130,7 @@ def score(
 def folds(
     data: Data,
     counts: Counts = "5..50",
+    strategy: Strategy = None,
     seed: Seed = None,
     output: PictureOrPage = Path("folds.html"),
     as_json: bool = False,
@@ -144,19 +144,15 @@ def folds(
     """
     from evenfold.estimates import fold_count_study
     from evenfold.tasks import Home
-    from evenfold.tasks.runtime.limits import limited
-    from evenfold.tasks.runtime.progress import say
     from evenfold.tasks.studies import keep_study
 
     from .fold_counts import counts_of, problem_of, tell_study
-    from .show import consoles, progress
 
-    tried, problem, seed = counts_of(counts), problem_of(data, output, **fields), seed or 0
-    with limited(problem.X.size), progress(consoles()[1]):
-        table = fold_count_study(problem.model, problem, tried, seed=seed, say=partial(say, "fitting models"))
-    keep_study(Home.here(), problem, table)
-    about = {"counts": counts, "seed": str(seed)}
-    tell_study(data, "number of folds", problem, about, table, output, as_json)
+    about = {"counts": counts_of(counts), "seed": seed or 0, "strategy": strategy}
+    problem = problem_of(data, output, **fields)
+    table = tell_study(data, "number of folds", problem, fold_count_study, about, output, as_json)
+    if strategy is None:  # an evaluation's page shows the plain one
+        keep_study(Home.here(), problem, table)
 
 
 @flat
@@ -164,6 +160,7 @@ def strategies(
     data: Data,
     n_splits: NSplits = None,
     n_seeds: NSeeds = 20,
+    strategy: Strategy = None,
     seed: Seed = None,
     output: PictureOrPage = Path("strategies.html"),
     as_json: bool = False,
@@ -174,18 +171,9 @@ def strategies(
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     from evenfold.estimates import stratification_study
-    from evenfold.tasks.runtime.limits import limited
-    from evenfold.tasks.runtime.progress import say
 
     from .fold_counts import problem_of, tell_study
-    from .show import consoles, progress
 
-    problem, seed = problem_of(data, output, **fields), seed or 0
-    n_splits = 5 if n_splits is None else n_splits
-    with limited(problem.X.size), progress(consoles()[1]):
-        table = stratification_study(
-            problem.model, problem, n_splits=n_splits, n_seeds=n_seeds, seed=seed,
-            say=partial(say, "fitting models"),
-        )  # fmt: skip
-    about = {"n_splits": str(n_splits), "n_seeds": str(n_seeds), "seed": str(seed)}
-    tell_study(data, "ways of stratifying", problem, about, table, output, as_json)
+    about = {"n_splits": n_splits or 5, "n_seeds": n_seeds, "seed": seed or 0, "strategy": strategy}
+    problem = problem_of(data, output, **fields)
+    tell_study(data, "ways of stratifying", problem, stratification_study, about, output, as_json)

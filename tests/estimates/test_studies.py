@@ -17,9 +17,11 @@ def test_sorted_folds_make_a_hold_out_steadier_and_progress_is_counted() -> None
     model = ModelSpec(estimator="sklearn.dummy:DummyRegressor", metrics=("neg_mean_absolute_error",))
     told: list[tuple[int, int]] = []
     ratios = stratification_study(
-        model, Problem.of(table, model, "y"), n_splits=4, n_seeds=10, say=lambda *each: told.append(each)
-    ).set_index("way")
-    assert told == [(done, 160) for done in range(0, 161, 4)]
+        model, Problem.of(table, model, "y"), n_splits=4, n_seeds=10, strategy="SortedStratifiedKFold",
+        say=lambda *each: told.append(each),
+    ).set_index("way")  # fmt: skip
+    assert told == [(done, 200) for done in range(0, 201, 4)]
+    assert ratios.loc["SortedStratifiedKFold"].equals(ratios.loc["sorted"])  # the strategy that was asked for
     assert (ratios.loc["random", ["hold_out", "fold_mean", "pooled"]] == 1).all()
     assert ratios.loc["sorted", "hold_out"] < 0.3
 
@@ -77,14 +79,18 @@ def test_a_study_of_numbers_of_folds_is_refused_before_anything_is_fitted() -> N
     model = ModelSpec(estimator="sklearn.dummy:DummyRegressor", metrics=("mae",))
     told: list[tuple[int, int]] = []
 
-    def study(counts: list[int], groups: str | None = None) -> pd.DataFrame:
+    def study(counts: list[int], groups: str | None = None, strategy: str | None = None) -> pd.DataFrame:
         problem = Problem.of(table, model, "y", groups=groups)
-        return fold_count_study(model, problem, counts, say=lambda *each: told.append(each))
+        return fold_count_study(model, problem, counts, strategy=strategy, say=lambda *each: told.append(each))
 
     with pytest.raises(SplitError, match="n_splits=40 with 12 rows; choose 2 to 12"):
         study([2, 3, 40])
     with pytest.raises(SplitError, match="n_splits=5 with 4 groups"):
         study([3, 5], groups="g")
+    with pytest.raises(SplitError, match="Bootstrap puts no row into one fold of 3; name a strategy of folds"):
+        study([3], strategy="Bootstrap")
     assert told == []
-    assert study([2, 3])["n_splits"].tolist() == [2, 3]
+    sorted_folds = study([2, 3], strategy="SortedStratifiedKFold")
+    assert sorted_folds["n_splits"].tolist() == [2, 3]
     assert told == [(0, 5), (2, 5), (5, 5)]
+    assert not sorted_folds.equals(study([2, 3]))
