@@ -37,9 +37,11 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
         import mlflow.artifacts
         from evenfold.manifests import read_manifest
         from evenfold.splitters import SplitError
+        from evenfold.tasks.runtime.settings import in_silence
 
         artifact = self.artifact or f"runs:/{self._run_id()}/split"
-        manifest = read_manifest(mlflow.artifacts.download_artifacts(artifact_uri=artifact))
+        with in_silence():
+            manifest = read_manifest(mlflow.artifacts.download_artifacts(artifact_uri=artifact))
         if self.split_id and manifest.split_id != self.split_id:
             raise SplitError(f"{artifact} holds {manifest.split_id[:12]}, and {self.uri} is {self.split_id[:12]}.")
         return manifest

@@ -27,7 +27,7 @@ from evenfold.tasks.runtime.files import room, write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.shared import overlapping
+from evenfold.tasks.runtime.settings import in_silence
 from evenfold.tasks.runtime.stopping import at_stop
 
 from .entries import PARTIAL, UNCODED, Entry, Judged, Point, code_in, news
@@ -63,19 +63,6 @@ def users_experiment() -> str:
     import mlflow
 
     return str(mlflow.get_experiment(chosen).name)
-
-
-@overlapping
-def _in_silence() -> Iterator[None]:
-    """Keep what MLflow prints of a run that ends on a server, its page and its experiment's, off the user's output."""
-    silent = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
-    asked = silent in os.environ
-    os.environ.setdefault(silent, "true")
-    try:
-        yield
-    finally:
-        if not asked:
-            os.environ.pop(silent, None)
 
 
 class Tracker:
@@ -155,7 +142,7 @@ class Tracker:
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         """End a run: last of all, for a run that is FINISHED is complete."""
-        with _in_silence():
+        with in_silence():
             self.client.set_terminated(run_id, status)
 
     def find(self, key: str) -> Any:
@@ -329,7 +316,8 @@ class Tracker:
         folder.mkdir(parents=True, exist_ok=True)
         # Named by its run, files of models that the run has made would lie over those that are called alike.
         place = f"{self.client.get_run(run_id).info.artifact_uri}/{name}"
-        return Path(download_artifacts(place, dst_path=str(folder), tracking_uri=self.client.tracking_uri))
+        with in_silence():
+            return Path(download_artifacts(place, dst_path=str(folder), tracking_uri=self.client.tracking_uri))
 
     def page(self, run_id: str) -> Path:
         """Return where the page of a run lies: in the home's own store, or fetched."""

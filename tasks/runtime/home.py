@@ -10,7 +10,7 @@ from pathlib import Path
 from evenfold.splitters import SplitError
 
 from .redaction import redacted, without_login
-from .settings import CONSOLE, EMBEDDED, OTHERS, Settings
+from .settings import CONSOLE, EMBEDDED, OTHERS, SILENT, Settings
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def prepare_environment(home: Home) -> None:
     told = {"PREFECT_API_URL", "PREFECT_LOGGING_LEVEL"} & os.environ.keys()
     # On a server of ours what goes wrong is said in a sentence; Prefect would print the traceback as well.
     quiet = {} if told else {CONSOLE: "CRITICAL"}
-    for name, value in (embedded_settings(home) | OTHERS | quiet).items():
+    for name, value in (embedded_settings(home) | OTHERS | SILENT | quiet).items():
         os.environ.setdefault(name, value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,8 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import is_deployed
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from .shared import overlapping
 
 
 class Settings(BaseSettings):
@@ -89,6 +92,20 @@ OTHERS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+SILENT = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+
+
+@overlapping
+def in_silence() -> Iterator[None]:
+    """Keep MLflow's bars, and the pages of runs that end on a server, off the output of a user who asked for neither.
+
+    In their own process, where nothing may stay set.
+    """
+    ours = SILENT.keys() - os.environ.keys()
+    os.environ.update({name: SILENT[name] for name in ours})
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)

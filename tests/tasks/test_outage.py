@@ -12,6 +12,7 @@ from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.tracker import Tracker
+from evenfold.tasks.runtime.settings import SILENT
 from evenfold.tasks.steps.outages import unreachable
 from servers import free_port, mlflow_server
 
@@ -35,14 +36,15 @@ def test_a_server_that_is_down_loses_nothing(
 ) -> None:
     """The evaluation ends with a sentence; the same command, once the server is back, records what was fitted, once.
 
-    MLflow's client, which prints where each run's page on a server is, prints none of ours.
+    MLflow's client, which prints where each run's page on a server is, prints none of ours, nor bars.
     """
     from evenfold.tasks.record.reading import read_split
     from mlflow.tracking import MlflowClient
 
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.delenv("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", raising=False)
+    for name in SILENT:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("evenfold.tasks.steps.outages.SOON_SECONDS", (0.1,))
     shutil.copy(empty_store, tmp_path)
     away = f"http://127.0.0.1:{free_port()}"
@@ -70,6 +72,7 @@ def test_a_server_that_is_down_loses_nothing(
             found = read_split(name)
             assert found.split_id == there.split.split_id
         assert str(found.uri).startswith(str(tmp_path / "other project"))
+        assert "Downloading" not in capsys.readouterr().err
         again = evaluate(spec=None, manifest=found.uri)
         assert again.split_run_id == there.split_run_id
         with pytest.raises(SplitError, match=r"there is no split 'rows@7\.0'"):

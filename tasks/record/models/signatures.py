@@ -18,6 +18,7 @@ from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
 from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.settings import in_silence
 from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.steps.outages import unreachable
 
@@ -170,7 +171,8 @@ def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
 
     with tempfile.TemporaryDirectory() as folder:
         try:
-            place = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=tracking_uri)
+            with in_silence():
+                place = mlflow.artifacts.download_artifacts(where, dst_path=folder, tracking_uri=tracking_uri)
         except Exception as error:  # of a kind of its own per store
             if unreachable(error):
                 raise
