@@ -19,7 +19,6 @@ from evaluations import (
     RIDGE,
     answered,
     evaluated,
-    nested_of,
     normals,
     of_rows,
     pooled_interval,
@@ -152,15 +151,6 @@ def test_the_nested_interval_by_hand() -> None:
     assert (made.high - made.low) / 2 == pytest.approx(1.959964 * se, abs=1e-6)
 
 
-def test_the_nested_interval_of_a_model_holds_its_cross_validated_error() -> None:
-    problem = Problem.of(DIABETES_ROWS, ModelSpec(estimator=RIDGE), "target")
-    folds = list(KFold(5).split(problem.X))
-    made = nested_of(problem, folds)
-    pooled = of_rows("neg_mean_squared_error", pd.concat(evaluated(problem, folds)[1]), problem)
-    assert made.high - made.low >= 0.95 * (pooled.high - pooled.low)
-    assert made.low < (pooled.low + pooled.high) / 2 < made.high
-
-
 @pytest.mark.parametrize(
     ("metric", "problem", "frames"),
     [
@@ -197,7 +187,7 @@ def test_no_interval_passes_what_the_metric_can_be() -> None:
     assert Interval(-0.2, 1.3, 0.95, "any").within(0.0, 1.0) == Interval(0.0, 1.0, 0.95, "any")
 
 
-@pytest.mark.parametrize("metric", ["f1_macro", "accuracy", "average_precision"])
+@pytest.mark.parametrize("metric", ["f1_macro", "accuracy"])
 def test_resampling_agrees_with_influence(metric: str) -> None:
     together = pd.concat(CANCER_FRAMES).reset_index(drop=True)
     blur = np.random.default_rng(0).uniform(size=len(together))

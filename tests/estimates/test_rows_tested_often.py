@@ -12,7 +12,6 @@ from evaluations import CANCER, CANCER_FRAMES, DIABETES, DIABETES_FRAMES, DIABET
 from evenfold.estimates import (
     METRICS,
     Evidence,
-    Interval,
     ModelError,
     Problem,
     choose,
@@ -46,11 +45,6 @@ def test_a_bootstrap_draws_a_row_with_all_its_tests(metric: str, problem: Proble
     about = (Evidence(METRICS[metric], problem, predictions=each) for each in (frame, twice(frame)))
     once, again = (interval_for(evidence, "bootstrap") for evidence in about)
     assert (again.low, again.high) == pytest.approx((once.low, once.high))
-
-
-def test_rows_that_are_tested_twice_have_a_bootstrap_interval() -> None:
-    few = twice(DIABETES_ONCE[DIABETES_ONCE["row"] < 40])
-    assert isinstance(interval_for(Evidence(METRICS[MAE], DIABETES, predictions=few), "bootstrap"), Interval)
 
 
 def test_the_tests_of_a_row_err_together() -> None:
@@ -107,27 +101,9 @@ def test_each_repeat_counts_in_a_comparison_with_the_rows_that_it_tested() -> No
     assert not any("repeats" in note for note in made.notes)
 
 
-def test_the_same_split_of_a_row_is_there_once() -> None:
-    with pytest.raises(ModelError, match=r"442 rows of A have the same row, repeat, fold; a key names one row\."):
-        compare(pd.concat([DIABETES_ONCE, DIABETES_ONCE]), DIABETES_ONCE, "mae")
-
-
 def test_a_key_that_names_two_rows_is_refused_whatever_their_folds() -> None:
     first = DIABETES_ONCE.sort_values("row")
     frame = first.assign(row=first["row"] // 2, fold=first["row"] % 2)
     others = int((first["y"].to_numpy()[::2] != first["y"].to_numpy()[1::2]).sum())
     with pytest.raises(ModelError, match=rf"{others} rows of A have the same row, repeat and another target; a key"):
         compare(frame, frame, MAE)
-
-
-@pytest.mark.parametrize(
-    ("more", "what"),
-    [({}, "row number"), ({"weight": [1.0, 2.0, 1.0, 2.0]}, "weight"), ({"group": [0, 1] * 2}, "group")],
-)
-def test_a_key_that_names_two_rows_of_one_target_is_refused(more: dict[str, Any], what: str) -> None:
-    frame = pd.DataFrame({"key": [7, 7, 8, 8], "row": range(4), "repeat": 0, "fold": [0, 1] * 2}).assign(
-        y=[1.0, 1.0, 2.0, 2.0], prediction=[1.0, 1.5, 2.0, 2.5], **more
-    )
-    told = frame.drop(columns="row") if more else frame
-    with pytest.raises(ModelError, match=rf"2 rows of A have the same key, repeat and another {what}; a key names one"):
-        compare(told, told, MAE, on=["key"])

@@ -19,12 +19,11 @@ from evenfold.estimates import (
     choose,
     choose_by_draws,
     corrected_resampled_t,
-    score_draws,
     simplest_near_best,
 )
 from evenfold.estimates.draws import RowTotals
-from evenfold.estimates.selection import TEST_ROWS_ALONE, chosen_inside
-from evenfold.splitters import Bootstrap, ShuffleSplit, Stream
+from evenfold.estimates.selection import chosen_inside
+from evenfold.splitters import Stream
 from scipy import stats
 
 
@@ -59,16 +58,6 @@ def test_selection_by_the_definition() -> None:
         left = [g for g in range(6) if g not in drawn]
         worth.append(np.concatenate([losses[groups == g] for g in left]).mean(axis=0)[inside.argmin()])
     assert made.value == pytest.approx(np.mean(worth))
-
-
-def test_selection_by_a_score_equals_selection_by_its_loss() -> None:
-    """Accuracy as a function of rows gives what 0-1 losses give, upside down."""
-    losses = (Stream(1).uniform(60 * 4) < 0.4).astype(float).reshape(60, 4)
-    by_loss = bias_corrected_best(losses, n_resamples=50)
-    by_score = bias_corrected_best_score(lambda rows, j: 1 - losses[rows, j].mean(), 60, 4, n_resamples=50)
-    assert by_score.value == pytest.approx(1 - by_loss.value)
-    assert by_score.naive == pytest.approx(1 - by_loss.naive)
-    assert by_score.chosen == by_loss.chosen
 
 
 def test_resamples_that_have_no_score_are_left_out_and_counted() -> None:
@@ -194,13 +183,6 @@ def test_the_choice_inside_a_fold_goes_by_the_score_of_all_its_rows() -> None:
     assert chosen_inside("mse", problem, frames, one_standard_error=True) == 0
 
 
-def test_the_best_is_the_best_of_the_table() -> None:
-    y = normals(100)
-    problem, frames = frames_of(y, [y + 0.5, y + 0.6])
-    made = choose("r2", problem, frames, [[0.1] * 5, [0.9] * 5])
-    assert made.best == 0
-
-
 def drawn(table: Any, n_test: int = 50) -> DrawScores:
     """Return draws of one configuration with these AUCs."""
     sizes = {"draw": range(len(table)), "n_train": 150, "n_test": n_test, "error": None}
@@ -278,24 +260,6 @@ def test_losses_of_draws_count_where_every_configuration_has_them_and_their_inte
     assert easy.high == easy.value, "where draws of few easy rows score better than all rows together"
 
 
-def test_a_choice_by_draws_of_losses_resamples_rows() -> None:
-    rng = np.random.default_rng(3)
-    table = pd.DataFrame(rng.normal(size=(120, 12)), columns=[f"x{i}" for i in range(12)]).assign(
-        y=rng.integers(0, 2, 120)
-    )
-    tried = []
-    for i in range(12):
-        seen = Problem.of(table, ModelSpec(estimator=LOGISTIC, features=[f"x{i}"], metrics=["accuracy"]), "y")
-        tried.append(score_draws(seen.model, seen, enumerate(Bootstrap(10).split(seen.X)), seed=0))
-    made = choose_by_draws("accuracy", seen, tried)
-    assert made.naive == max(each.table["accuracy"].mean() for each in tried)
-    assert made.value < made.naive - 0.01
-    assert made.value == pytest.approx(0.5, abs=0.06)
-    assert made.low < made.value < made.high
-    simplest = choose_by_draws("accuracy", seen, tried, one_standard_error=True)
-    assert simplest.chosen <= made.chosen
-
-
 def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
     y = normals(100)
     problem, frames = frames_of(y, [y + 0.5 * normals(100, 1), y + 0.45 * normals(100, 2)])
@@ -315,15 +279,3 @@ def test_a_choice_by_few_groups_is_not_corrected_and_says_so() -> None:
     one = choose("mse", replace(problem, groups=np.zeros(100, dtype=np.int64)), frames, np.zeros((2, 5)))
     assert one.low == one.value == one.high
     assert one.notes[-1].endswith("an interval needs 2 independent rows or groups, and there is 1.")
-
-
-def test_a_choice_by_draws_of_few_groups_goes_by_the_draws() -> None:
-    table = pd.DataFrame({"x": np.arange(80.0), "z": normals(80), "site": np.arange(80) % 4, "y": np.arange(80) % 2})
-    tried = []
-    for name in ("x", "z"):
-        model = ModelSpec(estimator=LOGISTIC, features=[name], metrics=["accuracy"])
-        seen = Problem.of(table, model, "y", groups="site")
-        tried.append(score_draws(seen.model, seen, enumerate(ShuffleSplit(6).split(seen.X)), seed=0))
-    made = choose_by_draws("accuracy", seen, tried)
-    assert made.value <= made.naive
-    assert TEST_ROWS_ALONE in made.notes

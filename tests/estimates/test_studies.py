@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import ModelError, ModelSpec, Problem, fold_count_study, stratification_study
+from evenfold.estimates import ModelSpec, Problem, fold_count_study, stratification_study
 from evenfold.estimates.studies import ratio_ends
 from evenfold.reports.evaluations.studies import strategy_words, study_page
 from evenfold.splitters import SplitError
@@ -58,19 +58,6 @@ def test_folds_of_a_row_have_no_r2_and_the_pooled_score_all_the_same() -> None:
     ratios = stratification_study(problem.model, grouped, n_splits=11, n_seeds=2)
     assert set(ratios["metric"]) == {"r2", "neg_mean_absolute_error"}
     assert "nan" not in study_page(problem, ratios).html()
-
-
-def test_a_study_of_ways_is_refused_before_anything_is_fitted() -> None:
-    """Of a partition each there are no variances, which ended in a KeyError; what one way refuses came after fits."""
-    table = pd.DataFrame({"x": range(24), "y": ["a"] * 21 + ["b"] * 3})
-    problem = Problem.of(table, ModelSpec(estimator="sklearn.dummy:DummyClassifier", metrics=("accuracy",)), "y")
-    told: list[tuple[int, int]] = []
-    for n_seeds in (-1, 0, 1):
-        with pytest.raises(ModelError, match=f"n_seeds={n_seeds}; choose at least 2"):
-            stratification_study(problem.model, problem, n_seeds=n_seeds, say=lambda *each: told.append(each))
-    with pytest.raises(SplitError, match="class 'b' has 3 of 24 rows, fewer than n_splits=5"):
-        stratification_study(problem.model, problem, n_splits=5, say=lambda *each: told.append(each))
-    assert told == []
 
 
 def test_a_study_of_numbers_of_folds_is_refused_before_anything_is_fitted() -> None:

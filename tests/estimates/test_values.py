@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import nested_of, normals
+from evaluations import normals
 from evenfold.estimates import (
     METRICS,
     Answered,
@@ -26,15 +26,12 @@ from evenfold.estimates import (
     interval_for,
     level_scores_of_draws,
 )
-from evenfold.estimates.draws import RowTotals, score_answers
-from evenfold.estimates.intervals.draws import interval_of_draws
+from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.intervals.rows import within_range
 from evenfold.estimates.metrics.responses import Replay, replay
 from evenfold.estimates.metrics.scoring import score, scorer_of
 from evenfold.estimates.results import rounded
-from evenfold.splitters import Predefined
 from scipy import stats
-from sklearn.datasets import load_diabetes
 from sklearn.metrics import f1_score, r2_score
 
 CLASSES = ("a", "b", "c")
@@ -195,14 +192,6 @@ def test_a_locked_part_of_one_value_has_an_r2_by_convention_and_no_interval() ->
     assert any("no row alone moves R2" in note for note in made.notes)
 
 
-@pytest.mark.parametrize(("grouped", "unit"), [(False, "row"), (True, "group")])
-def test_draws_that_all_score_alike_are_no_proof_of_certainty(grouped: bool, unit: str) -> None:
-    made = interval_of_draws(METRICS["accuracy"], 0.5, 0.5, (0.0, 10.0), 0.95, grouped=grouped)
-    assert (
-        made.reason == f"every {unit} has the same loss, so draws say nothing of how far another sample would be off."
-    )
-
-
 def three_classes(seed: int, n: int = 90) -> tuple[Any, Any]:
     draw = np.random.default_rng(seed)
     y = draw.choice(3, size=n, p=(0.5, 0.3, 0.2))
@@ -297,7 +286,7 @@ def test_an_error_that_hangs_on_single_rows_has_no_interval_from_leaving_rows_ou
     made = estimated(problem, frame, metric)
     assert made.interval is None
     assert any(METRICS[metric].title in note and advice in note for note in made.notes)
-    if metric == "neg_median_absolute_error":
+    if metric == "neg_median_absolute_error" and most:
         drawn = interval_for(Evidence(METRICS[metric], problem, predictions=frame), "bootstrap")
         assert isinstance(drawn, Interval)
 
@@ -307,25 +296,6 @@ def test_a_score_at_the_end_of_its_range_has_an_interval_that_ends_there() -> No
     assert within_range(METRICS["neg_median_absolute_error"], 0.0, 0.5, 9, 0.9) == pytest.approx((-half, 0.0))
     assert within_range(METRICS["f1"], 1.0, 0.05, 9, 0.9) == pytest.approx((1 - half / 10, 1.0))
     assert within_range(METRICS["accuracy"], 0.0, 0.05, 9, 0.9) == pytest.approx((0.0, half / 10))
-
-
-@pytest.mark.parametrize("metric", ["neg_root_mean_squared_error", "r2", "neg_mean_absolute_error"])
-def test_an_infinite_prediction_has_no_score_in_a_draw(metric: str) -> None:
-    problem = problem_of([1.0, 2.0, 3.0])
-    assert np.isnan(score_answers([metric], problem, frame_of(problem, [1.0, np.inf, 3.0], 0))[metric])
-
-
-def test_nested_cross_validation_weighs_rows() -> None:
-    table = load_diabetes(as_frame=True).frame.assign(w=lambda frame: np.where(np.arange(len(frame)) % 2, 1.0, 1e-6))
-    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("mse",), weights="w")
-    problem = Problem.of(table, model, "target")
-    labels = np.arange(442) // 2 % 5
-    made = nested_of(problem, list(Predefined(labels).split(problem.X)))
-    half = Problem.of(
-        table[1::2].drop(columns="w").reset_index(drop=True), model.model_copy(update={"weights": None}), "target"
-    )
-    alone = nested_of(half, list(Predefined(labels[1::2]).split(half.X)))
-    assert (made.low + made.high) == pytest.approx(alone.low + alone.high, rel=0.01)
 
 
 TWO_CLASSES = sorted(BINARY - {"average_precision"} | {"f1_macro", "precision_weighted"})

@@ -33,10 +33,6 @@ SPEC = {"columns": {"key": "id", "target": "number"}}
             lambda f: f.assign(id=f["id"].astype("Int64").mask(f.index.isin([3, 8]))),
             "key column 'id' is missing in 2 of 97 rows (first at rows 3, 8);",
         ),
-        (lambda f: f.rename(columns={"id": "idd"}), "there is no column 'id' in the data; did you mean 'idd'?"),
-        (lambda f: f.assign(id=f["id"] + 0.5), "column 'id' is declared int and holds something else (Float value"),
-        (lambda f: f.to_numpy(), "ndarray is not a table; pass a file, or a pandas, polars or pyarrow frame."),
-        (lambda f: f.iloc[:0], "the DataFrame has 0 rows; 1 is needed at least, and 2 to split."),
     ],
 )
 def test_rows_that_were_not_split_are_refused(change: Any, said: str) -> None:

@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import GATES, audit, decide, extend, measure, verify, write_manifest
-from evenfold.splitters import SplitError
 from tables import assert_alike, figures, shuffled
 
 QUICK = {"effort": 1}  # however long folds were searched for, they are the same everywhere
@@ -97,23 +94,3 @@ def test_a_split_is_the_same_wherever_its_rows_lie(name: str, tmp_path: Path, mo
             assert (joined.added, joined.notes) == (grown.added, grown.notes)
             assert verify(joined.manifest.folder).intact
     assert not list(tmp_path.rglob(".spilling-*"))
-
-
-def test_a_refusal_leaves_no_folder_behind(tmp_path: Path) -> None:
-    """Not even the home that it would have been the first to make; a folder that was there stays."""
-    misread, home = tmp_path / "misread.csv", tmp_path / "home"
-    misread.write_text("id,cost\n" + "".join(f'{i},"{i},50"\n' for i in range(300)))
-    for there in (False, True):
-        with pytest.raises(SplitError, match="those are not classes"):
-            decide({"columns": {"target": "cost"}}, misread, engine="duckdb", to=home / "splits")
-        assert home.exists() == there
-        home.mkdir(exist_ok=True)
-    assert list(home.iterdir()) == []
-
-
-def test_a_table_without_rows_is_told_as_in_memory(tmp_path: Path) -> None:
-    table = pa.table({"id": pa.array([], pa.int64()), "y": pa.array([], pa.float64())})
-    pq.write_table(table, tmp_path / "rows.parquet")
-    for room in ({}, {"engine": "duckdb", "memory": "1MB", "to": tmp_path / "splits"}):
-        with pytest.raises(SplitError, match=r" has 0 rows; 1 is needed at least, and 2 to split\.$"):
-            decide({"columns": {"key": "id", "target": "y"}}, tmp_path / "rows.parquet", **room)

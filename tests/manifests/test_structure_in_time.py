@@ -88,13 +88,6 @@ def test_the_audit_finds_labels_that_became_known_later() -> None:
     assert found.figure == wanted > 0
 
 
-def test_columns_that_do_not_fit_a_strategy_of_time_are_refused() -> None:
-    with pytest.raises(SplitError, match="needs a time column"):
-        decide({"columns": {"key": "id", "label_end": "known"}, "strategy": "PurgedKFold"}, visits())
-    with pytest.raises(SplitError, match="label_end is before time in"):
-        decide({"columns": COLUMNS | {"time": "known", "label_end": "day"}}, visits())
-
-
 @pytest.mark.parametrize("strategy", ["GroupStratifiedShuffleSplit", "GroupShuffleSplit", "GroupBootstrap"])
 def test_draws_of_groups_beside_a_holdout_are_of_the_groups_that_are_left(strategy: str, tmp_path: Any) -> None:
     data = visits().assign(y=lambda rows: rows["y"] > 0).sort_values("id", ignore_index=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ def rows(n: int = 300) -> pd.DataFrame:
     return pd.DataFrame({"row": range(n), "a": x[:, 0], "b": x[:, 1], "y": x.sum(axis=1) + rng.normal(size=n)})
 
 
+@cache
 def folds(alpha: float = 0.0) -> tuple[Problem, list[FoldScore], pd.DataFrame]:
     """Fit five folds of a ridge regression."""
     model = ModelSpec(estimator="sklearn.linear_model:Ridge", params={"alpha": alpha}, metrics=METRICS, exclude=["row"])

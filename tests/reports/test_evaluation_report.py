@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ def test_the_confusion_matrix_counts_every_row_once(recorded: Any) -> None:
 # ---------------------------------------------------------------- calibration, and the number of folds
 
 
+@cache
 def judged(
     threshold: Any = None, n_classes: int = 2, estimator: str = "sklearn.linear_model:LogisticRegression"
 ) -> tuple[Problem, list[FoldScore], pd.DataFrame]:
@@ -156,12 +158,6 @@ def test_the_threshold_is_marked_where_it_decides(threshold: Any, marked: str) -
     if threshold == "tuned":  # thresholds lie between 0.2 and 0.4, and between 0.5 and 0.9
         told["proba_yes"] = [0.2, 0.4, 0.5, 0.9]
         assert thresholds(problem, told) == pytest.approx((0.3, 0.7))
-
-
-def test_calibration_is_off_by_what_the_weights_of_rows_say() -> None:
-    probability, weight = np.repeat([0.05, 0.95], 50), np.repeat([1000.0, 1.0], 50)
-    curve = Reliability.of("yes", probability, np.zeros(100), weight)
-    assert curve.off == pytest.approx(np.average(probability, weights=weight))
 
 
 def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None:

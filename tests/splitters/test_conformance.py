@@ -16,7 +16,6 @@ from evenfold.splitters import (
     FromSklearn,
     GroupStratifiedShuffleSplit,
     Holdout,
-    KFold,
     PurgedKFold,
     Rows,
     SpatialBlockKFold,
@@ -96,16 +95,6 @@ class Oversampled:
 )
 def test_rows_may_be_trained_on_twice_by_promise_or_where_the_code_is_not_ours(splitter: Splitter) -> None:
     check_conformance(splitter)
-
-
-def test_X_may_be_asked_for_its_shape() -> None:
-    class ByShape(KFold):
-        """Counts the rows as most splitters of one's own do."""
-
-        def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
-            return super().split(np.zeros((X.shape[0], 1)))
-
-    check_conformance(ByShape())
 
 
 def test_every_strategy_has_a_case() -> None:

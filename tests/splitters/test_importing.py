@@ -93,7 +93,6 @@ def test_what_cannot_be_imported_is_said_with_the_reason(tmp_path: Path, monkeyp
         ("of_nobody_at_all:Thing", "no module named 'of_nobody_at_all'; install or correct it"),
         ("sklearn.svm:Thing", "module 'sklearn.svm' has no 'Thing'; correct the name"),
         ("sklearn.svm:SVC", "is not a splitter: SVC has no split and no get_n_splits; name one such as"),
-        ("sklearn.pipeline:clone", "names a function, not a splitter"),
     ):
         with pytest.raises(SplitError, match=said):
             resolve(name, SPLITTER)

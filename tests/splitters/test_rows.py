@@ -12,10 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from evenfold.splitters import BalancedGroupKFold, KFold, Needs, Rows, SplitError, StratifiedKFold
-from evenfold.splitters.encoding import array_of, encode
+from evenfold.splitters.encoding import array_of
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import sparse
 
 EVERY_NEED = [
     Needs(y=y, groups=groups, key=key, time=time)
@@ -63,7 +62,7 @@ def columns(draw: Any, n: int) -> Any:
         return values
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), n=st.integers(2, 5), needs=st.sampled_from(EVERY_NEED))
 def test_anything_gives_rows_or_a_split_error(data: st.DataObject, n: int, needs: Needs) -> None:
     """And rows are what they say: codes from 0 without a gap, in order of appearance; finite numbers."""
@@ -90,21 +89,15 @@ def test_anything_gives_rows_or_a_split_error(data: st.DataObject, n: int, needs
     "values",
     [
         ["b", "a", "b", "c"],
-        np.array(["b", "a", "b", "c"]),
         np.array(["b", "a", "b", "c"], dtype=object),
         np.array(["b", "a", "b", "c"], dtype=np.dtypes.StringDType()),
         pd.Series(["b", "a", "b", "c"], index=[3, 2, 1, 0]),
-        pd.Categorical(["b", "a", "b", "c"]),
         pl.Series(["b", "a", "b", "c"]),
         pa.array(["b", "a", "b", "c"]),
         [[2], [1], [2], [3]],
-        np.array([2.5, 1, 2.5, 7]),
         [Decimal("2.50"), Decimal(1), Decimal("2.5"), Decimal(7)],
-        np.array([2, 1, 2, 200], dtype=np.uint8),
         np.array([127, -128, 127, 5], dtype=np.int8),
         np.array([2**64 - 1, 2**64 - 2, 2**64 - 1, 2**64 - 3], dtype=np.uint64),
-        np.array([2**62, -(2**62), 2**62, 0]),
-        pd.to_datetime(["2024-01-02", "2024-01-01", "2024-01-02", "2024-01-05"]),
         [dt.date(2024, 1, 2), dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(2024, 1, 5)],
         [1, "1", 1, "one"],
         [2**53 + 1, 2**53, 2**53 + 1, -1],
@@ -122,33 +115,20 @@ def test_codes_follow_first_appearance(values: Any) -> None:
     "holed",
     [
         ["a", None, "b", "a"],
-        ["a", float("nan"), "b", "a"],
-        [1, float("nan"), 2, 1],
         [1, None, 2, 1],
-        [True, None, False, True],
         [pd.Timestamp("2024"), pd.NaT, pd.Timestamp("2024"), pd.Timestamp("2024")],
-        [1, pd.NA, 2, 1],
         ["a", pd.NA, "b", "a"],
-        [1.5, Decimal("NaN"), 2, 1],
         [1.5, Decimal("sNaN"), 2, 1],
-        np.array(["a", None, "b", "a"], dtype=object),
-        np.array([1, np.nan, 2, 1]),
         np.array(["2024", "NaT", "2024", "2024"], dtype="datetime64[D]"),
         np.array([1, "NaT", 1, 1], dtype="timedelta64[D]"),
         np.array([1, complex("nan"), 2, 1]),
         np.array(["a", np.nan, "b", "a"], dtype=np.dtypes.StringDType(na_object=np.nan)),
-        np.array(["a", None, "b", "a"], dtype=np.dtypes.StringDType(na_object=None)),
-        pd.Series(["a", None, "b", "a"]),
         pd.Series([1, None, 2, 1], dtype="Int64"),
-        pd.Series([True, None, False, True], dtype="boolean"),
         pd.Series(["a", None, "b", "a"], dtype="category"),
-        pd.Series([1, None, 2, 1], dtype="category"),
         pd.Series([1, None, 2, 1], dtype="int64[pyarrow]"),
         pd.Series(pd.to_datetime(["2024", None, "2024", "2024"])).dt.tz_localize("UTC"),
         pl.Series(["a", None, "b", "a"]),
-        pl.Series([1, None, 2, 1]),
         pa.array(["a", None, "b", "a"]),
-        pa.array([1, None, 2, 1]),
     ],
     ids=lambda values: f"{type(values).__name__} of {getattr(values, 'dtype', type(values[0]).__name__)}",
 )
@@ -164,32 +144,23 @@ def test_a_missing_value_of_any_kind_is_counted_in_every_role(holed: Any) -> Non
     ("given", "needs", "said"),
     [
         ({}, Needs(), "there are no rows: X, y and groups are all None; pass one of them."),
-        ({"X": []}, Needs(), "there are 0 rows; at least 2 are needed."),
         ({"X": [1]}, Needs(), "there is 1 row; at least 2 are needed."),
-        ({"X": 5}, Needs(), "X is of type int and has no length; pass one value per row."),
         ({"X": np.array(5)}, Needs(), "X has 0 dimensions; pass one value per row."),
         ({"X": iter([1, 2])}, Needs(), "X is of type list_iterator and has no length; pass one value per row."),
         ({"X": [1, 2], "y": [1]}, CLASSES, "y has 1 value for the 2 rows of X; pass one value per row."),
-        ({"X": sparse.eye(3), "y": [1, 2]}, CLASSES, "y has 2 values for the 3 rows of X; pass one value per row."),
         ({"y": [1, 2], "groups": [1, 2, 3]}, Needs(y="any", groups=True), "groups has 3 values for the 2 rows of y; "),
         ({"y": "ab"}, CLASSES, "y is of type str; pass one value per row."),
-        ({"y": {"a": 1, "b": 2}}, CLASSES, "y is of type dict; pass one value per row."),
-        ({"y": {1, 2}}, CLASSES, "y is of type set; pass one value per row."),
         ({"y": [[1, 2], [3, 4]]}, CLASSES, "y has 2 dimensions; pass one value per row."),
         ({"y": [[1], [2, 3]]}, CLASSES, f"y {UNEQUAL} (unhashable type: 'list'); pass numbers or text."),
         ({"X": [1, 2]}, CLASSES, "this strategy needs y, and none was given; pass one value per row."),
         ({"y": ["a", "b"]}, NUMBERS, f"y holds {TEXT}"),
         ({"y": [1.0, np.inf]}, NUMBERS, "y is infinite in 1 of 2 rows; drop those rows first."),
         ({"y": [10**400, 1]}, NUMBERS, "y holds a whole number too large for a float; drop or correct that row first."),
-        ({"y": ["1.5", "2"]}, NUMBERS, f"y holds {TEXT}"),
-        ({"y": np.array([1j, 2])}, NUMBERS, f"y holds {TEXT}"),
-        ({"y": np.array(["2024", "2025"], "datetime64[Y]")}, NUMBERS, f"y holds {TEXT}"),
         (
             {"y": [0.5, 1]},
             CLASSES,
             "y holds 2 different fractional numbers, and this strategy needs classes; use Sorted",
         ),
-        ({"groups": [{}, {}]}, Needs(groups=True), f"groups {UNEQUAL} (unhashable type: 'dict'); "),
     ],
 )
 def test_what_is_wrong_is_said_in_numbers(given: dict[str, Any], needs: Needs, said: str) -> None:
@@ -232,11 +203,6 @@ def test_one_column_of_groups_may_stand_in_a_table() -> None:
     assert (rows.groups.tolist(), rows.entities) == ([0, 1, 0], None)
 
 
-def test_of_nothing_there_are_no_codes() -> None:
-    codes, levels = encode(np.array([], dtype=np.int64), "y")
-    assert (codes.size, levels) == (0, [])
-
-
 def test_whole_numbers_that_no_float_holds_stay_themselves() -> None:
     assert array_of([2**53 + 1, 0.5], "y").tolist() == [2**53 + 1, 0.5]
     assert array_of([1e9, 0.5], "y").dtype == np.float64
@@ -271,13 +237,6 @@ def test_groups_given_to_a_strategy_that_ignores_them_are_an_error() -> None:
         with pytest.raises(SplitError, match=f"{type(splitter).__name__} does not keep groups whole, and groups were"):
             splitter.split([0] * 4, list("abab"), [1, 1, 2, 2])
     assert len(list(BalancedGroupKFold(2).split([0] * 4, list("abab"), [1, 1, 2, 2]))) == 2
-
-
-def test_rows_cannot_be_changed() -> None:
-    rows = Rows.of(y=list("aab"), needs=CLASSES)
-    with pytest.raises(AttributeError):
-        rows.n = 5  # type: ignore[misc]
-    assert rows.class_counts().tolist() == [2, 1]
 
 
 def test_numbers_are_ranked_once_with_ties_by_position() -> None:

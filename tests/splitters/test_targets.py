@@ -16,10 +16,7 @@ ROWS = np.arange(200)
 COLUMNS = {
     "20 integers": (ROWS % 20, False),
     "21 integers": (ROWS % 21, True),
-    "50 integers": (ROWS * 7 % 50, True),
-    "unsigned integers": ((ROWS % 30).astype(np.uint8), True),
     "3 whole floats": (ROWS % 3 * 1.0, False),
-    "21 whole floats": (ROWS % 21 * 1.0, True),
     "3 fractions, late": (np.where(ROWS < 190, 1.0, ROWS % 3 / 2), True),
     "fractions": (ROWS * 37 % 101 / 8, True),
     "booleans": (ROWS % 3 == 0, False),

@@ -36,7 +36,6 @@ from evenfold.splitters.strategies.given import FromSklearn
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 BY_DEFAULT = [
@@ -111,14 +110,6 @@ def test_scikit_learn_hands_a_strategy_the_columns_that_it_needs(splitter: Split
         scores = cross_val_score(DummyClassifier(), X, Y, cv=splitter, params=columns)
         search = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}, cv=splitter).fit(X, Y, **columns)
     assert scores.size == search.n_splits_ == len(list(splitter.split(X, Y, **columns)))
-
-
-def test_what_a_strategy_does_not_read_is_no_request_and_a_request_of_the_users_own_is_kept() -> None:
-    with config_context(enable_metadata_routing=True):
-        with pytest.raises(UnsetMetadataPassedError, match="groups"):
-            cross_val_score(DummyClassifier(), X, Y, cv=KFold(3), params=GROUPS)
-        named = BalancedGroupKFold(3).set_split_request(groups="patient")
-        assert cross_val_score(DummyClassifier(), X, Y, cv=named, params={"patient": GROUPS["groups"]}).size == 3
 
 
 NUMPY: list[tuple[str, dict[str, Any], dict[str, Any]]] = [

@@ -106,10 +106,6 @@ def selecting() -> Any:
     return make_pipeline(make_column_transformer((OneHotEncoder(), ["ward"]), (StandardScaler(), ["number"])), Ridge())
 
 
-def naming_a_number() -> Any:
-    return make_pipeline(make_column_transformer((StandardScaler(), ["number"])), Ridge())
-
-
 def numbers_only() -> Any:
     numbers = (StandardScaler(), make_column_selector(dtype_include="number"))
     return make_pipeline(make_column_transformer(numbers, remainder="passthrough"), Ridge())
@@ -117,10 +113,6 @@ def numbers_only() -> Any:
 
 def encoding_all() -> Any:
     return make_pipeline(TargetEncoder(target_type="continuous"), Ridge())
-
-
-def naming_by_array() -> Any:
-    return Naming(np.array(["ward"]))
 
 
 class Naming(BaseEstimator):
@@ -142,9 +134,9 @@ class Naming(BaseEstimator):
 @pytest.fixture(autouse=True)
 def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("text_recipes")
-    for made in (selecting, naming_a_number, numbers_only, encoding_all, naming_by_array, Naming):
-        monkeypatch.setattr(made, "__module__", "text_recipes")
-        setattr(module, made.__name__, made)
+    for each in (selecting, numbers_only, encoding_all, Naming):
+        monkeypatch.setattr(each, "__module__", "text_recipes")
+        setattr(module, each.__name__, each)
     monkeypatch.setitem(sys.modules, "text_recipes", module)
 
 
@@ -152,11 +144,9 @@ def _recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "params", "features", "left_out"),
     [
         ("selecting", {}, ("number", "ward", "kind"), {"note"}),
-        ("naming_a_number", {}, ("number", "kind"), {"ward", "note"}),
         ("numbers_only", {}, ("number",), {"ward", "note"}),
         ("encoding_all", {}, ("number", "ward", "kind", "note"), set()),
         ("Naming", {"cat_features": ["ward"]}, ("number", "ward", "kind"), {"note"}),
-        ("naming_by_array", {}, ("number", "ward", "kind"), {"note"}),
     ],
 )
 def test_a_model_that_reads_text_itself_gets_what_it_names_as_it_is(

@@ -13,7 +13,7 @@ from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, a
 from evenfold.estimates.metrics.responses import Replay
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import warned
-from evenfold.splitters import Bootstrap, KFold, StratifiedKFold
+from evenfold.splitters import KFold, StratifiedKFold
 from pydantic import TypeAdapter
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import r2_score
@@ -66,18 +66,6 @@ def test_scores_equal_those_of_cross_validate(name: str) -> None:
     for metric in problem.model.metrics:
         np.testing.assert_allclose([s.test[metric] for s in ours], theirs[f"test_{metric}"], rtol=0, atol=1e-12)
         np.testing.assert_allclose([s.apparent[metric] for s in ours], theirs[f"train_{metric}"], rtol=0, atol=1e-12)
-
-
-def test_bootstrap_draws_score_as_cross_validate_does() -> None:
-    problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC), "target")
-    pairs = list(Bootstrap(3).split(problem.X))
-    theirs = cross_validate(
-        assemble(problem.model, problem, 0), problem.X, problem.y, cv=pairs, scoring="roc_auc", return_train_score=True
-    )
-    ours, _ = evaluate(problem, pairs)
-    np.testing.assert_allclose([s.test["roc_auc"] for s in ours], theirs["test_score"], atol=1e-12)
-    np.testing.assert_allclose([s.apparent["roc_auc"] for s in ours], theirs["train_score"], atol=1e-12)
-    assert [s.n_train for s in ours] == [len(CANCER)] * 3
 
 
 def test_predictions_name_the_row_the_truth_and_every_class() -> None:
@@ -147,13 +135,6 @@ def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:
     assert (r2.sd, r2.fold_mean, r2.n_splits) == (None, None, 30)
     assert any("each fold tests one row" in note for note in r2.notes)
     assert mae.fold_mean == pytest.approx(mae.value)
-
-
-def test_a_fit_that_fails_says_on_what() -> None:
-    problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC), "target")
-    train = np.flatnonzero(problem.y == "benign")
-    with pytest.raises(EvaluationError, match=r"^fold 1: the model could not be fitted on its 357 training rows, wh"):
-        fit_and_score(problem.model, problem, train, train, seed=0, name="fold 1")
 
 
 PARTS = (), ("validation",), ("validation", "test")

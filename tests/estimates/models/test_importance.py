@@ -43,12 +43,6 @@ def test_it_agrees_with_scikit_learns_and_repeats_itself() -> None:
     assert ours != permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 1))
 
 
-def test_a_feature_may_be_called_as_python_calls_what_a_method_is_of() -> None:
-    """Of a column `self` each fit that was measured failed with a TypeError."""
-    named = Problem.of(TABLE.rename(columns={"much": "self"}), RIDGE, "y")
-    assert scored(named, importance=True).importance["self"] == scored(importance=True).importance["much"]
-
-
 class Counting:
     """Says the mean, and counts the rows that it is asked about."""
 

@@ -20,9 +20,7 @@ from evaluations import (
     evaluate,
     problem,
 )
-from evenfold.estimates import EvaluationError, ModelError, ModelSpec, Problem, assemble, fit_and_score, fitted
-from evenfold.estimates.metrics.no_information import of_distances
-from evenfold.estimates.metrics.record import Answered
+from evenfold.estimates import ModelError, ModelSpec, Problem, assemble, fit_and_score, fitted
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.splitters import BalancedGroupKFold, Bootstrap, KFold, StratifiedKFold, Stream
 from scipy.stats import norm
@@ -57,14 +55,6 @@ def test_balancing_changes_training_rows_only(balance: Any, counts: tuple[int, i
     assert (score.n_train, score.n_test) == (60, 20)
     assert sorted(predictions["row"]) == sorted(test)
     assert predictions["y"].value_counts().to_dict() == {"no": 18, "yes": 2}
-
-
-def test_three_classes_are_evened_out() -> None:
-    table = pd.DataFrame({"x": range(60), "y": ["a"] * 10 + ["b"] * 20 + ["c"] * 30})
-    for method, counts in (("undersample", [10, 10, 10]), ("oversample", [30, 30, 30])):
-        seen = problem(table, estimator=REMEMBERING, balance=method, metrics=["accuracy"])
-        model = fitted(seen.model, seen, np.arange(60), seed=0, name="all")[-1]
-        assert np.unique(model.seen_y_, return_counts=True)[1].tolist() == counts
 
 
 def test_balancing_repeats_itself_and_obeys_the_seed() -> None:
@@ -136,13 +126,6 @@ def test_groups_and_repeated_rows_stay_whole_in_the_tuning() -> None:
     assert len(inner_pairs(grouped, train, 0, BalancedGroupKFold(3))) == 3
 
 
-def test_tuning_on_too_few_rows_is_told_with_the_fold() -> None:
-    table = pd.DataFrame({"x": range(40), "y": ["no"] * 37 + ["yes"] * 3})
-    seen = problem(table, estimator=UNSCALED, threshold="tuned", metrics=["accuracy"])
-    with pytest.raises(EvaluationError, match=r"^fold 2: the model could not be fitted on its 40 training rows"):
-        fit_and_score(seen.model, seen, np.arange(40), np.arange(40), seed=0, name="fold 2")
-
-
 # ---------------------------------------------------------------- target transforms, weights, fit parameters
 
 
@@ -179,22 +162,15 @@ SVC = "sklearn.svm:LinearSVC"
 NEGATIVE = DIABETES_ROWS.assign(target=DIABETES_ROWS["target"] - 100)
 REFUSED: list[tuple[Any, str]] = [
     (lambda: diabetes(balance="undersample"), "balance is for classification, and the task is regression; leave it"),
-    (lambda: diabetes(threshold=0.5), "threshold is for classification, and the task is regression; leave it out."),
     (lambda: cancer(target_transform="box-cox"), "target_transform is for regression, and the task is classification"),
     (lambda: problem(WINE_ROWS, "target", threshold="tuned"), "threshold is for two classes, and the target has 3"),
     (lambda: cancer(threshold="prevalence", balance="oversample"), "together they correct twice; leave one of the two"),
     (lambda: cancer(estimator=SVC, threshold=0.3), "0.3 needs predict_proba, and 'sklearn.svm:LinearSVC' has none; us"),
-    (lambda: cancer(estimator=SVC, metrics=["neg_log_loss"]), "metric 'neg_log_loss' needs predict_proba, and 'sklear"),
-    (lambda: cancer(estimator="sklearn.naive_bayes:GaussianNB", balance="class_weight"), "has no class_weight; use ba"),
-    (lambda: cancer(balance={"method": "class_weight", "ratio": 0.5}), "makes classes equal, and ratio=0.5; leave it"),
     (lambda: problem(estimator=UNSCALED, weights="w", balance="undersample"), "use balance: {method: class_weight}, o"),
     (lambda: problem(NEGATIVE, "target", target_transform="box-cox"), "cannot transform target 'target' (-75 to 246):"),
-    (lambda: diabetes(target_transform=RIDGE), "can be inverted: Ridge has no transform and no inverse_transform; nam"),
     (lambda: problem(estimator="sklearn.neighbors:KNeighborsClassifier", weights="w"), "weights is taken by no part o"),
-    (lambda: ModelSpec(estimator=RIDGE, params={"alhpa": 1, "fit": True}).build(0), "'alhpa'; did you mean 'alpha'?"),
     (lambda: problem(estimator=UNSCALED, eval_set=0.1), "takes no validation rows when it is fitted; leave it out."),
     (lambda: ModelSpec.of({"eval_set": "validation"}), "come out of the training rows of each fit; say what part, suc"),
-    (lambda: ModelSpec.of({"threshold": 1.5}), "'1.5'; choose 'tuned', 'prevalence' or a number between 0 and 1."),
     (lambda: ModelSpec.of({"balance": "smote"}), "'smote'; input should be 'undersample', 'oversample' or 'class_weig"),
 ]
 
@@ -206,21 +182,3 @@ def test_an_option_that_cannot_be_is_refused_before_anything_is_fitted(ask: Any,
 
 
 # ---------------------------------------------------------------- per class
-
-
-class Said:
-    """A model that has said what it says."""
-
-    def __init__(self, predicted: Any) -> None:
-        self.predicted = predicted
-
-    def predict(self, rows: Any) -> Any:
-        return self.predicted
-
-
-def test_the_error_without_information_is_that_of_all_pairs() -> None:
-    draw = np.random.default_rng(0)
-    y, predicted, weights = draw.normal(size=40).round(1), draw.normal(size=40).round(1) * 3, draw.uniform(size=40)
-    y[:2] = -20, 20
-    wanted = np.average(np.average(np.abs(y[:, None] - predicted), axis=1, weights=weights), weights=weights)
-    assert of_distances(Answered(Said(predicted), y, weights=weights)) == pytest.approx(-wanted)

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 import skops.io
 from evaluations import CANCER_ROWS, DIABETES_ROWS, LOGISTIC, RARE, RIDGE, THIRDS, UNSCALED, evaluated, problem
-from evenfold.estimates import Estimate, ModelError, ModelSpec, Problem, aggregate, fit_and_score, fitted, score_draws
+from evenfold.estimates import Estimate, ModelError, ModelSpec, Problem, aggregate, fit_and_score, fitted
 from evenfold.estimates.models.stopping import stopping_rows
-from evenfold.splitters import Bootstrap, KFold
+from evenfold.splitters import KFold
 
 
 @pytest.mark.parametrize("estimator", [UNSCALED, LOGISTIC])
@@ -83,13 +83,6 @@ class Foreign:
         return np.full(len(X), self.mean_)
 
 
-def test_weights_reach_an_estimator_that_inherits_nothing() -> None:
-    table = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2)
-    seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:Foreign", weights="w"), "target")
-    made = fitted(seen.model, seen, np.arange(300), seed=0, name="")
-    np.testing.assert_array_equal(made.weights_, table["w"][:300])
-
-
 class StopsUnweighed(Foreign):
     """A regressor that stops early, whose validation rows have no weights."""
 
@@ -110,13 +103,13 @@ class StopsBy(StopsUnweighed):
         return super().fit(X, y, sample_weight)
 
 
-def test_weights_of_validation_rows_go_by_the_estimators_own_name_or_are_refused() -> None:
-    table = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2)
+def test_weights_of_rows_reach_any_estimator_and_those_of_validation_rows_by_its_own_name_or_are_refused() -> None:
+    table, rows = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2), np.arange(300)
     options = {"eval_set": 0.25, "weights": "w"}
     seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsBy", **options), "target")
-    made = fitted(seen.model, seen, np.arange(300), seed=0, name="")
-    (given,) = made.eval_sample_weight_
-    np.testing.assert_array_equal(given, table["w"][:300][stopping_rows(seen, np.arange(300), 0.25, seed=0)])
+    model, stops = fitted(seen.model, seen, rows, seed=0, name=""), stopping_rows(seen, rows, 0.25, seed=0)
+    np.testing.assert_array_equal(model.weights_, table["w"][:300][~stops])
+    np.testing.assert_array_equal(model.eval_sample_weight_[0], table["w"][:300][stops])
     with pytest.raises(ModelError, match="takes no weights of validation rows"):
         Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsUnweighed", **options), "target")
 
@@ -129,17 +122,6 @@ def test_a_metric_that_weighs_rows_of_two_classes_only_is_refused_for_three() ->
     with pytest.raises(ModelError, match=r"^metric 'roc_auc_ovo' cannot weigh rows; leave weights out, or choose"):
         Problem.of(table, model.model_copy(update={"weights": "w"}), "y")
     assert problem(estimator=UNSCALED, metrics=["roc_auc_ovo"], weights="w").weights is not None
-
-
-def test_draws_take_every_option() -> None:
-    pairs = list(enumerate(Bootstrap(1).split(RARE)))
-    for more in ({"balance": "undersample"}, {"threshold": "prevalence"}, {"weights": "w"}):
-        seen = problem(estimator=UNSCALED, metrics=["accuracy", "roc_auc", "balanced_accuracy"], **more)
-        table = score_draws(seen.model, seen, pairs, seed=0).table
-        for i, pair in pairs:
-            score, _ = fit_and_score(seen.model, seen, *pair, seed=0, name="")
-            for metric in seen.model.metrics:
-                assert table[metric][i] == pytest.approx(score.test[metric], abs=1e-12)
 
 
 def test_prevalence_is_the_share_of_the_weight() -> None:

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import decide
 from evenfold.manifests.engines import spill
-from evenfold.manifests.engines.on_spark import Made
-from evenfold.manifests.engines.spill import Canonical
 from evenfold.manifests.store.write import describe
 from evenfold.splitters import SplitError
 from tables import TYPES, table
@@ -106,13 +104,6 @@ def test_spark_decides_the_same(spec: dict[str, Any], spark: Any, files: str, tm
     aware = rows().assign(when=rows()["when"].dt.tz_localize("UTC"))
     frame = spark.createDataFrame(pa.Table.from_pandas(aware))
     assert_decided_alike(spec, "spark", tmp_path, files=files, frame=frame)
-
-
-def test_a_key_of_file_and_part_names_no_file() -> None:
-    batch = pa.record_batch({"file": ["a", "b"], "part": [1, 2]})
-    canonical = Canonical(("file", "part"), ())
-    (made,) = Made(canonical, of_files=False)(iter([batch]))
-    assert made.to_pylist() == batch.to_pylist()
 
 
 @DASK

@@ -87,15 +87,6 @@ def test_folds_that_tear_groups_are_taken_and_audited_and_do_not_grow() -> None:
         extend(manifest, visits(150))
 
 
-def test_what_no_column_of_folds_can_say_is_taken_as_pairs_that_do_not_grow() -> None:
-    frame = visits(120)
-    manifest = adopt(frame, cv.TimeSeriesSplit(3), "id")
-    wanted = [(train.tolist(), test.tolist()) for train, test in cv.TimeSeriesSplit(3).split(frame)]
-    assert [(sorted(train), sorted(test)) for train, test in manifest.as_cv(frame).split()] == wanted
-    with pytest.raises(SplitError, match="a split by PredefinedPairs cannot grow"):
-        extend(manifest, visits(130))
-
-
 REMADE = {"n_splits": 5, "shuffle": True, "random_state": 0}
 
 

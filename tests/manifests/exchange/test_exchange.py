@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.manifests import Manifest, adopt, decide, export, read_table
+from evenfold.manifests import Manifest, adopt, decide, export
 from evenfold.manifests.exchange.export import CALIBRATING
 from evenfold.manifests.exchange.forms import Format
 from evenfold.splitters import SplitError
@@ -79,13 +79,8 @@ def test_positions_are_those_of_the_frame_that_was_given(tmp_path: Path) -> None
     ("splits", "message"),
     [
         ([([0, 1], [2, 99])], r"split 0 names 1 row that the data lack \(position 99 of 10 rows\)"),
-        ([([0, -1], [2])], r"position -1"),
         ([([0, 1], [1, 2])], "both"),
-        ([], "there are 0 splits"),
-        ([([0.5], [1])], "are no list of"),
         ({"train": [0], "test": [1]}, "are no list of"),
-        ([{"train": [0]}], "are no list of"),
-        (3, "are no list of"),
     ],
 )
 def test_what_is_no_positions_is_refused(splits: Any, message: str) -> None:
@@ -124,14 +119,6 @@ def test_the_records_of_croissant_are_the_same_split_to_their_own_reader_too(
     assert adopt(read, kind, "id").split_id == manifest.split_id
 
 
-def test_a_row_given_twice_hides_none_that_is_missing() -> None:
-    splits = [([1, 1], [0]), ([0, 2, 2], [1]), ([0], [2])]
-    manifest = adopt(visits(3), splits, "id")
-    assert [(set(train.tolist()), set(test.tolist())) for train, test in manifest.as_cv(visits(3)).split()] == [
-        (set(train), set(test)) for train, test in splits
-    ]
-
-
 def test_what_is_named_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SplitError, match="split 0 tests row 0 2 times; name each test row once"):
         adopt(visits(3), [([1, 2], [0, 0])], "id")
@@ -146,26 +133,6 @@ def test_what_is_named_twice_is_refused(tmp_path: Path) -> None:
     assert adopt(frame, known, "id", group="g").n_splits == 2
     with pytest.raises(SplitError, match=r"1 group of the table has several folds \(first group 'a'\)"):
         adopt(frame, known.assign(fold=[0, 1, 1]), "id", group="g")
-
-
-def test_croissant_needs_its_own_name_and_a_repeat_that_there_is(tmp_path: Path) -> None:
-    """A key called as the split was overwritten by it; repeat 7 of 3 was another library's error."""
-    frame = visits().rename(columns={"id": "split"})
-    manifest = split(frame, strategy="HashSplit", params=PARTS, columns={"key": "split"})
-    with pytest.raises(SplitError, match="the key has a column 'split' already; rename it"):
-        export(manifest, "croissant", tmp_path / "c.json")
-    with pytest.raises(SplitError, match=r"there is no repeat 7 in .*; choose 0 to 2"):
-        export(split(visits(), strategy="Repeated", params=REPEATED), "croissant", tmp_path / "c.json", repeat=7)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_keys_that_a_csv_cannot_tell_come_back_where_their_type_is_declared(tmp_path: Path) -> None:
-    """02 and NA look like a number and like nothing."""
-    frame = pd.DataFrame({"id": ["NA", "02", "2", "a,b", 'q"x', "l\nm", " x", "2020-01-01"]})
-    manifest = decide({"columns": {"key": "id"}, "params": {"n_splits": 2}}, frame)
-    export(manifest, "csv", tmp_path / "folds.csv")
-    back = adopt(read_table(tmp_path / "folds.csv", types={"id": "text"}), "fold", "id")
-    assert back.split_id == manifest.split_id
 
 
 def test_parts_that_share_values_of_the_key_are_told_as_what_they_are(caplog: pytest.LogCaptureFixture) -> None:

@@ -113,26 +113,6 @@ def test_a_manifest_on_disk_is_a_cv_and_its_folds_are_joined_as_in_memory(tmp_pa
     assert not (tmp_path / "x.csv").exists()
 
 
-def test_a_key_may_be_called_as_what_we_count_by(tmp_path: Path) -> None:
-    rows = pa.Table.from_pandas(shuffled(table()), preserve_index=False)
-    key = "position"
-    rows = rows.append_column(key, pa.array(np.random.default_rng(3).permutation(rows.num_rows)))
-    columns, params = {"key": key, "group": "group", "target": "number"}, {"n_splits": 3, "effort": 1}
-    stored = kept({"columns": columns, "params": params}, tmp_path / "splits", rows)
-    whole = stored.rows
-    ours, theirs = as_cv(stored, rows, memory=LITTLE).split(rows), whole.as_cv(rows).split(rows)
-    assert [np.concatenate(pair).tolist() for pair in ours] == [np.concatenate(pair).tolist() for pair in theirs]
-    parted = partition(stored, rows, tmp_path / "parted", memory="64MB")
-    for fold in range(3):
-        wanted = join_rows(whole, rows, fold, "test")
-        assert parted.read(fold, "test").equals(wanted)
-        write_join(stored, rows, fold, "test", tmp_path / "one.parquet", memory=LITTLE)
-        assert pq.read_table(tmp_path / "one.parquet").equals(wanted)
-    taken = rows.append_column("fold_place", rows.column(key))
-    with pytest.raises(SplitError, match="a column 'fold_place', and that name is ours; rename it"):
-        write_join(stored, taken, 0, "test", tmp_path / "one.parquet", memory=LITTLE)
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_fold_without_rows_is_a_file_without_rows(suffix: str, tmp_path: Path) -> None:
     rows = table()
@@ -160,16 +140,6 @@ def test_folds_are_exported_from_disk_with_the_bytes_of_memory(tmp_path: Path, t
         with pytest.raises(SplitError, match=r"no word for 20 rows locked \(-2\)"):
             export(locked, to, tmp_path / f"never{suffix}", memory=LITTLE)
         assert not (tmp_path / f"never{suffix}").exists()
-
-
-def test_rows_that_were_deleted_and_are_still_in_the_data_leave_no_export(tmp_path: Path) -> None:
-    rows = shuffled(table())
-    rows.to_parquet(tmp_path / "rows.parquet")
-    stored = extend(kept(GROUPED, tmp_path / "splits", rows), rows[5:], max_missing=0.5).manifest
-    told = export(stored, "spark", tmp_path / "ours.parquet", tmp_path / "rows.parquet", memory=LITTLE)
-    known = export(stored.rows, "spark", tmp_path / "theirs.parquet", tmp_path / "rows.parquet")
-    assert told.rows == known.rows == 92
-    assert (tmp_path / "ours.parquet").read_bytes() == (tmp_path / "theirs.parquet").read_bytes()
 
 
 def test_what_takes_more_than_memory_is_refused_with_its_size_before_a_row_is_read(tmp_path: Path) -> None:
@@ -251,18 +221,3 @@ def test_locked_rows_are_never_joined() -> None:
     locked = set(np.array(manifest.keys["id"].to_pylist())[manifest.codes == -2])
     assert len(locked) == 60
     assert not locked & {*handed[0], *handed[1]}
-
-
-def test_a_fold_or_role_that_there_is_not_is_refused() -> None:
-    frame = visits()
-    manifest = split(frame)
-    for fold, role, repeat, message in (
-        (5, "test", 0, "there is no fold 5 in split 1.0; choose 0 to 4"),
-        (-1, "test", 0, "there is no fold -1"),
-        (0, "test", 1, "there is no repeat 1 in split 1.0; choose 0."),
-        (0, "holdout", 0, "there is no role 'holdout'; choose 'train' or 'test'"),
-    ):
-        with pytest.raises(SplitError, match=message):
-            join_rows(manifest, frame, fold, role, repeat)  # type: ignore[arg-type]
-    with pytest.raises(SplitError, match="use the data that were split, or extend the manifest"):
-        join_rows(manifest, visits(310), 0, "test")

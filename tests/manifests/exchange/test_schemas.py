@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from cases import CASES
@@ -60,16 +57,11 @@ def test_headers_of_grown_keyless_and_many_folds_fit(tmp_path: Path) -> None:
         ({"columns": {"key": "id", "stratify": "a", "balance_on": "b"}}, True),
         ({"columns": {"key": None, "stratify": None, "balance_on": None}}, True),
         ({"columns": {"key": 0}}, False),
-        ({"columns": {"balance_on": False}}, False),
         ({"seed": 5.0}, True),
-        ({"seed": "5"}, False),
         ({"seed": True}, False),
-        ({"holdout": {"seed": "5"}}, False),
         ({"holdout": {"budget": True}}, False),
         ({"label_horizon": 30, "columns": {"time": "day"}}, True),
         ({"label_horizon": True, "columns": {"time": "day"}}, False),
-        ({"gates": {"duplicate_rows": 0}}, True),
-        ({"gates": {"duplicate_rows": False}}, True),
         ({"gates": {"duplicate_rows": True}}, False),
     ],
 )
@@ -92,33 +84,3 @@ def test_a_gate_is_off_without_quotes() -> None:
     """As the pages of findings write it: YAML reads false, which was a limit of 0, the strictest there is."""
     spec = read_spec(yaml.safe_load("gates: {size_deviation: off, duplicate_rows: 'off', absent_rows: 0}"))
     assert spec.gates == {"size_deviation": "off", "duplicate_rows": "off", "absent_rows": 0}
-
-
-def test_a_seed_out_of_an_array_is_a_number_and_no_truth_value() -> None:
-    """numpy's true is no more 1 than Python's; its numbers are numbers."""
-    assert read_spec({"seed": np.int64(5)}).seed == 5
-    for said in ({"seed": np.True_}, {"holdout": {"budget": np.bool_(True)}}):
-        with pytest.raises(SplitError, match="is not a whole number; write one, such as 5"):
-            read_spec(said)
-
-
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda header: header.pop("split_id"),
-        lambda header: header.update(schema="evenfold-manifest/2"),
-        lambda header: header.update(remark="a field of somebody's own"),
-        lambda header: header["files"][0].update(path="../rows.parquet"),
-        lambda header: header["files"][0].update(sha256="0" * 63),
-        lambda header: header["types"].update(id="integer"),
-        lambda header: header.update(n_rows=-1),
-    ],
-)
-def test_a_header_that_is_none_does_not_fit(harm: Any, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"id": range(50)})
-    header = read_header(write_manifest(decide({"columns": {"key": "id"}}, frame), tmp_path))
-    validate("manifest", header)
-    harmed = copy.deepcopy(header)
-    harm(harmed)
-    with pytest.raises(ValidationError):
-        validate("manifest", harmed)

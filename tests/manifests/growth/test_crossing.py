@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from audited import asked
-from evenfold.manifests import Manifest, audit, decide, extend, measure, read_manifest, read_spec, write_manifest
-from evenfold.splitters import BalancedGroupKFold, Crossed, KFold, SplitError
+from evenfold.manifests import Manifest, audit, decide, extend, measure, read_manifest, write_manifest
+from evenfold.splitters import SplitError
 
 SPEC: dict[str, Any] = {
     "columns": {"key": "visit", "target": "sick", "group": ["patient", "device"]},
@@ -121,18 +121,3 @@ def test_over_twelve_months_no_row_moves_and_a_new_row_of_two_folds_is_quarantin
     made = audit(manifest, data)
     assert made.failed == []
     assert made.passed["crossing_rows"].startswith(f"{first} row")
-
-
-def test_what_cannot_be_crossed_is_said() -> None:
-    with pytest.raises(SplitError, match="group_mode: cross needs two group columns or more"):
-        read_spec({"columns": {"group": "patient"}, "group_mode": "cross"})
-    with pytest.raises(SplitError, match=r"LeaveOneGroupOut does not pack groups .* choose BalancedGroupKFold"):
-        decide(SPEC | {"strategy": "LeaveOneGroupOut", "params": {}}, visits(100))
-    repeated = {"strategy": "Repeated", "params": {"strategy": {"strategy": "BalancedGroupKFold"}}}
-    with pytest.raises(SplitError, match="Repeated does not pack groups"):
-        decide(SPEC | repeated, visits(100))
-    with pytest.raises(SplitError, match="KFold does not pack groups"):
-        Crossed(KFold(3)).split(None, None, [[0, 1], [1, 0]])
-    one = np.arange(20) // 4
-    alone = BalancedGroupKFold(2).assign(None, None, one)
-    assert Crossed(BalancedGroupKFold(2)).assign(None, None, one).tolist() == alone.tolist()

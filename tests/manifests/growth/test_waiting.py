@@ -1,4 +1,4 @@
-"""Rows whose targets are not known yet wait outside of every split, and join when they are."""
+"""Rows that name no target or group, or whose targets are known later, wait or stand alone, as the table grows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from audited import asked, the
+from evenfold.estimates import ModelSpec
+from evenfold.flows import evaluate, extend as extend_flow
 from evenfold.manifests import decide, extend, measure, read_manifest, verify, write_manifest
+from evenfold.manifests.exchange.warehouse import warehouse_sql
 from evenfold.splitters import SplitError
 
 START = pd.Timestamp("2024-01-01")
@@ -161,3 +164,142 @@ def test_what_cannot_wait_is_refused_in_words() -> None:
         decide(SPEC | {"label_horizon": "soon"}, data)
     with pytest.raises(SplitError, match=r"paid.* is missing"):
         decide(SPEC, data.assign(paid=data["paid"].where(data.index > 3)))
+
+
+COLUMNS = {"key": "row", "target": "paid", "group": "customer"}
+ALONE: dict[str, Any] = {"columns": COLUMNS, "missing_group": "alone"}
+WAIT: dict[str, Any] = {"columns": COLUMNS, "missing_target": "wait"}
+ENTITIES = {"columns": {"key": "row", "target": "paid", "entities": ["customer", "shop"]}, "missing_group": "alone"}
+
+
+def payments(n: int = 240, without: int = 40, untold: int = 0) -> pd.DataFrame:
+    """Return payments of customers (of two shops each): the first name no customer, and the last have no target."""
+    random = np.random.default_rng(5)
+    table = pd.DataFrame({"row": np.arange(n), "customer": random.permutation(np.arange(n) // 5).astype(float)})
+    table["shop"] = [f"s{int(customer) // 4}" for customer in table["customer"]]
+    table["amount"] = random.normal(size=n)
+    table["paid"] = np.where(random.random(n) < 0.5, "yes", "no").astype(object)
+    table.loc[: without - 1, "customer"] = np.nan
+    table.loc[n - untold :, "paid"] = None
+    return table
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"strategy": "GroupBootstrap", "params": {"n_splits": 20}}, {"holdout": 0.2, "calibration": 0.2}]
+)
+def test_a_row_without_a_group_is_split_as_one_with_a_group_of_its_own(fields: dict[str, Any]) -> None:
+    """Text, numbers and any order of rows come to the folds that a made-up name for each such row comes to."""
+    data = payments()
+    named = data.assign(customer=data["customer"].fillna(-1.0 - data["row"]))
+    manifest, same = decide(ALONE | fields, data), decide({"columns": COLUMNS} | fields, named)
+    assert manifest.split_id == same.split_id
+    assert manifest.plan_id != same.plan_id
+    words = data.assign(customer=data["customer"].map(lambda each: None if each != each else f"c{each}"))
+    assert decide(ALONE | fields, words.iloc[::-1]).split_id == same.split_id
+    assert decide(ALONE | fields, data.iloc[::-1]).plan_id == manifest.plan_id
+    assert asked(manifest, data, "group_in_two_folds", "untested_groups").findings == []
+    assert measure(manifest, data) == measure(same, named)
+
+
+def test_rows_without_entities_join_nothing() -> None:
+    data = payments(without=0)
+    data.loc[:9, ["customer", "shop"]] = None
+    data.loc[10:19, "customer"] = np.nan
+    manifest = decide(ENTITIES | {"params": {"n_splits": 3}}, data)
+    folds = pd.Series(manifest.fold_of(data))
+    assert folds[:10].nunique() > 1
+    assert folds[10:].groupby(data["shop"][10:]).nunique().max() == 1
+    later = pd.concat([data, data[:30].assign(row=np.arange(900, 930))])
+    grown = extend(manifest, later, batch=False)
+    assert (grown.added, grown.moved, grown.quarantined) == (30, 0, 0)
+    assert grown.manifest.fold_of(later)[-20:].tolist() == folds[10:30].tolist()
+
+
+def test_they_keep_their_folds_when_the_table_grows_and_a_group_named_late_follows_its_row(tmp_path: Path) -> None:
+    before, after = payments().iloc[:200], payments()
+    after.loc[220:, "customer"] = np.nan
+    after.loc[0, "customer"] = 777.0
+    manifest = read_manifest(write_manifest(decide(ALONE, before), tmp_path))
+    after.loc[219, "customer"] = 777.0
+    grown = extend(manifest, after)
+    assert (grown.added, grown.moved, grown.quarantined) == (40, 0, 0)
+    folds = grown.manifest.fold_of(after)
+    assert (folds[:200] == manifest.fold_of(before)).all()
+    assert folds[219] == folds[0]
+    assert set(folds[220:]) == set(range(5))
+    assert verify(write_manifest(grown.manifest, tmp_path)).intact
+    assert grown.manifest.group_table is not None
+    assert grown.manifest.group_table.column("group").null_count == 0
+    assert extend(grown.manifest, after).added == 0
+
+
+def test_a_row_that_turns_out_to_be_of_a_group_in_another_fold_is_quarantined_with_it() -> None:
+    data = payments()
+    manifest = decide(ALONE, data)
+    folds = manifest.fold_of(data)
+    other = data["customer"][40:][folds[40:] != folds[0]].iloc[0]
+    grown = extend(manifest, data.assign(customer=data["customer"].where(data["row"] != 0, other)))
+    assert (grown.moved, grown.quarantined) == (0, 1 + (data["customer"] == other).sum())
+
+
+def test_without_the_options_rows_are_refused_and_no_identity_changes() -> None:
+    data = payments(without=0)
+    plain = decide({"columns": COLUMNS}, data)
+    for option, default, spec in (("missing_group", "refuse", ALONE), ("missing_target", "stop", WAIT)):
+        assert decide({"columns": COLUMNS, option: default}, data).plan_id == plain.plan_id
+        assert decide(spec, data).split_id == plain.split_id
+    for rows, message in (
+        (payments(), r"'customer' is missing .* in 40 of 240 rows .*--missing-group alone"),
+        (payments(without=0, untold=7), r"in 7 of 240 rows .*--missing-target wait"),
+    ):
+        with pytest.raises(SplitError, match=message):
+            decide({"columns": COLUMNS}, rows)
+    with pytest.raises(SplitError, match="missing_group: alone needs a group column"):
+        decide({"columns": {"key": "row"}, "missing_group": "alone"}, data)
+    with pytest.raises(SplitError, match="rows that may lack a group, each in a fold of its own, which no rule knows"):
+        warehouse_sql(decide(ALONE, data), "duckdb")
+    with pytest.raises(SplitError, match="on_new_rows: hash deals new rows by their group"):
+        decide(ALONE | {"on_new_rows": "hash"}, data)
+
+
+@pytest.mark.parametrize("more", [{}, {"columns": {"key": "row", "target": "paid"}, "strategy": "KFold"}])
+def test_rows_without_a_target_wait_and_the_others_are_split_as_if_alone(more: dict[str, Any]) -> None:
+    data, spec = payments(without=0, untold=7), WAIT | more
+    manifest = decide(spec, data)
+    alone = decide({name: value for name, value in spec.items() if name != "missing_target"}, data.dropna())
+    assert manifest.split_id == alone.split_id
+    assert manifest.plan_id != alone.plan_id
+    assert set(manifest.fold_of(data)[-7:]) == {-3}
+    for train, test in manifest.as_cv(data).split():
+        assert data["paid"].iloc[[*train, *test]].notna().all()
+    audit = asked(manifest, data, "waiting_rows", "absent_rows", "rows_without_fold")
+    assert (the("waiting_rows", audit).figure, audit.failed) == (7, [])
+
+
+def test_a_row_joins_when_its_target_is_known_and_no_other_moves(tmp_path: Path) -> None:
+    before, after = (payments(without=0, untold=n) for n in (7, 2))
+    manifest = read_manifest(write_manifest(decide(WAIT, before), tmp_path))
+    grown = extend(manifest, after)
+    assert (grown.added, grown.moved, grown.deleted) == (5, 0, 0)
+    folds = grown.manifest.fold_of(after)
+    assert (folds[:-7] == manifest.fold_of(before)[:-7]).all()
+    assert (folds[-7:] == -3).tolist() == [False] * 5 + [True] * 2
+    assert verify(write_manifest(grown.manifest, tmp_path)).intact
+    with pytest.raises(SplitError, match="a batch alone does not say which targets are known by now"):
+        extend(manifest, after.head(5), batch=True)
+
+
+@pytest.mark.usefixtures("home")
+def test_the_flows_take_both_and_intervals_count_rows_without_a_group_one_by_one(tmp_path: Path) -> None:
+    data, path = payments(untold=7), tmp_path / "payments.parquet"
+    data.iloc[20:].to_parquet(path)
+    model = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", features=("amount",))
+    fields = {"key": "row", "target": "paid", "group": "customer", "missing_target": "wait", "engine": "plain"}
+    evaluation = evaluate(str(path), None, model, missing_group="alone", **fields)
+    named = data.assign(customer=data["customer"].fillna(-1.0 - data["row"])).iloc[20:]
+    named.to_parquet(tmp_path / "named.parquet")
+    same = evaluate(str(tmp_path / "named.parquet"), None, model, **fields)
+    assert evaluation.estimates == same.estimates
+    assert sum(score.n_test for score in evaluation.scores) == 213
+    payments(untold=2).to_parquet(path)
+    assert extend_flow(evaluation.split.uri, str(path), engine="plain").added == 25

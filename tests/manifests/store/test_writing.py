@@ -81,14 +81,6 @@ def test_a_disk_that_refuses_leaves_nothing_behind(size: int, tmp_path: Path) ->
     assert write_manifest(manifest, tmp_path).exists()
 
 
-def test_others_may_read_what_one_wrote(tmp_path: Path) -> None:
-    folder = write_manifest(decide(SORTED, table()), tmp_path)
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "file").write_text("")
-    assert folder.stat().st_mode == (tmp_path / "new").stat().st_mode
-    assert (folder / "manifest.json").stat().st_mode == (tmp_path / "new" / "file").stat().st_mode
-
-
 def test_the_header_is_on_the_disk_before_the_folder_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import column_names, decide, read_table
-from evenfold.manifests.tables.addresses import from_everywhere, opened, version_of
+from evenfold.manifests.tables.addresses import opened, version_of
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError
 from fsspec.implementations.memory import MemoryFileSystem
@@ -82,11 +82,6 @@ def test_objects_of_other_types_are_read_as_files_are(tmp_path: Path) -> None:
     assert decide(spec, address, engine="duckdb", memory="1MB", to=tmp_path / "splits").split_id == wanted
 
 
-def test_a_glob_that_names_a_folder_and_what_is_in_it_reads_each_row_once(bucket: str) -> None:
-    fsspec.filesystem("memory").mv("/rows/part-1.parquet", "/rows/in/part-1.parquet")
-    assert sorted(read_table(f"{bucket}/**").column("id").to_pylist()) == list(range(500))
-
-
 @pytest.mark.parametrize("wrong", ["memory://nowhere/rows.parquet", "memory://nowhere/*.parquet", "nothing://rows"])
 def test_an_address_without_rows_is_a_sentence(wrong: str) -> None:
     with pytest.raises(SplitError, match=r"holds no Parquet file|cannot be read"):
@@ -135,16 +130,6 @@ def test_a_database_that_is_written_to_is_another_version(database: str) -> None
         connection.execute("insert into flights select 501, 1, 1.0")
     assert version_of(database) != known
     assert read_table(database).num_rows == 501
-
-
-def test_the_address_of_a_database_means_the_same_in_another_folder(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    whole = from_everywhere("duckdb:///base.db#flights")
-    monkeypatch.chdir("/")
-    assert read_table(whole).equals(ROWS)
-    assert from_everywhere("s3://rows/part-0.parquet") == "s3://rows/part-0.parquet"
 
 
 def test_a_deployed_run_reads_no_address_outside_its_roots(

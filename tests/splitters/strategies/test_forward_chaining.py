@@ -76,12 +76,8 @@ DAYS = [datetime(2024, 1, 1) + timedelta(days=i) for i in range(20)]
     "container",
     [
         DAYS,
-        [day.date() for day in DAYS],
         [day.replace(tzinfo=UTC) for day in DAYS],
-        np.array(DAYS, dtype="datetime64[ns]"),
-        pd.Series(DAYS, index=range(20, 0, -1)),
         pd.Series(DAYS).dt.tz_localize("Europe/Prague"),
-        pd.Series(DAYS).dt.date,
         pl.Series(DAYS),
     ],
     ids=lambda container: type(container).__name__,

@@ -24,8 +24,7 @@ from evenfold.splitters import (
     StratifiedSplit,
 )
 from evenfold.splitters.conformance import data_for
-from sklearn.dummy import DummyClassifier
-from sklearn.model_selection import GridSearchCV, PredefinedSplit, check_cv
+from sklearn.model_selection import PredefinedSplit, check_cv
 
 ROWS = np.zeros((40, 1))
 
@@ -36,8 +35,6 @@ ROWS = np.zeros((40, 1))
         (KFold(2), 0.99, None, "a holdout of 0.99 of 40 rows leaves too few on one side; pass more rows"),
         (BalancedGroupKFold(2), 0.5, np.arange(40) % 2, "a holdout of 0.5 of 2 groups leaves too few on one side"),
         (KFold(2), 1, None, "fraction=1; choose a number above 0 and below 1"),
-        (KFold(2), 0.0, None, "fraction=0.0; choose a number above 0 and below 1"),
-        (KFold(2), "half", None, "fraction='half'; choose a number above 0 and below 1"),
     ],
 )
 def test_a_holdout_leaves_a_row_and_a_group_on_each_side(inner: Any, fraction: Any, groups: Any, message: str) -> None:
@@ -92,14 +89,3 @@ def test_as_many_splits_are_said_as_the_rest_is_split_into(inner: Any) -> None:
 def test_the_number_of_splits_needs_no_rows_and_no_column_where_it_depends_on_none(inner: Any) -> None:
     assert Holdout(inner).get_n_splits() == 4
     assert Holdout(inner).get_n_splits(ROWS, np.arange(40) % 2) == 4
-
-
-def test_the_number_of_splits_cannot_be_told_without_rows_where_it_follows_from_them() -> None:
-    with pytest.raises(SplitError, match="there are no rows"):
-        Holdout(LeaveOneOut()).get_n_splits()
-
-
-def test_a_grid_search_leaves_out_one_of_the_rest_at_a_time() -> None:
-    search = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}, cv=Holdout(LeaveOneOut(), 0.25))
-    search.fit(ROWS, np.arange(40) % 2)
-    assert search.n_splits_ == 30

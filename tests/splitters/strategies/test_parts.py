@@ -87,12 +87,9 @@ def test_text_classes_are_shared_out_to_parts_of_any_shares() -> None:
         ({"train": 1.0}, "name two or more"),
         ({"a": 0.4, "b": 0.4, "c": 0.2}, r"which is trained on \('a' and 'b' are as large\); call that one 'train'"),
         ({"validation": 0.5, "test": 0.5}, r"each is for judging by its name\); call that one 'train'"),
-        (["train", "test"], "name two or more"),
         ({"train": 0.8, "test": 0.3}, r"sum to 1\.1; choose shares that sum to 1"),
         ({"train": 0.8, "test": 0.2 + 1e-6}, r"sum to 1\.000001; choose"),
-        ({"train": 0.8, "test": 0.199}, r"sum to 0\.999; choose"),
         ({"train": 0.8, "test": 0.2, "extra": 0.0}, r"\{'extra': 0.0\} is not a share"),
-        ({"train": 0.8, "test": "0.2"}, r"\{'test': '0.2'\} is not a share"),
         ({"train": float("nan"), "test": 0.2}, "is not a share"),
         ({"train": 89, "test": 0.11}, r"\{'train': 89\} is not a share"),
         ({"train": 89, "test": 0}, r"is not a share"),
@@ -127,14 +124,6 @@ def test_parts_of_any_names_train_on_train_or_else_on_the_largest(
         for (train, test), name in zip(pairs, tested, strict=True):
             assert abs(train.size - 200 * parts[trained]) <= (40 if strategy is HashSplit else 2)
             assert abs(test.size - 200 * parts[name]) <= (40 if strategy is HashSplit else 2)
-
-
-@pytest.mark.parametrize(
-    "parts", [{"train": 1 / 3, "validation": 1 / 3, "test": 1 / 3}, {"train": 0.7, "validation": 0.2, "test": 0.1}]
-)
-def test_shares_that_sum_to_1_but_for_rounding_are_taken(parts: dict[str, float]) -> None:
-    """0.7 + 0.2 + 0.1 is a little less than 1 in floats."""
-    assert np.unique(FractionalStratifiedSplit(parts).assign(None, np.arange(40.0))).size == 3
 
 
 @pytest.mark.parametrize("precision", [0, -1, 2.5, 41])

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import FromSklearn, Predefined, PredefinedPairs, SplitError
-from sklearn.model_selection import PredefinedSplit, cross_val_score
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.model_selection import PredefinedSplit
 
 FOLDS = np.array([0, 1, -1, 2, 1, 0, -1, 2])
 
@@ -29,10 +28,6 @@ def test_a_column_of_the_rows_is_as_good_as_a_parameter() -> None:
     assert Predefined().get_n_splits(np.zeros(8), fixed=FOLDS) == Predefined(FOLDS).get_n_splits() == 3
 
 
-def test_scikit_learn_takes_it_as_cv() -> None:
-    assert cross_val_score(DecisionTreeClassifier(), np.eye(8), [0, 1] * 4, cv=Predefined(FOLDS)).shape == (3,)
-
-
 @pytest.mark.parametrize(
     ("folds", "message"),
     [
@@ -50,11 +45,6 @@ def test_scikit_learn_takes_it_as_cv() -> None:
 def test_labels_that_cannot_be_are_refused(folds: Any, message: str) -> None:
     with pytest.raises(SplitError, match=message):
         Predefined(folds).split(np.zeros(4))
-
-
-@pytest.mark.parametrize("folds", [[0, -1, 0, -2], [0, 1, 0, -3]])
-def test_something_to_train_on_is_another_fold_or_rows_that_are_never_tested(folds: list[int]) -> None:
-    assert Predefined(folds).assign(np.zeros(4)).tolist() == folds
 
 
 def test_pairs_may_be_masks_or_positions() -> None:

@@ -22,11 +22,9 @@ from hypothesis import given, settings, strategies as st
 @pytest.mark.parametrize(
     ("test_size", "train_size", "sizes"),
     [
-        (None, None, (27, 3)),
         (0.1, None, (27, 3)),
         (0.11, None, (26, 4)),
         (None, 0.75, (22, 8)),
-        (7, None, (23, 7)),
         (0.25, 11, (11, 8)),
         (10, 20, (20, 10)),
     ],

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.manifests import decide
 from evenfold.splitters import Holdout, Needs, Rows, SpatialBlockKFold, SplitError, StratifiedLeaveOneGroupOut
 
 
@@ -77,14 +76,11 @@ def test_locked_rows_are_whole_blocks_and_nothing_within_the_buffer_is_split() -
     ("strategy", "where", "said"),
     [
         (SpatialBlockKFold(5, block_size=60), places(), "n_splits=5 with 4 blocks of block_size=60; choose 2 to 4"),
-        (SpatialBlockKFold(5, block_size=500), places(), "with 1 block of block_size=500; choose smaller blocks"),
         (SpatialBlockKFold(5, block_size=-1), places(), "block_size=-1; choose the side of a square"),
         (SpatialBlockKFold(5, block_size=[1, 2, 3]), places(), "or width and height"),
         (SpatialBlockKFold(5, block_size=1e-20), places(), "is too small for coordinates up to 100"),
         (SpatialBlockKFold(2, block_size=50, buffer=200), places(), "fold 0 has nothing to train on: all .* within"),
-        (SpatialBlockKFold(2, block_size=50, buffer=-1), places(), "buffer=-1; choose a distance of at least 0"),
         (SpatialBlockKFold(2, block_size=50), places()[:, 0], "coordinates are 1 column; pass two"),
-        (SpatialBlockKFold(2, block_size=50), places().astype(str), "coordinates hold text or objects"),
         (SpatialBlockKFold(2, block_size=50), np.full((9, 2), np.inf), "infinite in 9 of 9 rows"),
         (SpatialBlockKFold(2, block_size=50), None, "SpatialBlockKFold needs coordinates"),
         (SpatialBlockKFold(2, block_size=50), np.full((9, 2), np.datetime64("2024-01-01")), "text or objects"),
@@ -112,17 +108,6 @@ def test_every_fold_tests_one_site_of_each_large_region_and_every_site_once(seed
         assert sorted(set(regions)) == sorted(regions)
         assert {"north", "south"} <= set(regions)
         assert not set(sites) & {*SITES[train]}
-
-
-def test_a_specification_names_sites_and_regions() -> None:
-    import pandas as pd
-
-    data = pd.DataFrame({"id": range(SITES.size), "site": SITES, "region": STRATA})
-    columns = {"key": "id", "group": "site", "stratify": "region"}
-    manifest = decide({"columns": columns, "strategy": "StratifiedLeaveOneGroupOut"}, data)
-    for fold in range(manifest.n_splits):
-        _, test = manifest.train_test(data, fold)
-        assert test.groupby("region")["site"].nunique().max() == 1
 
 
 def test_strata_of_one_group_each_are_refused() -> None:
