@@ -52,13 +52,12 @@ def run_comparison(request: Request) -> list[Comparison]:
     the recorded seconds, and says why where it does not; a number takes so many. It is recorded beside the runs, with
     its page. Raises ModelError for a metric that cannot score their target, before any fit.
     """
-    metrics, level = request.metrics, request.level
-    key = (request.run_a, request.run_b, request.repeats)
+    level, key = request.level, (request.run_a, request.run_b, request.repeats)
     pair, plan = _AHEAD.pop(key) if key in _AHEAD else _read(*key)
-    shared = metrics or [m for m in metrics_of(pair.a) if m in metrics_of(pair.b) and is_trusted(m)]
-    if not shared:
+    shared = [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b) and is_trusted(metric)]
+    metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
+    if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
-    asked = named_metrics(pair.a, metrics) if metrics else shared  # recorded names are complete
     a, b, repeat_notes = _repeated(pair, plan, request.repeats)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
@@ -66,13 +65,13 @@ def run_comparison(request: Request) -> list[Comparison]:
     n_train = mean_of_folds(pair.a.folds, "n_train")
     beside = partial(
         compare, a, b, on=pair.a.key, names=names, groups=groups, stratified=stratified, ordered=ordered,
-        n_train=n_train,
+        n_train=n_train, level=level,
     )  # fmt: skip
-    made = [beside(metric, level=level, margin=request.margin, apparent=pair.apparent(metric)) for metric in asked]
+    comparisons = [beside(metric, margin=request.margin, apparent=pair.apparent(metric)) for metric in metrics]
     notes = tuple(note for note in (pair.versions, repeat_notes) if note)
-    made = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in made]
-    record_comparison(pair.a, pair.b, made, level)
-    return made
+    comparisons = [replace(comparison, notes=(*notes, *comparison.notes)) for comparison in comparisons]
+    record_comparison(pair.a, pair.b, comparisons, level)
+    return comparisons
 
 
 def named_metrics(recorded: Recorded, metrics: Sequence[str]) -> list[str]:
@@ -82,18 +81,18 @@ def named_metrics(recorded: Recorded, metrics: Sequence[str]) -> list[str]:
     score that target.
     """
     y = recorded.predictions["y"].to_numpy()
-    told = recorded.params.get("model.task", "regression" if y.dtype.kind == "f" else "classification")
-    task: Task = "regression" if told == "regression" else "classification"
+    default = "regression" if y.dtype.kind == "f" else "classification"
+    task: Task = "regression" if recorded.params.get("model.task", default) == "regression" else "classification"
     classes = () if task == "regression" else _classes(recorded.predictions)
-    known: Sequence[str] = [name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics]
-    if not set(known).isdisjoint(OF_ONE_CLASS):
+    names: Sequence[str] = [name_of(ALIASES.get(metric.lower(), metric)) for metric in metrics]
+    if not set(names).isdisjoint(OF_ONE_CLASS):
         positive: str | bool | None = recorded.params.get("model.positive")
         if positive in ("True", "False") and positive not in map(str, classes):  # a yes or no that YAML read so
             positive = positive == "True"
-        known = of_positive(known, classes, positive)
-    named = list(dict.fromkeys(known))
-    check_metrics(named, task, classes)
-    return named
+        names = of_positive(names, classes, positive)
+    distinct = list(dict.fromkeys(names))
+    check_metrics(distinct, task, classes)
+    return distinct
 
 
 def _classes(predictions: pd.DataFrame) -> tuple[Any, ...]:
@@ -172,16 +171,16 @@ class _Pair:
 
     def plan(self, repeats: Repeats) -> _Plan:
         """Return how often the folds are to be repeated; SplitError where a number of repeats cannot be had."""
-        known = self.recorded_repeats
+        n_recorded = self.recorded_repeats
         wanted = MOST_REPEATS if repeats == "auto" else repeats
-        if wanted <= known:
-            return _Plan(known)
+        if wanted <= n_recorded:
+            return _Plan(n_recorded)
         try:
             recipes = self._recipes(wanted)
         except (SplitError, ModelError) as error:
             if repeats != "auto":
                 raise
-            return _Plan(known, why=f"The folds were not repeated: {error}")
+            return _Plan(n_recorded, why=f"The folds were not repeated: {error}")
         taken = [fit_seconds(side.folds) for side in (self.a, self.b)]
         fits = (seconds / _n_fits(run) for run, seconds in zip((self.a, self.b), taken, strict=True) if seconds)
         a_fit = max(fits, default=None)
@@ -189,15 +188,15 @@ class _Pair:
             return _Plan(wanted, recipes, a_fit)
         if None in taken:
             why = f"the runs do not say what their fits took; to repeat the folds: {self._command(wanted)}."
-            return _Plan(known, why=f"The folds were not repeated: {why}")
-        # What is recorded is of all known repeats of both runs.
-        a_repeat = sum(seconds or 0.0 for seconds in taken) / known
-        affordable = min(wanted, known + int(MOST_SECONDS / a_repeat)) if a_repeat > 0 else wanted
+            return _Plan(n_recorded, why=f"The folds were not repeated: {why}")
+        # The recorded seconds are those of all recorded repeats of both runs.
+        a_repeat = sum(seconds or 0.0 for seconds in taken) / n_recorded
+        affordable = min(wanted, n_recorded + int(MOST_SECONDS / a_repeat)) if a_repeat > 0 else wanted
         why = "" if affordable == wanted else (
-            f"{wanted} repeats of the folds would take about {(wanted - known) * a_repeat:,.0f} s of further fits, and "
-            f"{MOST_SECONDS:.0f} s is what is taken unasked; to have them: {self._command(wanted)}."
+            f"{wanted} repeats of the folds would take about {(wanted - n_recorded) * a_repeat:,.0f} s of further "
+            f"fits, and {MOST_SECONDS:.0f} s is what is taken unasked; to have them: {self._command(wanted)}."
         )  # fmt: skip
-        return _Plan(affordable, recipes if affordable > known else (), a_fit, why)
+        return _Plan(affordable, recipes if affordable > n_recorded else (), a_fit, why)
 
     def _command(self, repeats: int) -> str:
         return f"evenfold compare {self.a.run_id[:8]} {self.b.run_id[:8]} --repeats {repeats}"
@@ -248,7 +247,7 @@ def _unchanged(run: Recorded, recipe: Recipe) -> Work:
     return work
 
 
-def _repeated(pair: _Pair, plan: _Plan, asked: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+def _repeated(pair: _Pair, plan: _Plan, repeats: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return the predictions of both recipes over all repeats, and what is to be said of them."""
     recorded = (pair.a.predictions, pair.b.predictions)
     if not plan.recipes:
@@ -257,31 +256,31 @@ def _repeated(pair: _Pair, plan: _Plan, asked: Repeats) -> tuple[pd.DataFrame, p
     for fits in both:
         fit_more(fits, plan.repeats, seconds=plan.seconds)
     failed = next((fits for fits in both if fits.errors), None)
-    if failed is not None and asked != "auto":
+    if failed is not None and repeats != "auto":
         raise EvaluationError(failed.failure)
     if failed is not None:
         return *recorded, f"The folds were not repeated: {failed.failure}"
     a, b = (
-        pd.concat([known, *_predictions(fits, pair.recorded_repeats)], ignore_index=True)
-        for known, fits in zip(recorded, both, strict=True)
+        pd.concat([predictions, *_predictions(fits, pair.recorded_repeats)], ignore_index=True)
+        for predictions, fits in zip(recorded, both, strict=True)
     )
-    made = sum(fits.n_fits - fits.n_cached for fits in both)
-    kept = sum(fits.n_cached for fits in both)
+    n_new = sum(fits.n_fits - fits.n_cached for fits in both)
+    n_cached = sum(fits.n_cached for fits in both)
     repeat_notes = (
-        f"{plan.repeats} repeats of the folds: {pair.recorded_fits + made + kept:,} fits, of which "
-        f"{pair.recorded_fits:,} were recorded, {kept:,} kept and {made:,} made now."
+        f"{plan.repeats} repeats of the folds: {pair.recorded_fits + n_new + n_cached:,} fits, of which "
+        f"{pair.recorded_fits:,} were recorded, {n_cached:,} kept and {n_new:,} made now."
     )
     return a, b, f"{repeat_notes} {plan.why}".strip()
 
 
-def _predictions(fits: Fits, known: int) -> list[pd.DataFrame]:
-    """Return what further fits predicted, each with its repeat, after those ``known``, and its fold."""
+def _predictions(fits: Fits, n_recorded: int) -> list[pd.DataFrame]:
+    """Return the predictions of further fits, each with its repeat, after the ``n_recorded``, and its fold."""
     work = work_of(fits.split, fits.model)
     folds = work.manifest.n_splits // work.manifest.membership.n_repeats
     return [
         work.keyed(pd.read_parquet(refit.predictions.path))
         .to_pandas()
-        .assign(repeat=np.int32(known + i // folds), fold=np.int32(i % folds))
+        .assign(repeat=np.int32(n_recorded + i // folds), fold=np.int32(i % folds))
         for i, refit in enumerate(fits.refits)
     ]
 

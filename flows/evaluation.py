@@ -42,20 +42,20 @@ def check_evaluation(request: Request) -> str:
 
 def checked(request: Request) -> tuple[str, ModelSpec]:
     """Raise SplitError or ModelError for bad input; return what the split is called, and the recipe for its target."""
-    data, asked = request.data, request.parameters
-    looks = asked.get("on") == "holdout"
-    if "on" in asked:
+    data, fields = request.data, request.parameters
+    looks = fields.get("on") == "holdout"
+    if "on" in fields:
         check_look(request)
-    if asked.get("manifest"):
+    if fields.get("manifest"):
         require_alone(request)
-    given = read_manifest(asked["manifest"]) if asked.get("manifest") else None
-    spec = given.spec if given else request.specification
-    if not given:
+    manifest = read_manifest(fields["manifest"]) if fields.get("manifest") else None
+    spec = manifest.spec if manifest else request.specification
+    if not manifest:
         check_columns(data, spec)
-    recipe, _ = judged_by(check_model(data, spec, request.recipe), asked.get("metric"))
-    if given and looks:
-        given.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
-    if not given:
+    recipe, _ = judged_by(check_model(data, spec, request.recipe), fields.get("metric"))
+    if manifest and looks:
+        manifest.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
+    if not manifest:
         plan = plan_of(spec, from_anywhere(data))
         plan.check()
         if looks and not plan.locks:
@@ -94,8 +94,8 @@ def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
     the target.
     """
     model = problem.model
-    named = model.metrics[0] if metric is None else problem.metric(metric)
-    return with_metric(model, named), named
+    name = model.metrics[0] if metric is None else problem.metric(metric)
+    return with_metric(model, name), name
 
 
 def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
@@ -112,9 +112,10 @@ def run_evaluation(request: Request) -> Evaluation | Segments:
     if request.on == "holdout":
         return look_at_holdout(split, split_run_id, request.recipe, request)
     outcome = evaluated(split, split_run_id, request.recipe, request)
-    made = outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
-    require_level_gap(split.ref, made.levels, made.model.metrics[0], f"the evaluation, run {made.run_id[:8]},")
-    return made
+    evaluation = outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
+    title = f"the evaluation, run {evaluation.run_id[:8]},"
+    require_level_gap(split.ref, evaluation.levels, evaluation.model.metrics[0], title)
+    return evaluation
 
 
 def check_segments(request: Request) -> str:
@@ -163,15 +164,15 @@ def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str
     stop_where_failed(audit, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
 
 
-def stop_where_failed(found: Audit, what: str, where: str = "in the specification") -> None:
+def stop_where_failed(audit: Audit, what: str, where: str = "in the specification") -> None:
     """Raise GateError with the sentences of what failed, and how to say yes to it."""
-    stopping = [finding for finding in found.findings if finding.gate == "failed"]
+    stopping = [finding for finding in audit.findings if finding.gate == "failed"]
     if not stopping:
         return
     off = ", ".join(f"{finding.check}: off" for finding in stopping)
     sentences = " ".join(finding.message for finding in stopping)
     words = f"{what}: {sentences} If that is right, say so by gates: {{{off}}} {where}."
-    happened("audit.failed", found.name, words)
+    happened("audit.failed", audit.name, words)
     raise GateError(words)
 
 
@@ -194,9 +195,9 @@ def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Reque
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)
-    made = _evaluation(split, outcome, split_run_id, record.run_id, started, fits.n_fits, fits.n_cached)
-    tell([made.summary, *([f"{record.since}."] if record.since else [])])
-    return made.model_copy(update={"since": record.since, "states": fits.states})
+    evaluation = _evaluation(split, outcome, split_run_id, record.run_id, started, fits.n_fits, fits.n_cached)
+    tell([evaluation.summary, *([f"{record.since}."] if record.since else [])])
+    return evaluation.model_copy(update={"since": record.since, "states": fits.states})
 
 
 def _evaluation(
@@ -239,8 +240,8 @@ def look_at_holdout(split: Split, split_run_id: str, model: ModelSpec, request: 
     estimates = run(aggregate_look, split.ref, result, interval=request.interval, level=adjusted)
     run(record_look_scores, split.ref, look, result, estimates)
     outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})
-    made = _evaluation(split, outcome, split_run_id, look.run_id, started, n_fits=1)
-    return made.model_copy(update={"look": look.look, "looks_left": left})
+    evaluation = _evaluation(split, outcome, split_run_id, look.run_id, started, n_fits=1)
+    return evaluation.model_copy(update={"look": look.look, "looks_left": left})
 
 
 def _announced(split: Split, work: Work, reason: str) -> Look:

@@ -104,16 +104,16 @@ def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> 
         parameters=[p.replace(annotation=hints[p.name]) for p in declared.parameters.values()],
         return_annotation=hints["return"],
     )
-    asked = Request.to(fn.__name__, signature)
-    body = _guarded(fn, asked, checked, run)
+    request_type = Request.to(fn.__name__, signature)
+    body = _guarded(fn, request_type, checked, run)
     body.__signature__ = signature  # type: ignore[attr-defined]
     body.__annotations__ = hints
     lines = [f"    {p.name}: {parameters.Flag.of(p.annotation).words}" for p in declared.parameters.values()]
     body.__doc__ = "\n".join([inspect.getdoc(fn) or "", "", "Args:", *lines])
     body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
-    body.check, body.asked = checked, asked  # type: ignore[attr-defined]
-    named = _run_name(fn.__name__, asked, check)
-    flow = Flow(body, name=fn.__name__, flow_run_name=named, on_crashed=[_fail_mistaken])
+    body.check, body.asked = checked, request_type  # type: ignore[attr-defined]
+    run_name = _run_name(fn.__name__, request_type, check)
+    flow = Flow(body, name=fn.__name__, flow_run_name=run_name, on_crashed=[_fail_mistaken])
     types = get_type_hints(holder, names)  # people read them without what Prefect's form and the flags are made of
     flow.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[p.replace(annotation=types[p.name]) for p in signature.parameters.values()]
@@ -132,13 +132,13 @@ def _fail_mistaken(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG00
             hook(flow, flow_run, end)
 
 
-def _run_name(name: str, asked: type[Request], check: Check) -> Callable[[], str]:
+def _run_name(name: str, request_type: type[Request], check: Check) -> Callable[[], str]:
     def run_name() -> str:
         context, call = FlowRunContext.get(), _CALL.get()
         if call is not None and context is not None and context.flow_run is not None:
             call.flow_run = context.flow_run.id
         try:
-            request = call.request if call else asked.read((context.parameters if context else None) or {})
+            request = call.request if call else request_type.read((context.parameters if context else None) or {})
             return f"{name} {check(request)}"
         except Exception:  # a name is no reason to fail; the flow itself says what is wrong
             return name
@@ -146,15 +146,17 @@ def _run_name(name: str, asked: type[Request], check: Check) -> Callable[[], str
     return run_name
 
 
-def _guarded(fn: Callable[P, R], asked: type[Request], check: Check, run: Callable[[Request], R]) -> Callable[P, R]:
-    """Return what refuses bad input first, and does ``run`` then.
+def _guarded(
+    fn: Callable[P, R], request_type: type[Request], check: Check, run: Callable[[Request], R]
+) -> Callable[P, R]:
+    """Return the function that refuses bad input first, and does ``run`` then.
 
     A mistake makes the flow run Failed with its sentence; where a user asked for retries, after these.
     """
 
     def performed(request: Request | None, arguments: Mapping[str, object]) -> R:
-        if not isinstance(request, asked):  # _called has not checked this very call
-            request = asked.read(arguments)
+        if not isinstance(request, request_type):  # _called has not checked this very call
+            request = request_type.read(arguments)
             check(request)
         home = Home.here()
         home.make()
@@ -216,9 +218,9 @@ class Flow(prefect.Flow[P, R]):
 
     def with_options(self, *args: Any, **options: Any) -> Flow[P, R]:
         """Return the flow with other options; see ``prefect.Flow.with_options``."""
-        made: Any = super().with_options(*args, **options)
-        made.__class__ = type(self)
-        return cast(Flow[P, R], made)
+        flow: Any = super().with_options(*args, **options)
+        flow.__class__ = type(self)
+        return cast(Flow[P, R], flow)
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return parameters as Prefect keeps them; its own way imports FastAPI, a tenth of a short command."""
@@ -257,10 +259,10 @@ class Flow(prefect.Flow[P, R]):
 
     def request(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Request:
         """Return what the flow is asked by a call; SplitError or ModelError for bad input."""
-        given = self._named(args, kwargs)
-        if "data" in given:  # a frame becomes a file, for parameters travel as JSON
-            given |= {"data": data_reference(given["data"], Home.here())}
-        return self.asked.read(given)
+        arguments = self._named(args, kwargs)
+        if "data" in arguments:  # a frame becomes a file, for parameters travel as JSON
+            arguments |= {"data": data_reference(arguments["data"], Home.here())}
+        return self.asked.read(arguments)
 
     def _named(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
         """Return values by their names; TypeError as Python's, save for names unknown, which are refused later."""
@@ -271,9 +273,9 @@ class Flow(prefect.Flow[P, R]):
                 f"{self.fn.__name__} takes {len(unnamed)} values without a name ({', '.join(unnamed)}) and was given "
                 f"{len(args)}; name the others."
             )
-        known = {name: value for name, value in kwargs.items() if name in signature.parameters}
+        declared = {name: value for name, value in kwargs.items() if name in signature.parameters}
         try:
-            return signature.bind_partial(*args, **known).arguments | kwargs
+            return signature.bind_partial(*args, **declared).arguments | kwargs
         except TypeError as error:
             raise TypeError(f"{self.fn.__name__}: {error}") from None
 
@@ -320,8 +322,8 @@ def _served(home: Home) -> Iterator[None]:
 @overlapping  # flows may run in threads
 def _quiet() -> Iterator[None]:
     """Keep Prefect's lines off the terminal, unless the user has asked for a level: mistakes are told in a sentence."""
-    known = get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
-    handlers = [] if {"PREFECT_LOGGING_LEVEL", CONSOLE} & known.keys() else logging.getLogger().handlers
+    settings = get_current_settings().to_environment_variables(exclude_unset=True) | os.environ
+    handlers = [] if {"PREFECT_LOGGING_LEVEL", CONSOLE} & settings.keys() else logging.getLogger().handlers
     levels = {handler: handler.level for handler in handlers if isinstance(handler, PrefectConsoleHandler)}
     for handler in levels:
         handler.setLevel(logging.CRITICAL)

@@ -110,7 +110,7 @@ def score_later(
     before, code = later.recipe.code, later.recipe.model.code
     moved = changed(before, code) if before else []
     other = f"{listed(moved)} changed since run {later.recipe.run_id[:8]}, whose promise is of the code before."
-    made = LaterScore(
+    later_score = LaterScore(
         run=later.recipe.run_id,
         model=problem.model,
         name=later.name,
@@ -123,13 +123,13 @@ def score_later(
         notes=[*([other] if moved else []), *later.untold, *undefined, *([few] if problem.n < FEW else [])],
     )
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
-    split = SplitLink(f"{made.split.name} {made.split.version}", made.split.split_id)
+    split = SplitLink(f"{later_score.split.name} {later_score.split.version}", later_score.split.split_id)
     page = evaluation_page(problem, [score], estimates, predictions, title, split=split, origin=Origin(later.name))
-    page = beside_promises(page, estimates, made.promised, made.notes)
-    about = {"run": later.recipe.run_id, "data": later.content[:32], "rows": made.rows}
+    page = beside_promises(page, estimates, later_score.promised, later_score.notes)
+    about = {"run": later.recipe.run_id, "data": later.content[:32], "rows": later_score.rows}
     about |= {"code": digest_json(code)[:16]} if code else {}
-    run_id = record_later(made.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
-    return made.model_copy(update={"run_id": run_id})
+    run_id = record_later(later_score.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
+    return later_score.model_copy(update={"run_id": run_id})
 
 
 FEW = 30
@@ -175,19 +175,19 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
     """Return the model and the later rows; SplitError that ends in ``remedy`` for known ones, unless that is None."""
     home = prepared_home()
     home.require_record()
-    given = from_anywhere(data_reference(data, home))
+    path = from_anywhere(data_reference(data, home))
     recipe = read_recipe(run_id, from_anywhere(training_data) if training_data else None)
     work = work_of(recipe.split, recipe.model)
     types = dict(work.manifest.spec.types)
-    table = read_table(given, types=types).replace_schema_metadata(None).to_pandas()
-    name = Path(given).name
+    table = read_table(path, types=types).replace_schema_metadata(None).to_pandas()
+    name = Path(path).name
     untold = _require_new(table, work.manifest, name, remedy) if remedy else []
     X = _features(table, work.problem.features, work.problem.X)
     with running("plain"):
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", [None])
     model, _ = load_final(final)
-    content = sha256(Path(given)) if Path(given).is_file() else digest_json(stamp(given))
+    content = sha256(Path(path)) if Path(path).is_file() else digest_json(stamp(path))
     return _Later(recipe, work, table, Responses(model, X), name, content, untold)
 
 
@@ -195,19 +195,19 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
 LATER = {"number": ("number", "date", "empty"), "text": ("text", "empty"), "category": ("category", "text", "empty")}
 
 
-def _features(table: pd.DataFrame, features: Sequence[str], known: pd.DataFrame) -> pd.DataFrame:
+def _features(table: pd.DataFrame, features: Sequence[str], training: pd.DataFrame) -> pd.DataFrame:
     """Return the features of later rows as the model was given them; ModelError where one is of another kind."""
     require_columns(list(features), [str(name) for name in table.columns])
     kinds: dict[str, Kind] = {}
     for name in features:
-        held, given = kind_of(known[name]), kind_of(table[name])
-        if given not in LATER[held]:
-            raise ModelError(f"feature {name!r} holds {given} now, and {held} where the model was trained.")
-        kinds[name] = given if held == "number" and given == "date" else held
+        held, kind_now = kind_of(training[name]), kind_of(table[name])
+        if kind_now not in LATER[held]:
+            raise ModelError(f"feature {name!r} holds {kind_now} now, and {held} where the model was trained.")
+        kinds[name] = kind_now if held == "number" and kind_now == "date" else held
     X = feature_table(table, kinds)
     for name in [name for name, kind in kinds.items() if kind == "category"]:
-        levels = known[name].cat.categories
-        X[name] = table[name].where(table[name].isin(levels)).astype(known[name].dtype).array
+        levels = training[name].cat.categories
+        X[name] = table[name].where(table[name].isin(levels)).astype(training[name].dtype).array
     return X
 
 
@@ -221,10 +221,10 @@ def _require_new(table: pd.DataFrame, manifest: Manifest, name: str, remedy: str
     if missing:
         what = f"no column {' and '.join(map(repr, missing))}, {'' if missing == key else 'part of '}the key of {split}"
         return [f"{name} has {what}: {whether} its rows cannot be told."]
-    known = manifest.lookup(table).rank >= 0
-    if known.any():
+    overlap = manifest.lookup(table).rank >= 0
+    if overlap.any():
         raise SplitError(
-            f"{int(known.sum()):,} of {known.size:,} rows of {name} are rows of {split}, which the model may "
+            f"{int(overlap.sum()):,} of {overlap.size:,} rows of {name} are rows of {split}, which the model may "
             f"have been trained on; leave them out, or {remedy}."
         )
     return []
@@ -232,22 +232,22 @@ def _require_new(table: pd.DataFrame, manifest: Manifest, name: str, remedy: str
 
 def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
     """Return the problem of the later rows: their targets, the classes that the model knows, its metrics."""
-    known, spec = later.work.problem, later.work.manifest.spec
-    require_columns([known.target], [str(name) for name in later.table.columns])
-    strange = [label for label in later.table[known.target].dropna().unique() if label not in known.classes]
-    if known.classes and strange:
+    training, spec = later.work.problem, later.work.manifest.spec
+    require_columns([training.target], [str(name) for name in later.table.columns])
+    strange = [label for label in later.table[training.target].dropna().unique() if label not in training.classes]
+    if training.classes and strange:
         raise ModelError(
-            f"target {known.target!r} holds {shown(repr(strange[0]))}, a class that the model was never shown; "
+            f"target {training.target!r} holds {shown(repr(strange[0]))}, a class that the model was never shown; "
             "leave those rows out, or train on some of them."
         )
     model = later.recipe.model.model_copy(
-        update={"features": known.features, "exclude": (), "task": known.task}
+        update={"features": training.features, "exclude": (), "task": training.task}
         | ({"metrics": tuple(metrics)} if metrics else {})
     )
     group = next((name for name in spec.columns.grouped if name in later.table), None)
     units = None if group is None else units_of(pa.Table.from_pandas(later.table[[group]]), spec, group)
     # What plays another role was no feature in training, and the features are named.
-    return Problem.of(later.table, model, known.target, groups=units, known=known.classes)
+    return Problem.of(later.table, model, training.target, groups=units, known=training.classes)
 
 
 def _known_groups(later: _Later) -> int | None:
@@ -256,5 +256,5 @@ def _known_groups(later: _Later) -> int | None:
     group = next((name for name in spec.columns.grouped if name in later.table), None)
     if group is None:
         return None
-    known = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
-    return int(later.table[group].isin(known.dropna()).sum())
+    groups = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
+    return int(later.table[group].isin(groups.dropna()).sum())

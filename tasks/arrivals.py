@@ -50,22 +50,22 @@ def newest(
     newest of them has other rules too.
     """
     results_of(home).fetch_splits(spec.name)
-    known = {
+    versions = {
         (int(major), int(minor)): (path, header)
         for path, header in headers(home.splits / spec.name)
         for major, _, minor in [path.name.partition(".")]
     }
     split_id = None if champion is None else champion.tags.get("evenfold.split_id")
     if champion is not None and split_id:
-        names = [version for version, (_, header) in known.items() if header["split_id"] == split_id]
+        names = [version for version, (_, header) in versions.items() if header["split_id"] == split_id]
         of_tag = [each for each in names if f"{spec.name}@{each[0]}.{each[1]}" == champion.tags.get("evenfold.spec")]
         end = max(of_tag or names, default=None)
-        while end and (grown := known.get((end[0], end[1] + 1))):
-            if grown[1].get("parent_split_id") != known[end][1]["split_id"]:
+        while end and (grown := versions.get((end[0], end[1] + 1))):
+            if grown[1].get("parent_split_id") != versions[end][1]["split_id"]:
                 break
             end = (end[0], end[1] + 1)
-        if end and _has_rules(known[end][0], spec):
-            return known[end][0]
+        if end and _has_rules(versions[end][0], spec):
+            return versions[end][0]
         if on_refused == "stop":
             was = champion.tags.get("evenfold.spec", split_id[:12])
             problem = "has other rules than are asked for" if end else f"is not among the splits in {home.splits}"
@@ -74,14 +74,14 @@ def newest(
                 "retraining stopped: another split forgets which rows were tested; to go on with one, say "
                 "on_refused='new_major' (--on-refused new_major)."
             )
-    last = known[max(known)][0] if known else None
+    last = versions[max(versions)][0] if versions else None
     return last if last and _has_rules(last, spec) else None
 
 
 def _has_rules(folder: Path, spec: SplitSpec) -> bool:
-    known = StoredManifest(folder).prove()
-    same = known.spec.decision(known.types) == spec.decision(known.types)
-    return same and parts_of(known.spec.splitter()) == parts_of(spec.splitter())
+    stored = StoredManifest(folder).prove()
+    same = stored.spec.decision(stored.types) == spec.decision(stored.types)
+    return same and parts_of(stored.spec.splitter()) == parts_of(spec.splitter())
 
 
 def snapshot_of(split_id: str) -> Path:
@@ -90,7 +90,7 @@ def snapshot_of(split_id: str) -> Path:
 
 
 def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
-    """Return what was kept of the table that was last learnt from, None where nothing was.
+    """Return the snapshot of the table that was last learnt from, None where none was kept.
 
     A table that was stopped after the split had grown by it is nothing to compare with: then it is that of the version
     before, or of the one before that.
@@ -100,24 +100,24 @@ def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
         version = folder.with_name(f"{line}.{generation}")
         if not (version / "manifest.json").exists():
             return None
-        kept = snapshot_of(str(read_header(version)["split_id"]))
-        if kept.exists():
-            return Snapshot.read(kept).grown(manifest, generation)
+        path = snapshot_of(str(read_header(version)["split_id"]))
+        if path.exists():
+            return Snapshot.read(path).grown(manifest, generation)
     return None
 
 
 @step(run_name=lambda data, **_: f"look at {Path(data).name}", retries=0)
 def check_table(
-    known: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: GateLimits | None = None
+    folder: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: GateLimits | None = None
 ) -> Audit:
-    """Say what is wrong with ``data`` as the next table after those that the manifest in ``known`` is of.
+    """Say what is wrong with ``data`` as the next table after those of the manifest in ``folder``.
 
     It is compared with what was kept of the last one: rows that vanished, targets that changed, columns that the
     recipe may read, the new rows' number and targets, groups that merge. ``gates``: the limits to go by in place of
     those of the manifest. Raises SplitError.
     """
-    manifest = read_manifest(known)
-    snapshot = _newest_snapshot(manifest, Path(known))
+    manifest = read_manifest(folder)
+    snapshot = _newest_snapshot(manifest, Path(folder))
     columns = recipe.features
     if columns is None and snapshot is not None:
         columns = tuple(name for name in snapshot.types if name not in recipe.exclude)
@@ -156,17 +156,16 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     checked = None if snapshot is None else check_arrival(manifest, data, snapshot)
     if checked is None:
         return []
-    found = {finding.check: finding.message for finding in checked.findings}
-    told = [found.get(check) or checked.passed.get(check) for check in TOLD]
-    return [sentence for sentence in told if sentence]
+    messages = checked.passed | {finding.check: finding.message for finding in checked.findings}
+    return [messages[check] for check in TOLD if messages.get(check)]
 
 
 def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
     """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory."""
-    known = split.stored()
-    if split.n_rows > MOST_ROWS or not known.spec.columns.key:
+    manifest = split.stored()
+    if split.n_rows > MOST_ROWS or not manifest.spec.columns.key:
         return
-    if fits_in_memory(split.data, known.spec.columns.roles(), Settings.memory_of(memory)):
+    if fits_in_memory(split.data, manifest.spec.columns.roles(), Settings.memory_of(memory)):
         keep_snapshot(split)
 
 
@@ -209,13 +208,13 @@ def extend(
     return _joined(manifest_folder(manifest), data, batch, merged, max_missing, Settings.memory_of(memory))
 
 
-@step(run_name=lambda known, **_: f"stage the next version of {Path(known).parent.name}", retries=0)
-def stage_extension(known: str, data: str, *, merged: Merged, staged: str) -> Growth:
-    """Extend the manifest in ``known`` by the new rows of ``data``, in the folder ``staged``, until it is committed.
+@step(run_name=lambda folder, **_: f"stage the next version of {Path(folder).parent.name}", retries=0)
+def stage_extension(folder: str, data: str, *, merged: Merged, staged: str) -> Growth:
+    """Extend the manifest in ``folder`` by the new rows of ``data``, in the folder ``staged``, until it is committed.
 
-    How many of the known rows may be missing is for the gates. SplitError.
+    The gates say how many of the known rows may be missing. Raises SplitError.
     """
-    return _joined(Path(known), data, False, merged, 1, Settings.memory_of(None), Path(staged))
+    return _joined(Path(folder), data, False, merged, 1, Settings.memory_of(None), Path(staged))
 
 
 @step(run_name=lambda spec, **_: f"stage the split {spec.name}", retries=0)

@@ -42,91 +42,91 @@ class Flag:
         return next(part for part in kind.__metadata__ if isinstance(part, cls))
 
 
-def _engine(given: Any) -> Any:
-    if given not in ("prefect", "plain"):
+def _engine(engine: Any) -> Any:
+    if engine not in ("prefect", "plain"):
         from evenfold.splitters import SplitError
 
-        raise SplitError(f"there is no engine {given!r}; choose 'prefect' or 'plain'.")
-    return given
+        raise SplitError(f"there is no engine {engine!r}; choose 'prefect' or 'plain'.")
+    return engine
 
 
-def repeats_of(given: Any) -> Any:
+def repeats_of(repeats: Any) -> Any:
     """Return repeats as they are typed, "auto" or a number; raises SplitError for anything else."""
-    number = int(given) if isinstance(given, str) and given.isdecimal() else given
+    number = int(repeats) if isinstance(repeats, str) and repeats.isdecimal() else repeats
     if number == "auto" or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
         return number
     from evenfold.splitters import SplitError
 
-    raise SplitError(f"there cannot be {given!r} repeats of the folds; choose auto, or a number such as 10.")
+    raise SplitError(f"there cannot be {repeats!r} repeats of the folds; choose auto, or a number such as 10.")
 
 
-def _several(given: Any) -> Any:
-    return [given] if isinstance(given, str) else given
+def _several(values: Any) -> Any:
+    return [values] if isinstance(values, str) else values
 
 
-def _metric(given: Any) -> Any:
-    if given is None or isinstance(given, str):
-        return given
+def _metric(metric: Any) -> Any:
+    if metric is None or isinstance(metric, str):
+        return metric
     from evenfold.estimates.metrics.own import name_of
 
-    return name_of(given)
+    return name_of(metric)
 
 
-def _metrics(given: Any) -> Any:
-    several = _several([given] if callable(given) else given)
+def _metrics(metrics: Any) -> Any:
+    several = _several([metrics] if callable(metrics) else metrics)
     return [_metric(each) for each in several] if isinstance(several, (list, tuple)) else several
 
 
-def _spec(given: Any) -> Any:
+def _spec(spec: Any) -> Any:
     from evenfold.manifests import read_spec
 
-    return given if given is None else read_spec(given)
+    return spec if spec is None else read_spec(spec)
 
 
-def _model(given: Any) -> Any:
+def _model(model: Any) -> Any:
     from evenfold.estimates import ModelSpec
 
-    return None if given is None else ModelSpec.of(given)
+    return None if model is None else ModelSpec.of(model)
 
 
-def _strategy(given: Any) -> Any:
+def _strategy(strategy: Any) -> Any:
     from evenfold.splitters.catalogue import strategy_recipe
 
-    return given if given is None or isinstance(given, str) else strategy_recipe(given)
+    return strategy if strategy is None or isinstance(strategy, str) else strategy_recipe(strategy)
 
 
-def _folder(given: Any) -> Any:
+def _folder(reference: Any) -> Any:
     from .references import manifest_folder
 
-    return str(manifest_folder(given))
+    return str(manifest_folder(reference))
 
 
-def _grid(given: Any) -> Any:
-    if not isinstance(given, (str, Path)):
-        return given
+def _grid(source: Any) -> Any:
+    if not isinstance(source, (str, Path)):
+        return source
     import yaml
     from evenfold.estimates import ModelError
     from evenfold.splitters.deployed import reason_of, require_readable
     from evenfold.splitters.documents import read_document
 
-    inline = str(given).lstrip().startswith("{")
+    inline = str(source).lstrip().startswith("{")
     try:
-        require_readable([] if inline else [given])
-        grid = read_document(str(given) if inline else Path(given).read_text(encoding="utf-8"))
+        require_readable([] if inline else [source])
+        grid = read_document(str(source) if inline else Path(source).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ModelError(f"there is no grid file {given}; pass one, or the grid: '{{alpha: [0.1, 1]}}'.") from None
+        raise ModelError(f"there is no grid file {source}; pass one, or the grid: '{{alpha: [0.1, 1]}}'.") from None
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ModelError(f"the grid {str(given)!r} cannot be read: {reason_of(error)}") from None
+        raise ModelError(f"the grid {str(source)!r} cannot be read: {reason_of(error)}") from None
     if not isinstance(grid, dict):
-        raise ModelError(f"the grid {str(given)!r} holds no parameters; write name: [value, value] for each.")
+        raise ModelError(f"the grid {str(source)!r} holds no parameters; write name: [value, value] for each.")
     return grid
 
 
 def _of_lists(grid: Any) -> Any:
     for name, values in grid.items() if isinstance(grid, Mapping) else ():
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-            told = "null" if values is None else str(values)
-            raise ValueError(f"{name} is {told}, which is no list of values to try; write {{{name}: [{told}]}}")
+            text = "null" if values is None else str(values)
+            raise ValueError(f"{name} is {text}, which is no list of values to try; write {{{name}: [{text}]}}")
     return grid
 
 
@@ -293,15 +293,15 @@ Metric = Annotated[
 ]
 
 
-def _of_a_model(given: str | None) -> str | None:
-    if given is not None and not (given.isprintable() and given[:1] not in " -." and not set(given) & set("/:'\"")):
-        raise ValueError(f"{given[:60]!a} cannot name a model; write one in plain letters, without '/', ':' and quotes")
-    return given
+def _of_a_model(name: str | None) -> str | None:
+    if name is not None and not (name.isprintable() and name[:1] not in " -." and not set(name) & set("/:'\"")):
+        raise ValueError(f"{name[:60]!a} cannot name a model; write one in plain letters, without '/', ':' and quotes")
+    return name
 
 
 RegisteredName = Annotated[
     str | None, AfterValidator(_of_a_model), Flag("Name in the registry.  [default: the split's]", "NAME", "Output")
 ]
-_Run = Annotated[str, BeforeValidator(lambda given: getattr(given, "run_id", given))]
+_Run = Annotated[str, BeforeValidator(lambda run: getattr(run, "run_id", run))]
 RunA = Annotated[_Run, Flag("MLflow run of an evaluation.", argument="RUN_A")]
 RunB = Annotated[_Run, Flag("MLflow run of another, on the same split.", argument="RUN_B")]

@@ -53,16 +53,16 @@ def _planned(
     data: Any, spec: Any = None, *, data_engine: DataEngine = "auto", memory: Memory = None, **columns: Any
 ) -> Plan:
     path = from_anywhere(data_reference(data, Home.here()))
-    asked = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
-    return plan_of(asked, path, data_engine, memory)
+    spec = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
+    return plan_of(spec, path, data_engine, memory)
 
 
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
-    named = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
-    asked = [kept for kept in (plan.spec.gates, plan.spec.ignore, parts_of(plan.splitter)) if kept]
-    return f"split/{digest_json([*named, *asked])}"
+    identity = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
+    identity += [part for part in (plan.spec.gates, plan.spec.ignore, parts_of(plan.splitter)) if part]
+    return f"split/{digest_json(identity)}"
 
 
 def _title(data: Any, spec: Any = None, **columns: Any) -> str:
@@ -129,8 +129,8 @@ def check_columns(data: str, spec: SplitSpec) -> None:
     require_columns([*spec.columns.roles(), *spec.types], column_names(data))
     names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
     if spec.may_wait:  # whether a row does may follow from the latest time of all
-        known = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
-        table = read_table(data, [*names, *known], spec.types)
+        times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
+        table = read_table(data, [*names, *times], spec.types)
         blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
         rows = table.num_rows
     else:
@@ -157,15 +157,15 @@ def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> t
     for _ in range(MOST_TRIES):
         results.fetch_splits(name)
         versions = home.splits / name
-        known = next(_made_by(plan, versions), None)
-        if known is not None and _intact(known):
-            _require_budget(known, plan)
-            return known, not again
+        earlier = next(_made_by(plan, versions), None)
+        if earlier is not None and _intact(earlier):
+            _require_budget(earlier, plan)
+            return earlier, not again
         elsewhere = _elsewhere(home, plan) if manifest is None else None
         manifest = manifest or elsewhere
-        version = _next_version(versions) if known is None else known.name
-        if known is not None:
-            set_aside(known)
+        version = _next_version(versions) if earlier is None else earlier.name
+        if earlier is not None:
+            set_aside(earlier)
         folder = write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
         if staged or results.offer_split(folder):
             return folder, elsewhere is not None
@@ -173,22 +173,22 @@ def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> t
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
 
 
-def _require_budget(known: Path, plan: Plan) -> None:
+def _require_budget(folder: Path, plan: Plan) -> None:
     """Raise SplitError where the holdout is asked for with another budget of looks than it was locked with."""
-    before, asked = StoredManifest(known).spec.holdout, plan.spec.holdout
-    if before and asked and before.budget != asked.budget:
+    before, now = StoredManifest(folder).spec.holdout, plan.spec.holdout
+    if before and now and before.budget != now.budget:
         raise SplitError(
-            f"the holdout of {plan.spec.name} {known.name} was locked with a budget of "
-            f"{before.budget or 'any number of'} looks, and {asked.budget or 'any number'} are asked for now; keep the "
+            f"the holdout of {plan.spec.name} {folder.name} was locked with a budget of "
+            f"{before.budget or 'any number of'} looks, and {now.budget or 'any number'} are asked for now; keep the "
             "budget, or give the split a new name (which may lower it and never raise it)."
         )
 
 
 def _elsewhere(home: Home, plan: Plan) -> Manifest | None:
     """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
-    others = (known for known in _made_by(plan, home.splits, "*/*.*") if known.parent.name != plan.spec.name)
-    known = next(filter(_intact, others), None)
-    return None if known is None else StoredManifest(known).altered(spec=plan.spec, uri=None)
+    others = (each for each in _made_by(plan, home.splits, "*/*.*") if each.parent.name != plan.spec.name)
+    folder = next(filter(_intact, others), None)
+    return None if folder is None else StoredManifest(folder).altered(spec=plan.spec, uri=None)
 
 
 def split_parts(decided: Plan | Manifest) -> dict[str, Any]:
@@ -209,11 +209,13 @@ def preimage_of(plan: Plan) -> Preimage:
 
 def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
     """Return what differs between what two manifests of a name are the answers to, in words, as far as it is kept."""
-    kept = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
+    recorded = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
 
     def parts_of_split(manifest: Manifest) -> dict[str, Any]:
         parts = split_parts(manifest)
-        same = (each for each in kept if digest_json({name: each.get(name) for name in parts}) == digest_json(parts))
+        same = (
+            each for each in recorded if digest_json({name: each.get(name) for name in parts}) == digest_json(parts)
+        )
         return next(same, parts)
 
     return differences(parts_of_split(before), parts_of_split(now))

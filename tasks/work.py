@@ -96,16 +96,16 @@ class Work:
     @cached_property
     def inner(self) -> Splitter | None:
         """The strategy of cross-validations inside the training rows: the split's own, where it can do that."""
-        made = self.manifest.splitter
-        needs = made.needs
-        usable = isinstance(made, LabelSplitter) and not made.part_codes() and "exhaustive" in made.promises
-        return made if usable and not (needs.key or needs.time or needs.fixed) else None
+        splitter = self.manifest.splitter
+        needs = splitter.needs
+        usable = isinstance(splitter, LabelSplitter) and not splitter.part_codes() and "exhaustive" in splitter.promises
+        return splitter if usable and not (needs.key or needs.time or needs.fixed) else None
 
     @cached_property
     def tested_parts(self) -> list[str]:
         """The names of the parts that are tested, in the order of splits; none where there are folds or draws."""
-        made = self.manifest.splitter
-        codes = made.part_codes() if isinstance(made, LabelSplitter) else {}
+        splitter = self.manifest.splitter
+        codes = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
         return [name for name, code in codes.items() if code >= 0]
 
     @cached_property
@@ -140,19 +140,19 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     """Return the loaded data of a split and model; the last two are kept in memory."""
     # A file that was written again is another table, and another manifest may lie where one was removed.
     data = table_of(split)
-    asked = ModelSpec.of(model)
+    recipe = ModelSpec.of(model)
     place = (
         data,
-        (*stamp(data), *asked.code.items()),
+        (*stamp(data), *recipe.code.items()),
         (split.uri, split.staged),
         split.split_id,
         split.plan_id,
         split.rows,
     )
-    given = _RECIPES.get((*place, asked), asked)
+    original = _RECIPES.get((*place, recipe), recipe)
     with _LOADING.held():  # folds that begin at once would each read the table, and hold it
-        work = _work(*place, given)
-    _RECIPES[*place, work.problem.model] = given
+        work = _work(*place, original)
+    _RECIPES[*place, work.problem.model] = original
     return work
 
 
@@ -167,9 +167,9 @@ def _work(
     recipe: ModelSpec,
 ) -> Work:  # fmt: skip
     manifest = read_manifest(place_now(*places))
-    found = manifest.split_id, manifest.plan_id
-    if found != (split_id, plan_id):
-        was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), found))
+    ids = manifest.split_id, manifest.plan_id
+    if ids != (split_id, plan_id):
+        was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), ids))
         raise SplitError(
             f"{manifest.name} {manifest.version} is another split than the one asked for ({now}, not {was}); "
             "decide it or load it again."
@@ -204,8 +204,8 @@ def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
     except NoRoomError:
         if model.features is None:
             raise
-        named = [*model.features, model.weights, *spec.columns.roles(), *spec.columns.balance_on]
-        names = tuple(name for name in dict.fromkeys(named) if name)
+        columns = [*model.features, model.weights, *spec.columns.roles(), *spec.columns.balance_on]
+        names = tuple(name for name in dict.fromkeys(columns) if name)
         require_room(data, memory, names)
     return _read(data, stamp(data), tuple(sorted(spec.types.items())), names)
 
@@ -233,9 +233,9 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec, folds: Sequence
     require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
     # Folds that were adopted may stand in no later table; any other role that is absent was refused by now.
-    kept = [name for name in columns.kept_from_models(model.features) if name in frame]
+    role_columns = [name for name in columns.kept_from_models(model.features) if name in frame]
     together = kept_together(table, spec)
-    return Problem.of(frame, model, columns.target, kept, groups=together, times=columns.time, folds=folds)
+    return Problem.of(frame, model, columns.target, role_columns, groups=together, times=columns.time, folds=folds)
 
 
 def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:
@@ -263,16 +263,18 @@ def _number(i: object, most: int) -> bool:
 
 def require_split(work: Work, i: int) -> None:
     """Raise SplitError where there is no split ``i``."""
-    made, last = work.manifest, work.manifest.n_splits - 1
+    manifest, last = work.manifest, work.manifest.n_splits - 1
     if not _number(i, last):
-        raise SplitError(f"{made.name} {made.version} has no split {i!r}; its {last + 1:,} are called 0 to {last}.")
+        raise SplitError(
+            f"{manifest.name} {manifest.version} has no split {i!r}; its {last + 1:,} are called 0 to {last}."
+        )
 
 
 def require_block(work: Work, block: Block) -> None:
     """Raise SplitError where ``block`` is not (first, last + 1) of splits that there are."""
     n, title = work.manifest.n_splits, f"{work.manifest.name} {work.manifest.version}"
-    given = isinstance(block, (tuple, list)) and len(block) == 2 and all(_number(i, n) for i in block)
-    if not (given and block[0] < block[1]):
+    is_pair = isinstance(block, (tuple, list)) and len(block) == 2 and all(_number(i, n) for i in block)
+    if not (is_pair and block[0] < block[1]):
         raise SplitError(f"{title} has no block {block!r}; give (first, last + 1) of its {n:,} splits, as (0, {n}).")
 
 
@@ -308,8 +310,8 @@ def key_of_fit(work: Work, i: Fits, of: str | int = "folds", apparent: str = "fu
 def _of_split(work: Work, i: Any) -> str:
     # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
     membership, rows = work.manifest.membership, work.manifest.in_use.digest(i)
-    named = [rows, *membership.split_name(i), membership.split_title(i)]
-    return digest_json(named)
+    identity = [rows, *membership.split_name(i), membership.split_title(i)]
+    return digest_json(identity)
 
 
 def _own_code(work: Work) -> str:
@@ -334,18 +336,20 @@ def _further_pairs(work: Work, method: str) -> list[Pair]:
     return []
 
 
-def further_pairs(work: Work, asked: str | int) -> list[Pair]:
+def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
     """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
 
     As positions in the problem; they depend on the split, the seed and what is asked only. Repeats follow those that
     the split has, fold after fold; SplitError where its strategy has no other folds. Empty where an interval method
     asks for none, or where it is for no metric of the model on such splits.
     """
-    if isinstance(asked, str) and (work.manifest.kind == "draws" or asked in ("auto", "none")):
+    if isinstance(purpose, str) and (work.manifest.kind == "draws" or purpose in ("auto", "none")):
         return []
-    if asked not in work.further:
-        work.further[asked] = _further_pairs(work, asked) if isinstance(asked, str) else _repeated_pairs(work, asked)
-    return work.further[asked]
+    if purpose not in work.further:
+        work.further[purpose] = (
+            _further_pairs(work, purpose) if isinstance(purpose, str) else _repeated_pairs(work, purpose)
+        )
+    return work.further[purpose]
 
 
 def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:

@@ -25,11 +25,11 @@ Role = Literal["train", "test"]
 AuditFormat = Literal["json", "md"]
 
 
-def named(given: Path | None) -> Path | None:
-    """Return the folder that is meant by what is typed: a path, or the name of a split."""
+def named(reference: Path | None) -> Path | None:
+    """Return the folder that a reference means: a path, or the name of a split."""
     from evenfold.tasks.references import manifest_folder
 
-    return given and manifest_folder(given)
+    return reference and manifest_folder(reference)
 
 
 NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
@@ -94,23 +94,23 @@ def audit(
         return _audit_pipeline(pipeline, read_manifest(manifest), data, as_json)
     with busy(f"auditing {manifest} on {data}"):
         audited = read_manifest(manifest)
-        made = run_audit(
+        report = run_audit(
             audited, data, features=features or None, exclude=exclude or (), target=target, group=group, time=time,
             impact=impact,
             gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
             ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
         )  # fmt: skip
     if store:
-        write_whole(manifest / "audit.json", made.model_dump_json(indent=1))
+        write_whole(manifest / "audit.json", report.model_dump_json(indent=1))
     if record:
         from evenfold.tasks.record.studies import record_audit
 
-        record_audit(audited.split_id, made)
+        record_audit(audited.split_id, report)
     if kind == "md":
-        typer.echo(markdown(made))
+        typer.echo(markdown(report))
     else:
-        answer(made, as_json or kind == "json", show_audit)
-    if made.failed:
+        answer(report, as_json or kind == "json", show_audit)
+    if report.failed:
         raise typer.Exit(GATE_FAILED)
 
 
@@ -126,8 +126,8 @@ def _audit_pipeline(path: str, manifest: Any, data: str, as_json: bool) -> None:
             group=columns.grouped, time=columns.time,
         )  # fmt: skip
     lines = [f"{leak.severity}: {leak.message} [{leak.question}]" for leak in leaks]
-    told = "\n".join(lines or [f"{path}: no feature moves that must not."])
-    answer([leak.model_dump() for leak in leaks], as_json, lambda out, _: out.print(told, markup=False))
+    text = "\n".join(lines or [f"{path}: no feature moves that must not."])
+    answer([leak.model_dump() for leak in leaks], as_json, lambda out, _: out.print(text, markup=False))
     if any(leak.severity == "error" for leak in leaks):
         raise typer.Exit(GATE_FAILED)
 
@@ -141,32 +141,33 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
     from evenfold.manifests import verify as run_verify
 
     with busy(f"reading every file of {manifest}") as home:
-        found = run_verify(manifest)
-        found = _with_looks(found, home) if found.intact else found
-    lines = [f"{found.folder}: {'intact' if found.intact else 'damaged'}"]
-    lines += [f"  damaged  {damage.message}" for damage in found.damages]
-    lines += [*(f"  proved   {each}" for each in found.proved), *(f"  not proved: {each}" for each in found.not_proved)]
-    answer(found, as_json, "\n".join(lines))
-    if not found.intact:
+        verification = run_verify(manifest)
+        verification = _with_looks(verification, home) if verification.intact else verification
+    lines = [f"{verification.folder}: {'intact' if verification.intact else 'damaged'}"]
+    lines += [f"  damaged  {damage.message}" for damage in verification.damages]
+    lines += [f"  proved   {each}" for each in verification.proved]
+    lines += [f"  not proved: {each}" for each in verification.not_proved]
+    answer(verification, as_json, "\n".join(lines))
+    if not verification.intact:
         raise typer.Exit(GATE_FAILED)
 
 
-def _with_looks(found: Verification, home: Home) -> Verification:
+def _with_looks(verification: Verification, home: Home) -> Verification:
     """Return a verification with what the ledger of looks at the locked rows shows; as it is where nobody looked."""
     from evenfold.manifests import Damage, read_manifest
 
-    manifest = read_manifest(found.folder)
+    manifest = read_manifest(verification.folder)
     if not manifest.membership.locked.size or not (home.is_recorded or (home.path / "looks").exists()):
-        return found
+        return verification
     from evenfold.tasks.record.looks import damages_of_looks
 
     looks, damages = damages_of_looks(home, manifest)
     if damages:
-        named = [Damage(file="looks", message=sentence) for sentence in damages]
-        return found.model_copy(update={"intact": False, "damages": [*found.damages, *named]})
+        of_looks = [Damage(file="looks", message=sentence) for sentence in damages]
+        return verification.model_copy(update={"intact": False, "damages": [*verification.damages, *of_looks]})
     n = f"{looks} look{'s' if looks != 1 else ''}"
     sentence = f"the ledger of {n} at the locked rows is whole" if looks else "nobody looked at the locked rows"
-    return found.model_copy(update={"proved": [*found.proved, sentence]})
+    return verification.model_copy(update={"proved": [*verification.proved, sentence]})
 
 
 @commands.command(cls=Grouped)
@@ -183,9 +184,9 @@ def diff(
     from evenfold.manifests import diff as run_diff, read_manifest
 
     with busy(f"comparing {a} with {b}"):
-        made = run_diff(read_manifest(a), read_manifest(b), data)
-    head = f"{made.a} -> {made.b}: {'the same split' if made.same else 'another split'}"
-    answer(made, as_json, "\n  ".join([head, *made.sentences]))
+        difference = run_diff(read_manifest(a), read_manifest(b), data)
+    head = f"{difference.a} -> {difference.b}: {'the same split' if difference.same else 'another split'}"
+    answer(difference, as_json, "\n  ".join([head, *difference.sentences]))
 
 
 @commands.command(cls=Grouped)
@@ -217,11 +218,11 @@ def export(
     stored = StoredManifest(manifest).prove()
     require_place(output, read=stored.files)
     with busy(f"writing {output}"):
-        made = run_export(
+        file = run_export(
             stored, to, output, data, repeat=repeat, dialect=dialect,
             table=table, memory=memory,
         )  # fmt: skip
-    answer(made, as_json, f"{made.path}: {made.rows:,} rows; {made.note}")
+    answer(file, as_json, f"{file.path}: {file.rows:,} rows; {file.note}")
 
 
 @commands.command(cls=Grouped)
@@ -309,8 +310,8 @@ def adopt(
     with busy(f"taking the folds of {data}"):
         from evenfold import flows
 
-        made = flows.adopt(
+        split = flows.adopt(
             data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
             name=name,
         )  # fmt: skip
-    answer(made, as_json, show_split)
+    answer(split, as_json, show_split)
