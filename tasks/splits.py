@@ -60,7 +60,7 @@ def _planned(
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
-    identity = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
+    identity: list[Any] = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
     identity += [part for part in (plan.spec.gates, plan.spec.ignore, parts_of(plan.splitter)) if part]
     return f"split/{digest_json(identity)}"
 
