@@ -83,14 +83,6 @@ def test_a_model_that_does_no_better_is_said_so_and_so_are_classes_that_it_never
     )
 
 
-def test_a_model_of_noise_is_not_shown_to_be_better() -> None:
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame({"x": rng.normal(size=80), "y": rng.normal(size=80)})
-    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("neg_mean_absolute_error", "r2"))
-    for each in told(Problem.of(frame, model, "y"), list(KFold(5).split(frame))).values():
-        assert any("no better" in note or "do not show" in note for note in each.warnings)
-
-
 def test_rows_in_time_have_the_last_value_beside_the_mean_and_the_better_one_stands() -> None:
     rng = np.random.default_rng(0)
     walk, noise = np.cumsum(rng.normal(size=120)), rng.normal(size=120)

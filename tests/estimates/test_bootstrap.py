@@ -167,29 +167,6 @@ def test_the_mean_loss_is_scikit_learns_score(metric: str) -> None:
     assert weighted == pytest.approx(score(answers, X, y, sample_weight=weights), abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("metric", "y", "said", "defined"),
-    [
-        ("neg_mean_poisson_deviance", [0, 0, 0, 2, -1, 3], [-5, 0, 0.5, 2, 2, 3], [0, 0, 1, 1, 0, 1]),
-        ("neg_mean_gamma_deviance", [-1, 0, 2, 2, 2], [-1, 1, 2, 0, 3], [0, 0, 1, 0, 1]),
-        ("neg_mean_squared_log_error", [-2, -1, 0, 1, 1], [0, 0, 0, -1, -3], [0, 0, 1, 0, 0]),
-    ],
-)
-def test_a_loss_is_undefined_where_scikit_learn_refuses_the_row(
-    metric: str, y: list[float], said: list[float], defined: list[int]
-) -> None:
-    truth, answers = np.array(y, dtype=float), np.array(said, dtype=float)
-    made = losses_of(metric, Replay({"predict": answers}), truth)
-    np.testing.assert_array_equal(np.isfinite(made), np.array(defined, dtype=bool))
-    for i in range(truth.size):
-        row = Replay({"predict": answers[i : i + 1]}), np.empty((1, 0)), truth[i : i + 1]
-        if defined[i]:
-            assert -get_scorer(metric)(*row) == pytest.approx(made[i])
-        else:
-            with pytest.raises(ValueError, match=r"can only be used|cannot be used"):
-                get_scorer(metric)(*row)
-
-
 def test_two_classes_have_half_the_brier_score_and_an_unknown_class_has_probability_zero() -> None:
     answers, y = said_of_classes(classes=("no", "yes"))
     answers, y = Replay(answers.answers, (0, 1)), (y == "yes").astype(int)

@@ -129,21 +129,6 @@ def test_a_draw_of_rows_without_weight_has_no_score() -> None:
     assert scored.totals["accuracy"].counts.tolist() == [0] * 20 + [1] * 20
 
 
-def test_regression_has_all_three_estimates_and_no_row_loss_for_r2() -> None:
-    """R2 and RMSE use the mean over draws; squared error the mean over rows."""
-    metrics = ("r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
-    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=metrics)
-    problem = Problem.of(DIABETES_ROWS, model, "target")
-    made = bootstrap_aggregate(
-        score_draws(problem.model, problem, draws_of(problem, 10), seed=0), *apparent_of(problem), problem
-    )
-    assert [each.method for each in made] == ["out-of-bag", ".632", ".632+"] * 3
-    for each in made:
-        assert each.ingredients["gamma"] < each.value < each.ingredients["err"]
-    for out, mixed, _ in zip(made[::3], made[1::3], made[2::3], strict=True):  # what is printed adds up
-        assert mixed.value == pytest.approx(0.368 * out.apparent + 0.632 * out.value)
-
-
 def test_random_splits_have_the_corrected_t_unless_all_score_alike() -> None:
     apparent = FoldScore("all", 0, 0, {}, {"r2": 0.9}, 100, 0, 0.0, 0.0)
 

@@ -187,18 +187,6 @@ def test_no_interval_passes_what_the_metric_can_be() -> None:
     assert Interval(-0.2, 1.3, 0.95, "any").within(0.0, 1.0) == Interval(0.0, 1.0, 0.95, "any")
 
 
-@pytest.mark.parametrize("metric", ["f1_macro", "accuracy"])
-def test_resampling_agrees_with_influence(metric: str) -> None:
-    together = pd.concat(CANCER_FRAMES).reset_index(drop=True)
-    blur = np.random.default_rng(0).uniform(size=len(together))
-    together["proba_1"] = 0.4 * together["proba_1"] + 0.6 * blur
-    together["proba_0"] = 1 - together["proba_1"]
-    quick = of_rows(metric, together, CANCER)
-    evidence = Evidence(METRICS[metric], CANCER, predictions=together)
-    slow = interval_for(evidence, "bootstrap")
-    assert slow.high - slow.low == pytest.approx(quick.high - quick.low, rel=0.25)
-
-
 def test_each_scale_has_its_own_interval() -> None:
     t = stats.t.ppf(0.95, 9)
     free = replace(METRICS["r2"], low=-np.inf, high=np.inf)

@@ -28,8 +28,8 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.intervals.rows import within_range
-from evenfold.estimates.metrics.responses import Replay, replay
-from evenfold.estimates.metrics.scoring import score, scorer_of
+from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import rounded
 from scipy import stats
 from sklearn.metrics import f1_score, r2_score
@@ -310,19 +310,3 @@ def test_influences_are_of_the_score_whatever_the_two_classes_are_called(metric:
     answers = replay(frame_of(problem, np.asarray(classes)[two.argmax(axis=1)], 0, two), classes)
     made = influence_of(metric, Answered(answers, labels, classes))
     assert made[0] == pytest.approx(score(metric, answers, labels), abs=1e-12)
-
-
-@pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "é")])
-def test_classes_of_text_score_to_the_bit_as_scikit_learn_scores_them(classes: tuple[str, ...]) -> None:
-    rng = np.random.default_rng(3)
-    probabilities, weights = rng.dirichlet(np.ones(len(classes)), 90), rng.random(90)
-    y, said = (np.array(classes, dtype=object)[rng.integers(0, len(classes), 90)] for _ in range(2))
-    answers, metrics = Replay({"predict": said, "predict_proba": probabilities}, classes), (
-        "accuracy", "balanced_accuracy", "f1_macro", "matthews_corrcoef", "neg_log_loss", "roc_auc_ovr_weighted",
-        *([] if len(classes) > 2 else ["roc_auc", "recall of no", "average_precision of yes", "specificity of yes"]),
-    )  # fmt: skip
-    for metric, sample_weight in itertools.product(metrics, (None, weights)):
-        wanted = scorer_of(metric, classes)(answers, np.empty((90, 0)), y, sample_weight=sample_weight)
-        assert score(metric, answers, y, sample_weight, classes) == wanted
-    with pytest.raises(ValueError, match="could not convert string to float"):  # words are no numbers
-        score("r2", answers, y, None, classes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from evenfold.manifests import Audit, BalanceReport, decide, extend, measure
 from evenfold.manifests.figures import points
 from evenfold.reports import Verdict, report_html, verdict_of
 from evenfold.reports.splits.data import Evenness, SplitData, cumulative, evenness, group_sizes, see
-from evenfold.reports.splits.gaps import random_share, target_gap
+from evenfold.reports.splits.gaps import target_gap
 from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
 from pages import Page, require_silent
@@ -262,22 +262,3 @@ def test_the_gap_of_parts_is_that_of_the_part_that_is_furthest_off(target: str) 
     assert said in pictures["classes" if target == "class" else "target"].title
     assert tiles(split_page(look))[f"largest gap of {target}"][0] == said
     assert target == "amount" or "a in test: " in pictures["classes"].svg()
-
-
-def test_a_small_locked_part_widens_no_bound_of_the_folds() -> None:
-    look = seen(rows(4_000), strategy="StratifiedKFold", holdout={"fraction": 0.01})
-    shares, (first, *others), (locked,) = look.balance.shares, look.balance.folds, look.balance.parts
-    first, locked = (
-        place.model_copy(update={"shares": [shares[0] - off, shares[1] + off]})
-        for place, off in ((first, 0.06), (locked, 0.19))
-    )
-    look = replace(look, balance=look.balance.model_copy(update={"folds": [first, *others], "parts": [locked]}))
-    gap, folds = target_gap(look.balance), target_gap(look.balance, look.balance.folds)
-    assert (gap.worst, gap.within) == (folds.worst, False)
-    assert gap.random == pytest.approx(folds.random, rel=0.1)  # of one set more
-    assert gap.largest == pytest.approx(0.19)
-    assert points(folds.worst) in split_pictures(look)["classes"].title
-    assert gap.largest_random == pytest.approx(random_share(shares[0], locked.rows, look.balance.n_rows, 6))
-    own, other = points(gap.largest_random), points(gap.random)  # each set's beside its own gap
-    note = f"95 % of random splits: {own}, and {other} for the set that is {points(gap.worst)} off"
-    assert tiles(split_page(look))["largest gap of class"] == (points(gap.largest), note)

@@ -237,10 +237,3 @@ def test_groups_given_to_a_strategy_that_ignores_them_are_an_error() -> None:
         with pytest.raises(SplitError, match=f"{type(splitter).__name__} does not keep groups whole, and groups were"):
             splitter.split([0] * 4, list("abab"), [1, 1, 2, 2])
     assert len(list(BalancedGroupKFold(2).split([0] * 4, list("abab"), [1, 1, 2, 2]))) == 2
-
-
-def test_numbers_are_ranked_once_with_ties_by_position() -> None:
-    y = np.array([3.5, -1.0, 3.5, 0.0, -1.0, np.pi])
-    rows = Rows.of(y=y, needs=Needs(y="numbers"))
-    assert rows.ranked.tolist() == np.argsort(y, kind="stable").tolist()
-    assert rows.ranked is rows.ranked

@@ -69,12 +69,6 @@ def test_what_text_becomes_is_learnt_from_training_rows_alone() -> None:
         assert len(set(made.predict(seen.X.iloc[350:].assign(number=0.0, kind=TABLE["kind"].iloc[0])))) == 1
 
 
-def test_missing_text_is_a_value_of_its_own() -> None:
-    holes = TABLE.assign(ward=TABLE["ward"].where(TABLE["ward"] != "c", None))
-    assert r2(ModelSpec(estimator=RIDGE), holes) > 0.9
-    assert r2(ModelSpec(), holes) > 0.8
-
-
 def test_the_rarest_of_many_values_share_a_column() -> None:
     """Text of 200 values becomes 50 columns, or 254 categories, where it was not listed."""
     n = 6000

@@ -57,13 +57,6 @@ def test_balancing_changes_training_rows_only(balance: Any, counts: tuple[int, i
     assert predictions["y"].value_counts().to_dict() == {"no": 18, "yes": 2}
 
 
-def test_balancing_repeats_itself_and_obeys_the_seed() -> None:
-    seen = problem(estimator=REMEMBERING, balance="undersample", metrics=["accuracy"])
-    drawn = [fitted(seen.model, seen, THIRDS[0][0], seed=seed, name="")[-1].seen_X_ for seed in (0, 0, 1)]
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert not np.array_equal(drawn[0], drawn[2])
-
-
 def test_any_repair_raises_the_balanced_accuracy_of_a_rare_class() -> None:
     """From little more than a half to about .7, whichever is used."""
     assert balanced_accuracy() < 0.58
@@ -104,13 +97,6 @@ def test_a_tuned_threshold_is_scikit_learns_on_shuffled_stratified_folds() -> No
     ours = fitted(seen.model, seen, train, seed=3, name="")
     assert ours.best_threshold_ == theirs.best_threshold_
     np.testing.assert_array_equal(ours.predict(seen.X), theirs.predict(seen.X))
-
-
-def test_rows_sorted_by_class_do_not_spoil_the_tuning() -> None:
-    ordered = RARE.sort_values("y", ignore_index=True)
-    seen = Problem.of(ordered, ModelSpec(estimator=UNSCALED, features=["a", "b"], threshold="tuned"), "y")
-    for inner_train, inner_test in inner_pairs(seen, np.arange(len(ordered)), 0):
-        assert np.mean(seen.y[inner_test] == "yes") == pytest.approx(np.mean(seen.y[inner_train] == "yes"), abs=0.02)
 
 
 def test_groups_and_repeated_rows_stay_whole_in_the_tuning() -> None:

@@ -10,7 +10,7 @@ import pytest
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec, Problem, fit_and_score, fitted
 from evenfold.estimates.models.stopping import stopping_rows
 from evenfold.splitters import Bootstrap
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
@@ -158,13 +158,3 @@ def test_every_library_stops_early_with_text_columns_in_folds_and_draws(library:
 def test_nothing_stops_without_a_parameter_that_says_when() -> None:
     with pytest.raises(ModelError, match=r"nothing tells '.*' when to stop; set early_stopping.* in params"):
         boosted("hist", "label", params={})
-
-
-def test_regressors_of_scikit_learn_stop_where_its_own_call_stops() -> None:
-    problem = seen("number", "Regressor", features=["a", "b"])
-    ours = fitted(problem.model, problem, DRAW, seed=1, name="")
-    stops = stopping_rows(problem, DRAW, 0.1, seed=1)
-    X, y = problem.X.iloc[DRAW], problem.y[DRAW]
-    theirs = HistGradientBoostingRegressor(**STOPS, random_state=1)
-    theirs.fit(X[~stops], y[~stops], X_val=X[stops], y_val=y[stops])
-    np.testing.assert_array_equal(ours.predict(problem.X), theirs.predict(problem.X))

@@ -124,14 +124,6 @@ def test_a_metric_that_weighs_rows_of_two_classes_only_is_refused_for_three() ->
     assert problem(estimator=UNSCALED, metrics=["roc_auc_ovo"], weights="w").weights is not None
 
 
-def test_prevalence_is_the_share_of_the_weight() -> None:
-    heavy = RARE.assign(w=np.where(RARE["y"] == "yes", 97.0, 1.0))
-    seen = Problem.of(heavy, ModelSpec(estimator=UNSCALED, weights="w", threshold="prevalence"), "y")
-    share = heavy["w"][heavy["y"] == "yes"].sum() / heavy["w"].sum()
-    rows = np.arange(len(heavy))
-    assert fitted(seen.model, seen, rows, seed=0, name="").threshold == pytest.approx(share)
-
-
 OLD = "evenfold.estimates._assemble"
 
 

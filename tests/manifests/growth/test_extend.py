@@ -188,15 +188,6 @@ def test_other_rules_for_new_rows(rule: str, check: Any) -> None:
     assert set(new.tolist()) == set(range(5))
 
 
-def test_drift_beyond_the_frozen_edges_is_said() -> None:
-    whole = arrivals(400)
-    later = arrivals(200, seed=1, start=400).assign(number=lambda frame: frame["number"] + 1000)
-    notes = extend(decide(NUMBERS, whole), pd.concat([whole, later])).notes
-    assert any("drifted" in note for note in notes)
-    five = whole.assign(label=np.arange(400) % 5)  # classes have no edges, and so no outermost bins
-    assert extend(decide(CLASSES, five), pd.concat([five, later.assign(label=0)])).notes == ()
-
-
 @pytest.mark.parametrize(("beyond", "noted", "far"), [(9, False, 1e6), (10, True, 1e6), (10, True, -1e6)])
 def test_drift_is_said_of_ten_rows_and_not_of_nine(beyond: int, noted: bool, far: float) -> None:
     old = pd.DataFrame({"id": np.arange(1000), "number": np.arange(1000) / 10})

@@ -98,16 +98,6 @@ def test_a_generation_without_a_new_row_is_written_and_proved(tmp_path: Path) ->
         assert "0 rows moved" in found.proved[-1]
 
 
-@pytest.mark.parametrize("key", ["born", "turn"])
-def test_a_key_may_be_called_as_what_is_told_of_rows(key: str, tmp_path: Path) -> None:
-    whole = hourly().rename(columns={"id": key})
-    manifest = decide({"columns": {"key": key, "target": "y"}}, whole.iloc[:300])
-    for data in (whole.iloc[:300], whole.iloc[16:380], whole):
-        manifest = manifest if len(data) == 300 else extend(manifest, data).manifest
-        found = verify(write_manifest(manifest, tmp_path))
-        assert (found.intact, found.split_id) == (True, manifest.split_id)
-
-
 def test_draws_are_drawn_again(tmp_path: Path) -> None:
     folder = write_manifest(decide(STRATEGIES[2] | {"params": {"n_splits": 230}}, hourly(60)), tmp_path)
     assert "200 of 230 draws come out as recorded" in verify(folder).proved

@@ -49,17 +49,6 @@ def test_as_many_groups_as_folds_have_one_packing_and_the_report_says_optimal() 
     assert report.cost > 0.1
 
 
-def test_most_effort_costs_no_more_than_any_seed_and_says_optimal() -> None:
-    """With 18 groups the search is complete; the default's gap is what it leaves on the table."""
-    groups, y = rows_of_groups(13, 18, 2)
-    best = BalancedGroupKFold(4, effort="max").report(None, y, groups)
-    assert best.optimal
-    for seed in range(3):
-        report = BalancedGroupKFold(4, random_state=seed).report(None, y, groups)
-        assert report.lower_bound == pytest.approx(best.cost)
-        assert report.gap == pytest.approx(report.cost - best.cost, abs=1e-12)
-
-
 def test_numbers_are_balanced_by_quantile() -> None:
     """Groups of different level and 40 heavy-tailed rows: in each fold a tenth of the rows is in each tenth of y."""
     groups = np.arange(6000) % 150

@@ -12,14 +12,6 @@ from evenfold.splitters import Bootstrap, GroupBootstrap, PoissonBootstrap, Spli
 from evenfold.splitters.strategies.bootstraps import QUANTILES
 
 
-def test_counts_and_pairs_are_the_same_resamples() -> None:
-    splitter = Bootstrap(5)
-    rows = splitter.rows(np.zeros(300))
-    for counts, (train, test) in zip(splitter.resamples(rows), splitter.pairs(rows), strict=True):
-        assert np.array_equal(counts, np.bincount(train, minlength=300))
-        assert np.array_equal(np.flatnonzero(counts == 0), test)
-
-
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 97, 2**16 + 1, 3 * 2**30, 2**32])
 def test_bounded_integers_are_uniform(bound: int) -> None:
     """The 64 equal stretches of the range hold their share, within 5 standard deviations."""
@@ -53,18 +45,6 @@ def test_the_numbers_of_a_stream_never_change(what: str) -> None:
 def test_a_seed_that_nobody_else_can_repeat_is_refused(seed: Any) -> None:
     with pytest.raises(SplitError, match=r"random_state=.* cannot be repeated by anybody else; pass an integer"):
         Bootstrap(2, random_state=seed).split(np.zeros(9))
-
-
-def test_a_class_of_one_row_is_always_trained_on() -> None:
-    y = ["rare"] + ["common"] * 40
-    assert all(0 in train for train, _ in StratifiedBootstrap(20).split(None, y))
-
-
-def test_groups_are_drawn_as_often_as_there_are_groups() -> None:
-    """Of 4 groups 4 are drawn, with repeats, whatever their sizes."""
-    groups = np.repeat([0, 1, 2, 3], [1, 2, 3, 40])
-    for train, _ in GroupBootstrap(30).split(None, None, groups):
-        assert np.bincount(train, minlength=46)[[0, 1, 3, 6]].sum() == 4
 
 
 def splitmix64(state: int) -> int:

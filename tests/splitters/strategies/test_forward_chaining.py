@@ -55,11 +55,6 @@ def test_every_train_time_and_gap_lies_before_every_test_time(
     assert sum(test.size for test in tests) == np.sum(time >= tests[0].min())
 
 
-def test_as_many_times_as_stretches_and_one_are_enough() -> None:
-    time = np.concatenate([np.full(90, 5), [0, 1, 2, 6, 7]])
-    assert [np.unique(time[test]).tolist() for _, test in split(ForwardChaining(5), time)] == [[1], [2], [5], [6], [7]]
-
-
 def test_a_group_in_the_future_is_dropped_from_the_past() -> None:
     """Group 1 straddles the boundary: its past is in neither side, and is counted."""
     time, groups = np.arange(8), np.array([0, 1, 0, 2, 2, 0, 1, 3])

@@ -10,20 +10,12 @@ from evenfold.splitters import (
     BalancedGroupKFold,
     ForwardChaining,
     FromSklearn,
-    HashSplit,
     Holdout,
     KFold,
-    LeaveOneGroupOut,
-    LeaveOneOut,
     Predefined,
     PredefinedPairs,
-    Repeated,
     SplitError,
-    StratifiedKFold,
-    StratifiedLeaveOneGroupOut,
-    StratifiedSplit,
 )
-from evenfold.splitters.conformance import data_for
 from sklearn.model_selection import PredefinedSplit, check_cv
 
 ROWS = np.zeros((40, 1))
@@ -62,27 +54,6 @@ def test_the_smallest_holdouts_are_taken() -> None:
     groups = np.arange(39) % 3
     locked = Holdout(BalancedGroupKFold(2), 1 / 3).locked(ROWS[:39], None, groups)
     assert np.unique(groups[locked]).size == 1
-
-
-@pytest.mark.parametrize(
-    "inner",
-    [
-        LeaveOneOut(),
-        LeaveOneGroupOut(),
-        StratifiedLeaveOneGroupOut(),
-        Predefined(),
-        FromSklearn("sklearn.model_selection:LeaveOneGroupOut"),
-        Repeated(StratifiedKFold(3), 2),
-        StratifiedSplit(),
-        HashSplit(parts={"train": 0.6, "validation": 0.2, "test": 0.2}),
-        Holdout(LeaveOneOut(), 0.5),
-    ],
-    ids=repr,
-)
-def test_as_many_splits_are_said_as_the_rest_is_split_into(inner: Any) -> None:
-    holdout = Holdout(inner, 0.25)
-    data = data_for(holdout, 60)
-    assert data.count(holdout) == len(data.split(holdout))
 
 
 @pytest.mark.parametrize("inner", [KFold(4), BalancedGroupKFold(4), ForwardChaining(4)], ids=repr)

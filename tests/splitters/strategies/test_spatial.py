@@ -55,13 +55,6 @@ def test_the_same_place_is_in_the_same_block_in_every_table() -> None:
     assert blocks(where[1:]).tolist() == [0, 0, 1]
 
 
-def test_sizes_and_classes_are_as_even_as_blocks_allow() -> None:
-    where, y = places(2000), np.random.default_rng(1).choice(["a", "b"], 2000, p=[0.9, 0.1])
-    made = pairs(SpatialBlockKFold(5, block_size=10), where, y)
-    assert all(380 <= test.size <= 420 for _, test in made)
-    assert max(abs(np.mean(y[test] == "b") - np.mean(y == "b")) for _, test in made) < 0.01
-
-
 def test_locked_rows_are_whole_blocks_and_nothing_within_the_buffer_is_split() -> None:
     where = places(600)
     holdout = Holdout(SpatialBlockKFold(3, block_size=10, buffer=2), 0.2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.splitters import KFold, SortedStratifiedKFold, StratifiedKFold, Stream
+from evenfold.splitters import KFold, SortedStratifiedKFold, StratifiedKFold
 from evenfold.splitters.kernels.order import stable_order
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
@@ -71,12 +71,6 @@ def test_neighbours_in_a_block_are_in_different_folds(leftovers: Any) -> None:
     blocks = np.delete(labels, left).reshape(-1, k)
     assert (np.sort(blocks, axis=1) == np.arange(k)).all()
     assert np.unique(labels[left]).size == left.size == n % k
-
-
-def test_leftovers_that_are_spread_lie_at_regular_intervals() -> None:
-    """9 left-over rows of 1,009 divide the order into 10 stretches of 100 or 101."""
-    left = SortedStratifiedKFold(10)._left_over(1009, Stream(0))
-    assert set(np.diff([0, *left, 1009])) <= {100, 101}
 
 
 def test_every_partition_is_equally_likely() -> None:
