@@ -1,7 +1,5 @@
 """Baselines: what is reached without a model stands beside every score, and a model that does no better is said so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

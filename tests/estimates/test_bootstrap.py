@@ -1,7 +1,5 @@
 """The bootstrap's numbers are those of their definitions, also at the edges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Classes that only a model knows are classes all the same: no prediction is taken for another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

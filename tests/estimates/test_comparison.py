@@ -1,7 +1,5 @@
 """Comparisons are paired, and say what they are a comparison of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

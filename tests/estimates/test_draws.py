@@ -1,7 +1,5 @@
 """Draws by the thousand score as folds do, and estimates and intervals of them are their definitions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Intervals are their formulas, comparisons are paired, and a spread is never called an interval."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A holdout that is looked at many times: the ledger cannot be forged unseen."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

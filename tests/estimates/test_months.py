@@ -1,7 +1,5 @@
 """A month beside what a champion that never saw it predicts: broken ones are refused, good ones are not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rule of promotion: its boundaries, what it may spend, and the pairs that it compares."""
 
-from __future__ import annotations
-
 import json
 from datetime import date, timedelta
 from math import inf, nan

@@ -1,7 +1,5 @@
 """Rows that several splits of one repeat test, as random splits do, are no further rows."""
 
-from __future__ import annotations
-
 from dataclasses import astuple
 from typing import Any
 

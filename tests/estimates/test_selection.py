@@ -1,7 +1,5 @@
 """The winner among many loses its luck, and its interval is its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,13 +1,11 @@
 """Studies of the split itself say what they are about to do, and find what stratifying is known to do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import ModelSpec, Problem, fold_count_study, stratification_study
 from evenfold.estimates.studies import ratio_ends
-from evenfold.reports.evaluations.studies import strategy_words, study_page
+from evenfold.reports.evaluations.studies import strategy_words
 from evenfold.splitters import SplitError
 
 
@@ -40,24 +38,6 @@ def test_a_ratio_of_variances_says_how_uncertain_it_is() -> None:
     assert said[0.1] == "R2: take sorted folds; their mean has 0.10 (0.04 to 0.25) of the variance of random ones"
     assert "cannot tell; the mean of sorted folds has 0.70 (0.28 to 1.77)" in said[0.7]
     assert said[1.4].startswith("R2: random folds will do; the steadiest other way, sorted, has 1.40")
-
-
-def test_folds_of_a_row_have_no_r2_and_the_pooled_score_all_the_same() -> None:
-    """The study ended in a KeyError after all its fits; where some folds have one, the mean is of those."""
-    draw = np.random.default_rng(0)
-    table = pd.DataFrame({"x": draw.normal(size=12)}).assign(y=lambda t: t["x"] + draw.normal(size=12))
-    problem = Problem.of(table, ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("r2", "mae")), "y")
-    study = fold_count_study(problem.model, problem, [4, 10, 12])
-    r2 = study[study["metric"] == "r2"].set_index("n_splits")
-    assert r2["pooled"].notna().all()
-    assert r2["mean"].notna().tolist() == [True, True, False]
-    page = study_page(problem, study).html()
-    assert "4 folds: mean" in page
-    assert "nan" not in page
-    grouped = Problem.of(table.assign(g=range(12)), problem.model, "y", groups="g")
-    ratios = stratification_study(problem.model, grouped, n_splits=11, n_seeds=2)
-    assert set(ratios["metric"]) == {"r2", "neg_mean_absolute_error"}
-    assert "nan" not in study_page(problem, ratios).html()
 
 
 def test_a_study_of_numbers_of_folds_is_refused_before_anything_is_fitted() -> None:

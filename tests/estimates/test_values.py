@@ -1,7 +1,5 @@
 """The value is the metric of all folds' predictions, and lies in an interval of its own, whatever metric and rows."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Columns to balance on are reported, gated and kept from models, and move no row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

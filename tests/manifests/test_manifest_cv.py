@@ -1,7 +1,5 @@
 """A manifest replays as scikit-learn's cv: joined by key, and never on rows it does not know."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The same rows have the same identity in any container and any order, and another value has another."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import json

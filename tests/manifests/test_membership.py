@@ -1,7 +1,5 @@
 """Labels, draws and pairs behind one face: the same questions, the same answers as rows of the data give."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

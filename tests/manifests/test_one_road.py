@@ -1,7 +1,5 @@
 """Wherever the rows of a split lie, it is the same one: identities, files, balance, audit, growth, proofs."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any

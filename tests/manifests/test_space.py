@@ -1,7 +1,5 @@
 """Splits of places: from the specification to the manifest, its locked part, and what a model is given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

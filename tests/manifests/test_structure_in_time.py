@@ -1,7 +1,5 @@
 """Splits of rows that have a time, whose targets are known later, and whose columns play one part each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

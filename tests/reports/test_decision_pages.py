@@ -1,7 +1,5 @@
 """Pages about decisions say what was decided in their first words, and every figure stands in them whole."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

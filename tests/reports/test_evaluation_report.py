@@ -1,7 +1,5 @@
 """The evaluation's page says what estimates.json says, with every caveat, and needs nothing but itself."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

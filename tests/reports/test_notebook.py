@@ -1,7 +1,5 @@
 """In a real notebook a result shows its page's top band, and one line at a prompt."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

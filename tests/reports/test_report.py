@@ -1,7 +1,5 @@
 """The split report says what balance.json says, shows every picture, and needs nothing but itself."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What people see can be told apart: in light and in dark, with any colour vision, and as narrow as a phone."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from html import escape

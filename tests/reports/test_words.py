@@ -1,7 +1,5 @@
 """Sentences about the scores of an evaluation: each is said once, in units and direction as people read them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html import unescape

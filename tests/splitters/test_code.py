@@ -1,7 +1,5 @@
 """What of a user's own code stands in a key: what is imported, however it is, and nothing else."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import sys

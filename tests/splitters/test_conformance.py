@@ -3,7 +3,6 @@
 Each call of the suite tries one row more as well.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from evenfold.splitters import (
     BalancedGroupKFold,
     DrawSplitter,
     ForwardChaining,
-    FromSklearn,
     GroupStratifiedShuffleSplit,
     Holdout,
     PurgedKFold,
@@ -70,30 +68,15 @@ class FewerDraws(DrawSplitter):
         return np.sort(shuffled[10:][stream.below(rows.n - 10, self.m)]), np.sort(shuffled[:10])
 
 
-class Oversampled:
-    """A splitter of somebody else's, which lists some rows again that it trains on."""
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Any, Any]]:
-        folds = np.arange(len(X)) % 3
-        for fold in range(3):
-            train = np.flatnonzero(folds != fold)
-            yield np.append(train, train[:5]), np.flatnonzero(folds == fold)
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        return 3
-
-
 @pytest.mark.parametrize(
     "splitter",
     [
         FewerDraws(),
         FewerDraws(2, m=3),  # where a row hardly ever meets itself
-        FromSklearn(Oversampled),  # which has no word to promise it in
-        Holdout(FromSklearn(Oversampled)),
     ],
     ids=repr,
 )
-def test_rows_may_be_trained_on_twice_by_promise_or_where_the_code_is_not_ours(splitter: Splitter) -> None:
+def test_rows_may_be_trained_on_twice_by_promise(splitter: Splitter) -> None:
     check_conformance(splitter)
 
 

@@ -1,7 +1,5 @@
 """The suite catches splitters that are broken on purpose, each by the check that names its fault."""
 
-from __future__ import annotations
-
 import broken_splitters as by
 import numpy as np
 import pytest

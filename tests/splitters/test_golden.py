@@ -1,7 +1,5 @@
 """The folds are what they were: after every change, on every CPU, with any number of threads."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What names of classes and documents may ask for: nothing strange is imported, nothing costs without a bound."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from importlib.metadata import packages_distributions, version

@@ -1,7 +1,5 @@
 """A strategy of one's own, in one file beside the data, is named by its import path and treated like ours."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

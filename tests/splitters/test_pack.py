@@ -1,7 +1,5 @@
 """The pack kernel: exact costs, optima that are optima, bounds that hold."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

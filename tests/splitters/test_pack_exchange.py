@@ -1,7 +1,5 @@
 """Exchanges between two bins keep their word, and points that are close meet."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

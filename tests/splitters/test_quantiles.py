@@ -1,7 +1,5 @@
 """Numbers are cut into bins of about as many rows; new rows lift the emptiest bins, and nothing moves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

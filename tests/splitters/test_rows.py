@@ -1,7 +1,5 @@
 """Rows.of gives checked rows or one sentence, whatever it is given."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from typing import Any

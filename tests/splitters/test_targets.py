@@ -1,7 +1,5 @@
 """One column of a target is the same kind to a bare strategy, to a specification and to a model."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 

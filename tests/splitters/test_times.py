@@ -1,7 +1,5 @@
 """Lengths of time: text says its unit, and every unit is what the calendar says."""
 
-from __future__ import annotations
-
 import warnings
 from datetime import datetime, timedelta, timezone
 from typing import Any

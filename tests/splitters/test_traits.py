@@ -1,7 +1,5 @@
 """What a strategy can do is declared by its class, and asked of the class or of one with parameters."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle

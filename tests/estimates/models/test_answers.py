@@ -1,17 +1,15 @@
 """What fitted models answer is read by the classes that they know, in whatever order and shape they give it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from evaluations import CANCER_ROWS, LOGISTIC, WINE_ROWS
-from evenfold.estimates import Answered, EvaluationError, ModelError, ModelSpec, Problem, fit_and_score, score_draws
+from evenfold.estimates import Answered, ModelError, ModelSpec, Problem, fit_and_score, score_draws
 from evenfold.estimates.metrics.responses import Responses
-from evenfold.estimates.metrics.scoring import score, scores_of
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from evenfold.estimates.metrics.scoring import score
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
@@ -81,25 +79,6 @@ def test_an_estimator_may_list_its_classes_in_any_order(table: pd.DataFrame) -> 
     wanted, made = (Answered(answers, y, classes).probabilities for answers in (sorts, other))
     np.testing.assert_allclose(made, wanted)
     np.testing.assert_allclose(other.say("decision_function"), sorts.say("decision_function"))
-
-
-class Says(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts what it was told."""
-
-    def __init__(self, said: Any) -> None:
-        self.said = said
-
-    def predict(self, X: Any) -> Any:
-        return self.said
-
-
-def test_predictions_may_be_a_column_and_no_table() -> None:
-    """As of estimators that were made for several targets: n x 1 is one value per row, n x 2 is not."""
-    assert Responses(Says(np.ones((3, 1))), np.empty((3, 0))).say("predict").tolist() == [1.0, 1.0, 1.0]
-    refused = r"^predict returned an array of shape \(3, 2\), and 1 value for each of 3 rows is needed; predict one"
-    answers = Responses(Says(np.ones((3, 2))), np.empty((3, 0)))
-    with pytest.raises(EvaluationError, match=refused):
-        scores_of(["r2"], answers, np.arange(3.0), name="fold 0", side="test")
 
 
 class Unsure(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -1,7 +1,5 @@
 """What each class comes to: the confusion, metrics of one class of two, and the threshold between them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Text as features without being listed: which, how, and learnt from training rows alone."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any
@@ -115,7 +113,7 @@ class Naming(BaseEstimator):
     def __init__(self, cat_features: Any = None) -> None:
         self.cat_features = cat_features
 
-    def fit(self, X: pd.DataFrame, y: Any) -> Naming:
+    def fit(self, X: pd.DataFrame, y: Any) -> Any:
         if self.cat_features is not None:
             assert X[self.cat_features].map(lambda value: isinstance(value, str)).all(axis=None)
         self.mean_ = float(np.mean(y))

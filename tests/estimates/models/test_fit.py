@@ -1,7 +1,5 @@
 """Scores are scikit-learn's, to the last digit that matters."""
 
-from __future__ import annotations
-
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -78,16 +76,6 @@ def test_predictions_name_the_row_the_truth_and_every_class() -> None:
         np.testing.assert_array_equal(frame["row"], test)
         np.testing.assert_array_equal(frame["y"], problem.y[test])
         np.testing.assert_allclose(frame[columns[5:]].sum(axis=1), 1)
-
-
-def test_a_model_without_probabilities_gives_its_decisions() -> None:
-    model = ModelSpec(estimator="sklearn.svm:LinearSVC", params={"C": 0.001}, metrics=("accuracy",))
-    pair = next(iter(StratifiedKFold(3).split(CANCER, CANCER["target"])))
-    _, two = fit_and_score(model, Problem.of(CANCER, model, "target"), *pair, seed=0, name="fold 0")
-    assert list(two.columns[5:]) == ["decision"]
-    pair = next(iter(StratifiedKFold(3).split(WINE, WINE["target"])))
-    _, three = fit_and_score(model, Problem.of(WINE, model, "target"), *pair, seed=0, name="fold 0")
-    assert list(three.columns[5:]) == ["decision_0", "decision_1", "decision_2"]
 
 
 def test_an_undefined_metric_says_which_fold_and_why() -> None:

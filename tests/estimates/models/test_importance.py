@@ -1,7 +1,5 @@
 """What a model uses: on test rows, without further fits, the same each time, and cheap beside the scoring."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

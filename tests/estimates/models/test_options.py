@@ -1,7 +1,5 @@
 """Balancing, thresholds, transforms, weights and fit parameters do what they say, to training rows only."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bad input gets one sentence, before anything is fitted; good input is seen as the table of defaults says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

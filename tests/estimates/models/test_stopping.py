@@ -1,7 +1,5 @@
 """The rows that stop a training come out of its training rows, by the rules of a split, and judge nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Weights, fit parameters and corrections reach every part of a model, and what they shift is said."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -72,10 +70,10 @@ class Foreign:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return {}
 
-    def set_params(self, **params: Any) -> Foreign:
+    def set_params(self, **params: Any) -> Any:
         return self
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Foreign:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         self.mean_, self.weights_ = np.average(y, weights=sample_weight), sample_weight
         return self
 

@@ -1,7 +1,5 @@
 """The same folds and identities wherever a split is decided, and every type of column goes through as it is."""
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import os

@@ -1,7 +1,5 @@
 """The same folds and identities on a cluster: Dask with two processes, Spark on this machine."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The folds that a team's own code makes become a manifest, as they are, and grow from there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Folds leave for other tools and come back, and the manifest's files are read without our code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

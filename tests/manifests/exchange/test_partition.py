@@ -1,7 +1,5 @@
 """A table of any size parted by its folds, joined to them and written beside them, in little memory."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

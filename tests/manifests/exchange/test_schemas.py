@@ -1,7 +1,5 @@
 """The published JSON Schemas are those of the models, and what is written fits them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

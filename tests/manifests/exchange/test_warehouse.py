@@ -1,7 +1,5 @@
 """Folds as SQL come out of a warehouse as they stand in the manifest."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A table that is cut short, shuffled, rescaled or lacks columns is told from the next month's."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from functools import cache

@@ -1,7 +1,5 @@
 """Patients and devices that are not joined: rows of two folds are left out, few of them, and as the table grows."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -33,11 +31,11 @@ def visits(n: int, wandering: float = 0.06, seed: int = 4) -> pd.DataFrame:
     )
 
 
-def folds(manifest: Manifest, data: pd.DataFrame) -> pd.Series[Any]:
+def folds(manifest: Manifest, data: pd.DataFrame) -> pd.Series:
     return pd.Series(manifest.fold_of(data), index=data["visit"])
 
 
-def levels_in_two_folds(data: pd.DataFrame, fold: pd.Series[Any]) -> list[Any]:
+def levels_in_two_folds(data: pd.DataFrame, fold: pd.Series) -> list[Any]:
     """Return every patient and device that has rows of two folds, by looking at each row in turn."""
     torn = []
     for column in ("patient", "device"):

@@ -1,7 +1,5 @@
 """Rows that share a patient or a device stay together, whatever joins them, and as the table grows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Growing a manifest: rows join, leave and come back, and nothing that has a fold gets another."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

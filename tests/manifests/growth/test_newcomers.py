@@ -1,7 +1,5 @@
 """New rows that are odd whatever a model says of them: by how much, and that usual ones are not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

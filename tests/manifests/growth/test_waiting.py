@@ -1,7 +1,5 @@
 """Rows that name no target or group, or whose targets are known later, wait or stand alone, as the table grows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """To what a table that arrives is held: rows that were learnt from and are there, and the tables that joined before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

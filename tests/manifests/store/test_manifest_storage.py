@@ -1,7 +1,5 @@
 """A manifest on disk is whole or absent, readable without us, and never taken for another one."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """A damaged manifest is found out, down to the block, and two manifests are told apart, down to the row."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A manifest is written whole and once, and what lies there already is left alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Data behind an address are read as a file's are, and are known to have changed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pseudonymous keys: no original key leaves the building, and a wrong secret is said."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Files as people have them: other separators, decimal commas, compressed, in another encoding, from a spreadsheet."""
 
-from __future__ import annotations
-
 import datetime
 import gzip
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Grouped folds and parts, several columns, the report, and the published search."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Blocks of time and forward chaining beside labels that are known later, held to code that asks row by row."""
 
-from __future__ import annotations
-
 import itertools
 from datetime import datetime, timedelta
 from typing import Any

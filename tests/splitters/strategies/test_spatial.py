@@ -1,7 +1,5 @@
 """Blocks of a map and sites of regions: whole, evenly packed, and apart from what is learnt from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bounds that hold for any rows: sizes, ties, constant targets, as many folds as rows, and every container."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
