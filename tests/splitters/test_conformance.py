@@ -68,14 +68,7 @@ class FewerDraws(DrawSplitter):
         return np.sort(shuffled[10:][stream.below(rows.n - 10, self.m)]), np.sort(shuffled[:10])
 
 
-@pytest.mark.parametrize(
-    "splitter",
-    [
-        FewerDraws(),
-        FewerDraws(2, m=3),  # where a row hardly ever meets itself
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("splitter", [FewerDraws(), FewerDraws(2, m=3)], ids=repr)
 def test_rows_may_be_trained_on_twice_by_promise(splitter: Splitter) -> None:
     check_conformance(splitter)
 

@@ -163,6 +163,3 @@ REFUSED: list[tuple[Any, str]] = [
 def test_an_option_that_cannot_be_is_refused_before_anything_is_fitted(ask: Any, words: str) -> None:
     with pytest.raises(ModelError, match=re.escape(words)):
         ask()
-
-
-# ---------------------------------------------------------------- per class
