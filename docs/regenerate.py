@@ -78,11 +78,11 @@ def promises() -> str:
     told = (
         f"""* **Even.** 500 groups of 4 classes come out {closer:.0f} times closer to even than from
         StratifiedGroupKFold, in {time:.0%} of its time; the report states the mathematical limit and the gap.""",
-        f"""* **Kept.** The decision is a manifest with an identity: the same rows get the same folds on every machine,
-        in any row order. In a simulated year of growth {moved["ours"]} of the rows changed their fold; splitting anew
-        moved {anew:.0f}% a month.""",
+        f"""* **Kept.** The decision is a manifest with an identity: rows with a key get the same folds on every
+        machine, in any row order. In a simulated year of growth {moved["ours"]} of the rows changed their fold;
+        splitting anew moved {anew:.0f}% a month.""",
         f"""* **Honest.** Intervals that say {study["level"]:.0%} held the truth in {min(tame):.0%} to {max(tame):.0%}
-        of data sets from {processes} simulated processes, and in {min(heavy):.0%} where errors have a heavy tail.
+        of data sets from {processes} simulated processes, and in {min(heavy):.0%} of one more, with heavy tails.
         Beside every score stands a model that has learnt nothing.""",
         f"""* **In place.** A `cv` for scikit-learn; runs, datasets and models in MLflow; cached tasks and flows in
         Prefect, which take {flow["ratio"]} times as long as joblib for 10 fits of 3 s, and {start:.0f} s to start.""",

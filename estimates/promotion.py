@@ -285,7 +285,7 @@ def compare_draws(
     n_rows: int | None = None,
     weights: tuple[str | None, str | None] = (None, None),
 ) -> Difference:
-    """Return the same from two tables of scores of the same draws.
+    """Return how much better the candidate is than the champion, from tables of their scores on the same draws.
 
     ``n_rows``: for draws with replacement, how many rows they are drawn from; their models have seen n_rows - n_test
     different ones, however many draws that was. ``weights``: the columns that the champion and the candidate were

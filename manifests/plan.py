@@ -133,7 +133,7 @@ class Plan:
         """Return the rows as the strategy may see them."""
         needs, columns = self.splitter.needs, self.spec.columns
         y = to_balance(self.table, columns) if needs.y != "ignored" else None
-        group = _grouped(self.table, columns.grouped) if needs.groups else None
+        group = _coded_groups(self.table, columns.grouped) if needs.groups else None
         with _by_its_name(columns):
             return self._rows(y, group)
 
@@ -186,7 +186,7 @@ class Plan:
         return bool(self.splitter.by_group_table and self.spec.columns.group)
 
     def _by_groups(self) -> tuple[Labels, pa.Table, State | None]:
-        table, tables, mask, rest = self._grouped()
+        table, tables, mask, rest = self._groups_to_pack()
         splitter = self.splitter
         assert isinstance(splitter, LabelSplitter)
         codes = with_locked(splitter.decide(rest), mask)
@@ -194,7 +194,7 @@ class Plan:
         of_groups = codes.reshape(codes.shape[0], -1)
         return labels, table.group_table(of_groups, tables), table.state(splitter, labels, of_groups, self._locked)
 
-    def _grouped(self) -> tuple[GroupTable, list[NDArray[Any]], NDArray[np.bool_] | None, GroupRows]:
+    def _groups_to_pack(self) -> tuple[GroupTable, list[NDArray[Any]], NDArray[np.bool_] | None, GroupRows]:
         """Return the groups, their tables, which of them are not locked (None where none is), and what is left."""
         columns = self.spec.columns
         with _by_its_name(columns):
@@ -215,7 +215,7 @@ class Plan:
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
         if self._groups_are_packed:
-            self._grouped()
+            self._groups_to_pack()
             return
         rows = self.rows()
         with _by_its_name(self.spec.columns):
@@ -327,7 +327,7 @@ def _among_all(codes: NDArray[Any], parted: tuple[NDArray[np.int64], NDArray[np.
     return among
 
 
-def _grouped(table: pa.Table, names: list[str]) -> Coded | None:
+def _coded_groups(table: pa.Table, names: list[str]) -> Coded | None:
     """Return the group column as codes, or those of several entities side by side."""
     columns = [coded(table.column(name)) for name in names]
     if len(columns) < 2:

@@ -60,7 +60,7 @@ def decide(
     core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
     data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
     """
-    if data is None or isinstance(data, (SplitSpec, Mapping)):
+    if data is None or isinstance(data, (SplitSpec, Mapping)):  # decide(df, key=...) names the data first
         spec, data = data, spec
     if fields or spec is None:
         spec = specification(data, spec, **fields)

@@ -18,7 +18,10 @@ from .splits.gaps import target_gap
 def split_sentences(
     split: Mapping[str, Any], header: Mapping[str, Any], report: BalanceReport, cached: bool
 ) -> list[str]:
-    """Return what a split is, how even beside random folds, and its identity; ``cached`` ones were decided before."""
+    """Return three sentences: what the split is, how even beside random folds, and its identity.
+
+    ``cached``: whether it was decided before.
+    """
     gap = target_gap(report) if report.folds and report.n_rows else None
     random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
     even = [(figure, figure.said(value)) for figure, value, _ in report.shown() if figure.sentence]
@@ -32,7 +35,7 @@ def split_sentences(
 def _amount(split: Mapping[str, Any], header: Mapping[str, Any]) -> str:
     """Return how many rows in use are in how many folds, draws or parts, and what stays together."""
     counts, parts, columns = header["counts"], header["parts"], header["spec"].get("columns", {})
-    # Of more folds than are counted, all rows that there ever were.
+    # A split of more folds than are counted has no counts: its rows are all that there ever were.
     rows = counted(sum(rows for code, rows in counts.items() if int(code) >= LOCKED) or split["n_rows"], "row")
     if parts:
         shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)

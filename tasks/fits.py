@@ -112,7 +112,7 @@ def _scored(work: Work, i: Any) -> Iterator[dict[str, Any]]:
 
 
 def _predicted(work: Work, i: int, of: str | int) -> Iterator[dict[str, Any]]:
-    """Yield the same of each fit that predicts alone."""
+    """Yield the rows to train on and to test of each fit that only predicts, and what it is called."""
     if of != "inside":
         train, test = further_pairs(work, of)[i]
         yield {"train": train, "test": test, "name": _name(work, i, of)}

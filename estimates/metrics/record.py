@@ -131,7 +131,7 @@ class Metric:
     ``of_recalls``: whether it is the mean of the classes' recalls, from ``low`` to ``high``.
     ``one_sided``: whether naming one class for every row scores best or worst, whatever the other class comes to.
     ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models. ``of_single_rows``: why
-    leaving rows out does not tell how it scatters, and what would; "" where it does, as of all that many rows make up.
+    no interval can be made by leaving rows out, and what to use instead; empty where one can.
     """
 
     name: str

@@ -324,8 +324,3 @@ def _of_classes(new: pa.Array, last: pa.Array) -> tuple[float, int]:
     codes, n_classes = both.indices.to_numpy(zero_copy_only=False), len(both.dictionary)
     shares = [np.bincount(side, minlength=n_classes) / side.size for side in np.split(codes, [len(new)])]
     return float(np.abs(shares[0] - shares[1]).max()), n_classes
-
-
-def stops(audit: Audit) -> Sequence[str]:
-    """Return the sentences of what stops a table."""
-    return [finding.message for finding in audit.findings if finding.gate == "failed"]

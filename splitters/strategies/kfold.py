@@ -75,10 +75,8 @@ class StratifiedKFold(LabelSplitter):
         check_classes(rows, self.n_splits, self.rare)
 
 
-MOST_TEXTS = 100  # so many different texts may be classes in a small table; beyond, a tenth of the rows
-
-
-MOST_DATES = 20  # texts that look like numbers or dates may be so many classes; beyond, they were misread
+MOST_CLASSES = 100  # so many values may y have, or a tenth of the rows where that is more; else it is an identifier
+MOST_DATES = 20  # so many texts that look like numbers or dates may be classes; more were misread
 MISREAD = re.compile(r"[+-]?\d{1,3}(\.?\d{3})*,\d+|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([T ].*)?")
 
 
@@ -99,7 +97,7 @@ def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
     misread = counts.size > MOST_DATES and all(
         isinstance(level, str) and MISREAD.fullmatch(level.strip()) for level in rows.levels[:MOST_DATES]
     )
-    if rare == "error" and (misread or counts.size > max(MOST_TEXTS, rows.n // 10)):
+    if rare == "error" and (misread or counts.size > max(MOST_CLASSES, rows.n // 10)):
         raise SplitError(
             f"y holds {counts.size:,} different values in {rows.n:,} rows, such as {shown(repr(rows.levels[0]))}: "
             "those are not classes. Numbers with decimal commas, or dates, read as text? Save them as 180.65 and "

@@ -168,7 +168,7 @@ class Tracker:
             token = page.token or ""
 
     def since(self, key: str, code: Mapping[str, str]) -> str:
-        """Return which code has changed since the newest run of the same by other code; empty where there is none."""
+        """Return what changed in the code since the newest run of the same by other code; empty where there is none."""
         for run in self.runs(f"tags.`{UNCODED}` = '{key}'", here=True):
             before = code_in(run.data.tags)
             if before and (reasons := differences({"code": before}, {"code": code})):

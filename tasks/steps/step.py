@@ -118,7 +118,7 @@ class ByContent(CachePolicy):
         place = task_ctx.result_store
         if not _in_store(task_ctx.task):
             while place.exists(key) and not _intact(place.read(key).result):
-                key += "+"
+                key += "+"  # a file that Prefect keeps is not ours to replace
         elif is_refreshing() or (value := ready(key)) is None:
             return None
         else:

@@ -234,6 +234,14 @@ def test_the_files_that_readme_and_contributing_name_exist() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_the_readme_names_every_command_and_no_other() -> None:
+    from evenfold.flows.commands.flags import NAMES
+
+    cells = [row.split("|")[1] for row in README.splitlines() if row.startswith("| `evenfold")]
+    commands = {text.removeprefix("evenfold ").split()[0] for cell in cells for text in re.findall("`(.+?)`", cell)}
+    assert commands | {"demo"} == set(NAMES)
+
+
 def test_the_changelog_names_every_strategy() -> None:
     """A strategy that nobody was told of does not exist."""
     from evenfold.splitters import all_strategies
