@@ -68,7 +68,7 @@ partners: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/manifests/exchange/test_exchange.py tests/flows/deployable/test_deploy.py \
 		tests/estimates/models/test_stopping.py tests/project/test_docs.py::test_loops_of_other_packages_run -q
 
-# Real servers, kills, races: an hour or more. EVENFOLD_SOAK_KILLS and EVENFOLD_SOAK_RACES shorten it.
+# Real servers, kills, races: an hour or more. EVENFOLD_SOAK_PHASE_KILLS and EVENFOLD_SOAK_COMMIT_KILLS shorten it.
 soak: $(VENV)/.installed
 	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dev,dask,spark,s3,servers]' 'moto[server]'
 	$(BIN)/python -m pytest -m soak -rA

@@ -75,16 +75,6 @@ def test_a_tuning_on_other_values_is_another_run(home: Home, data: Path) -> None
     assert one.scores != two.scores
 
 
-def test_scores_that_are_all_alike_give_no_interval_of_no_width(home: Home, data: Path) -> None:
-    """A perfect score on every split says nothing of the next rows by its spread; other methods go by the rows."""
-    frame = pd.read_parquet(data)
-    tree = {"estimator": "sklearn.tree:DecisionTreeClassifier", "features": ["a"], "metrics": ["accuracy"]}
-    alike = frame.assign(a=frame["a"] > 0, y=frame["a"] > 0)
-    (made,) = asked(alike, spec=SPEC | {"name": "alike"}, model=tree, interval="corrected_t").estimates
-    assert (made.value, made.interval) == (1.0, None)
-    assert any("every split has the same score" in note for note in made.notes)
-
-
 @pytest.mark.parametrize("kind", [bool, float])
 def test_a_target_of_truth_values_or_of_numbered_classes_is_recorded(home: Home, data: Path, kind: type) -> None:
     frame = pd.read_parquet(data)
@@ -108,19 +98,6 @@ def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(home: Home,
     tried = json.loads(Path(client.download_artifacts(tuned.run_id, "tuning.json")).read_text(encoding="utf-8"))
     made = [estimate["interval"] for estimate in tried["tried"][1]["estimates"]]
     assert made == json.loads(json.dumps([estimate.to_json()["interval"] for estimate in one.estimates]))
-
-
-def test_the_baseline_stands_in_the_record_and_on_the_page_of_folds_and_draws(home: Home, data: Path) -> None:
-    client = MlflowClient(home.tracking_uri)
-    shuffles = SPEC | {"name": "shuffles", "strategy": "ShuffleSplit", "params": {"n_splits": 8}}
-    for spec in (SPEC, shuffles):
-        outcome = asked(data, spec=spec)
-        last = next(each for each in reversed(outcome.estimates) if each.metric == "r2")
-        assert -0.2 < last.baseline.value < 0
-        figures = client.get_run(outcome.run_id).data.metrics
-        assert figures["baseline/r2"] == last.baseline.value
-        assert figures["above_baseline/r2"] == last.value - last.baseline.value
-    assert last.baseline.interval is not None  # the corrected t of the draws' differences
 
 
 # ---------------------------------------------------------------- nested tuning
@@ -206,15 +183,3 @@ def test_a_tuning_on_draws_chooses_by_their_mean_and_shows_each_try(home: Home) 
     assert steps == dict(enumerate(made.scores))
     with pytest.raises(SplitError, match=r"cannot split the training rows .* tune without nested"):
         tune(frame, spec=spec, model=model, grid={"C": [0.01, 1.0]}, nested=True, engine="plain")
-
-
-def test_what_is_reported_is_called_by_the_parts_that_were_tested(home: Home) -> None:
-    """One validation part is no cross-validation; classes of text are shared out to parts."""
-    parts = {"train": 0.5, "validation": 0.2, "later": 0.2, "test": 0.1}
-    frame = noise(90).assign(y=lambda table: np.where(table["y"] > 0.3, "yes", "no"))
-    spec: dict[str, Any] = {"name": "p", "columns": {"key": "id", "target": "y"}, "strategy": "StratifiedSplit"}
-    spec |= {"params": {"parts": parts}}
-    model = {"estimator": "sklearn.linear_model:LogisticRegression", "metrics": ["accuracy", "f1"]}
-    made = evaluate(frame, spec=spec, model=model, engine="plain")
-    assert {each.method for each in made.estimates} == {"validation and later parts"}
-    assert [each.metric for each in made.estimates] == ["accuracy", "f1 of yes"]

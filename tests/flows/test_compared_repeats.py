@@ -106,38 +106,15 @@ def test_a_comparison_asks_for_each_metric_once_as_its_target_names_it() -> None
     assert named_metrics(recorded([0, 1, 1], task="classification"), ["f1"]) == ["f1"]
 
 
-@pytest.mark.parametrize(
-    ("run", "named"),
-    [
+def test_the_classes_of_a_run_are_those_of_its_probabilities_too() -> None:
+    """The rows of a look, or of a run whose folds failed, may be all of one class."""
+    for run, metric in (
         (recorded(["no", "yes"], positive="True"), "f1 of yes"),  # positive: yes, as YAML reads it
         (recorded([False, True], positive="False"), "f1 of False"),
         (recorded(["no", "no"], ["no", "yes"], positive="yes"), "f1 of yes"),
-        (recorded([1, 1], ["0", "1"], task="classification", positive="0"), "f1 of 0"),
-        (recorded([True, True], ["False", "True"], task="classification"), "f1"),
         (recorded([1.0, 1.0], ["0.0", "1.0"], task="classification"), "f1"),
-    ],
-)
-def test_the_classes_of_a_run_are_those_of_its_probabilities_too(run: Recorded, named: str) -> None:
-    """The rows of a look, or of a run whose folds failed, may be all of one class."""
-    assert named_metrics(run, ["f1"]) == [named]
-
-
-def test_what_one_class_is_called_does_not_matter_where_no_metric_is_of_one(home: Home, tmp_path: Path) -> None:
-    """Recorded names are complete: looks at rows of one class are compared by them, and by others that are asked."""
-    assert named_metrics(recorded(["no", "no"], positive="yes"), ["acc"]) == ["accuracy"]
-    rows = table(60)[["id", "a"]].assign(y=["yes"] * 3 + ["no"] * 57)
-    rows.to_parquet(tmp_path / "rare.parquet")
-    spec = {"name": "rare", "columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 2}}
-    looks = [
-        asked(
-            tmp_path / "rare.parquet", spec=spec | {"holdout": {"fraction": 0.1}}, on="holdout", reason="to compare",
-            model={"estimator": estimator, "metrics": ["accuracy"], "positive": True},
-        )
-        for estimator in ("sklearn.linear_model:LogisticRegression", "sklearn.naive_bayes:GaussianNB")
-    ]  # fmt: skip
-    for metrics in (None, ["acc"]):
-        (made,) = compared(*[look.run_id for look in looks], metrics, repeats=1)
-        assert (made.metric, made.n_rows) == ("accuracy", 6)
+    ):
+        assert named_metrics(run, ["f1"]) == [metric]
 
 
 def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path) -> None:
@@ -176,13 +153,6 @@ def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: H
     (made,) = compared(first.run_id, second.run_id)
     assert made.repeats == 1
     assert any("(--manifest versioned@1.1), and compare the two" in note for note in made.notes)
-
-
-def test_splits_whose_names_begin_alike_before_a_dot_are_not_versions_of_one(home: Home, data: Path) -> None:
-    few = GROUPED | {"params": {"n_splits": 2}}
-    runs = [asked(data, spec=few | {"name": f"shop.{where}", "seed": i}) for i, where in enumerate(("eu", "us"))]
-    with pytest.raises(SplitError, match=r"different splits \(shop\.eu@1\.0 and shop\.us@1\.0\)"):
-        compared(*(run.run_id for run in runs))
 
 
 ODD: dict[str, dict[str, Any]] = {

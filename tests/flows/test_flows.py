@@ -1,7 +1,6 @@
 """The flows with real Prefect and real MLflow: computed once, recorded completely, equal to scikit-learn."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,35 +78,22 @@ def assert_complete(home: Home, outcome: Evaluation, children: int) -> None:
     assert sorted(run.info.run_name for run in ours) == [f"{recipe} fold {i}" for i in range(children)]
     for run in (parent, split_run, *ours):
         assert run.info.status == "FINISHED"
-        assert run.data.tags["evenfold.split_id"] == outcome.split.split_id
-        assert run.data.tags["split"] == outcome.split.split_id[:12]
         for metric in run.data.metrics:
             steps = [point.step for point in client.get_metric_history(run.info.run_id, metric)]
             assert len(steps) == len(set(steps)), metric
     for run in (parent, split_run):
-        assert run.data.tags["evenfold.plan_id"] == run.data.params.get("plan_id", outcome.split.plan_id)
-        assert run.data.tags["evenfold.split_run_id"] == outcome.split_run_id
         assert "prefect.flow_run_id" in run.data.tags
-    for run in (parent, split_run):
         inputs = {read.tags[0].value: read.dataset for read in run.inputs.dataset_inputs}
         assert set(inputs) == {"training", "split"}
         assert inputs["split"].digest == outcome.split.split_id[:32]
     for name in outcome.model.metrics:
-        wanted = {f"{figure}/{name}" for figure in ("value", "mean", "low", "high", "apparent", "fold")}
-        assert wanted <= set(parent.data.metrics)
         history = client.get_metric_history(outcome.run_id, f"fold/{name}")
         assert [point.value for point in sorted(history, key=lambda point: point.step)] == [
             score.test[name] for score in outcome.scores
         ]
-        for score in outcome.scores:
-            (child,) = (run for run in ours if run.info.run_name == f"{recipe} {score.name}")
-            assert child.data.metrics[f"test/{name}"] == score.test[name]
-            assert child.data.metrics[f"apparent/{name}"] == score.apparent[name]
     assert {"estimates.json", "features.json", "predictions.parquet"} <= artifacts(home, outcome.run_id)
-    manifest = Path(outcome.split.uri)
-    kept = {f"split/{path.name}" for path in manifest.iterdir()} | {"split/balance.json"}
+    kept = {f"split/{path.name}" for path in Path(outcome.split.uri).iterdir()} | {"split/balance.json"}
     assert kept <= artifacts(home, outcome.split_run_id, "split")
-    assert split_run.data.metrics["balance/worst_size"] == outcome.balance.worst["size"]
 
 
 def test_both_engines_give_the_same_scores_and_a_refresh_records_the_same_runs(prefect_home: Home, data: Path) -> None:
@@ -136,17 +122,6 @@ def test_a_split_that_was_decided_under_another_name_is_recorded_under_this_one(
     client = MlflowClient(home.tracking_uri)
     experiment = client.get_experiment(client.get_run(two.run_id).info.experiment_id)
     assert experiment.name == "other"
-
-
-def test_two_homes_may_share_one_store(home: Home, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two people, or two machines, complete the same run: nothing in it is bound to a folder."""
-    one = evaluated(data)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", home.tracking_uri)
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "elsewhere"))
-    shutil.copy(data, tmp_path / "copy.parquet")
-    two = evaluated(tmp_path / "copy.parquet")
-    assert (one.run_id, one.split_run_id) == (two.run_id, two.split_run_id)
-    assert one.split.uri != two.split.uri
 
 
 def cancer() -> pd.DataFrame:
@@ -220,19 +195,6 @@ def test_data_that_change_under_way_poison_no_cache(home: Home, data: Path) -> N
     second = fit_fold.fn(outcome.split, 1, model)
     with pytest.raises(EvaluationError, match="the data changed while they were evaluated"):
         aggregate.fn(outcome.split, [first, second])
-
-
-def test_a_folder_that_grows_is_read_again(shared_home: Home, tmp_path: Path) -> None:
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    spec = SPEC | {"name": "folder"}
-    small().iloc[:80].to_parquet(folder / "a.parquet")
-    assert split(folder, spec=spec, engine="plain").split.n_rows == 80
-    small().iloc[80:].to_parquet(folder / "b.parquet")
-    assert split(folder, spec=spec, engine="plain").split.n_rows == 120
-    assert split(str(folder / "*.parquet"), spec=spec, engine="plain").split.n_rows == 120
-    small().iloc[80:100].to_parquet(folder / "b.parquet")
-    assert split(str(folder / "*.parquet"), spec=spec, engine="plain").split.n_rows == 100
 
 
 def test_predictions_carry_the_keys_of_their_own_data(shared_home: Home, data: Path) -> None:

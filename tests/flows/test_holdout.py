@@ -1,9 +1,7 @@
 """The locked part: drawn first, never touched, and every look at it on record."""
 
 import re
-import shutil
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from evenfold.estimates import EvaluationError
 from evenfold.flows import evaluate, tune
 from evenfold.manifests import decide
 from evenfold.splitters import SplitError
-from evenfold.tasks import split
+from evenfold.tasks import Home, split
 from evenfold.tasks.record.looks import record_look
 from evenfold.tasks.steps.step import worth_another_try
 from prefect.states import Failed
@@ -28,14 +26,6 @@ def table(n: int = 400) -> pd.DataFrame:
     return pd.DataFrame(
         {"id": range(n), "g": rng.integers(0, 60, n), "x": x, "y": x + rng.normal(size=n), "c": (x > 0).astype(int)}
     )
-
-
-@pytest.fixture
-def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copy(empty_store, tmp_path)
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return tmp_path
 
 
 SPECS = [
@@ -83,9 +73,8 @@ SPEC["params"] = {"n_splits": 3}
 MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 
 
-def test_every_look_is_recorded_and_counted(home: Path) -> None:
+def test_every_look_is_recorded_and_counted(home: Home) -> None:
     """Who looked, with which model, why; and the third look says that it is the third."""
-    from evenfold.tasks import Home
     from evenfold.tasks.record.tracker import Tracker
 
     with pytest.raises(SplitError, match="needs a reason"):
@@ -94,7 +83,7 @@ def test_every_look_is_recorded_and_counted(home: Path) -> None:
         evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout", reason=f"release {i}") for i in range(3)
     ]
     assert [each.look for each in looks] == [1, 2, 3]
-    tracker = Tracker(Home(home), "locked")
+    tracker = Tracker(home, "locked")
     run = tracker.client.get_run(looks[2].run_id)
     assert run.data.tags["evenfold.look_reason"] == "release 2"
     assert run.data.tags["evenfold.look_by"]
@@ -106,32 +95,32 @@ def test_every_look_is_recorded_and_counted(home: Path) -> None:
     assert interval.method == "pooled rows, cluster-robust"
 
 
-def test_a_look_that_cannot_be_recorded_is_refused(home: Path) -> None:
+def test_a_look_that_cannot_be_recorded_is_refused(home: Home) -> None:
     """The store refuses to be written, so the locked rows stay unread."""
     flows.split(table(), spec=SPEC, engine="plain")
-    with sqlite3.connect(home / "mlflow.db") as store:
+    with sqlite3.connect(home.path / "mlflow.db") as store:
         store.execute("create trigger no_looks before insert on runs begin select raise(abort, 'read only'); end")
     with pytest.raises(EvaluationError, match=r"could not be recorded, so the holdout stays closed: .*"):
         evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout", reason="try")
 
 
-def test_one_look_spends_one_however_the_tracker_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_look_spends_one_however_the_tracker_fails(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it is in the ledger the task is not tried again, for a second try would be a second look."""
     guarded = {**SPEC, "holdout": {"fraction": 0.2, "budget": 3}}
     made = split.fn(table(), guarded)
     with pytest.raises(SplitError, match="a look at the holdout needs a reason"):
         record_look.fn(made, MODEL, " ")
-    with sqlite3.connect(home / "mlflow.db") as store:
+    with sqlite3.connect(home.path / "mlflow.db") as store:
         store.execute("create trigger no_looks before insert on runs begin select raise(abort, 'read only'); end")
     with pytest.raises(SplitError, match=r"^look 1 is in the ledger and so it is spent, and MLflow ") as lost:
         record_look.fn(made, MODEL, "one look")
     assert not worth_another_try(None, None, Failed(data=lost.value))
-    with sqlite3.connect(home / "mlflow.db") as store:
+    with sqlite3.connect(home.path / "mlflow.db") as store:
         store.execute("drop trigger no_looks")
     assert record_look.fn(made, MODEL["estimator"], "another look").look == 2
 
 
-def test_tuning_looks_once_at_the_end_if_asked(home: Path) -> None:
+def test_tuning_looks_once_at_the_end_if_asked(home: Home) -> None:
     """Configurations are chosen on folds alone; the winner is scored on the locked part once, on record."""
     grid = {"alpha": [0.1, 1000.0]}
     asked = {"spec": SPEC, "model": MODEL, "grid": grid, "engine": "plain"}
@@ -143,7 +132,7 @@ def test_tuning_looks_once_at_the_end_if_asked(home: Path) -> None:
     assert tuned.n_fits == 6
 
 
-def test_neither_another_name_nor_a_deleted_ledger_gives_a_look_back(home: Path) -> None:
+def test_neither_another_name_nor_a_deleted_ledger_gives_a_look_back(home: Home) -> None:
     """The budget belongs to the rows that are locked: under a new name, with other folds, and without the file."""
     spec = SPEC | {"holdout": {"fraction": 0.25, "budget": 2}}
     asked = {"model": MODEL, "engine": "plain", "on": "holdout", "reason": "release"}
@@ -155,21 +144,20 @@ def test_neither_another_name_nor_a_deleted_ledger_gives_a_look_back(home: Path)
     for again in (spec, other, spec | {"name": "third"}):
         with pytest.raises(EvaluationError, match="looked at 2 times and its budget is 2"):
             evaluate(table(), spec=again, **asked)
-    for file in (home / "looks").iterdir():
+    for file in (home.path / "looks").iterdir():
         file.unlink()
     with pytest.raises(EvaluationError, match="looked at 2 times and its budget is 2"):
         evaluate(table(), spec=spec, **asked)
 
 
-def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Path) -> None:
+def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Home) -> None:
     from evenfold.flows.commands.manifests import _with_looks
     from evenfold.manifests import verify
-    from evenfold.tasks import Home
 
     asked = {"spec": SPEC, "model": MODEL, "engine": "plain", "on": "holdout"}
     looks = [evaluate(table(), **asked, reason=f"release {i}") for i in range(2)]
-    found, ledger = verify(looks[0].split.uri), next((home / "looks").iterdir())
-    assert "the ledger of 2 looks at the locked rows is whole" in _with_looks(found, Home.here()).proved
+    found, ledger = verify(looks[0].split.uri), next((home.path / "looks").iterdir())
+    assert "the ledger of 2 looks at the locked rows is whole" in _with_looks(found, home).proved
     text = ledger.read_text()
     for forged, said in (
         (text.replace("release 0", "release 9"), "was changed"),
@@ -178,17 +166,17 @@ def test_verify_reads_the_ledger_and_misses_what_the_tracker_knows(home: Path) -
         ("", r"lacks look 1 \(run .*, look 2 \(run"),
     ):
         ledger.write_text(forged)
-        made = _with_looks(found, Home.here())
+        made = _with_looks(found, home)
         assert not made.intact
         assert re.search(said, made.damages[0].message), made.damages
         if said == "was changed":  # and is found before the next look
             with pytest.raises(EvaluationError, match=said):
                 evaluate(table(), **asked, reason="once more")
     ledger.unlink()
-    assert not _with_looks(found, Home.here()).intact
+    assert not _with_looks(found, home).intact
 
 
-def test_two_looks_are_compared_row_by_row(home: Path) -> None:
+def test_two_looks_are_compared_row_by_row(home: Home) -> None:
     """On the same locked rows; a look at other rows is no such comparison."""
     spec = {"name": "looks", "columns": {"key": "id", "target": "c"}, "holdout": {"fraction": 0.4}}
     asked: dict[str, Any] = {"spec": spec, "engine": "plain", "on": "holdout", "reason": "which of two"}

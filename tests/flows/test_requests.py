@@ -1,6 +1,5 @@
 """What a request asks for is done, or refused by a sentence before anything is fitted: nothing is dropped."""
 
-import inspect
 from functools import cache
 from typing import Any
 
@@ -128,9 +127,3 @@ def test_a_tuning_chooses_by_the_metric_that_is_named(home: Home) -> None:
     )
     assert tuned.metric == "neg_mean_absolute_error"
     assert (tuned.scores, tuned.chosen) == (alone.scores, alone.chosen)
-
-
-def test_a_signature_fits_a_screen_and_the_form_says_all(home: Home) -> None:
-    assert len(str(inspect.signature(evaluate))) < 2_500
-    assert "such as class_weight" in str(evaluate.parameters)
-    assert list(inspect.signature(evaluate).parameters) == list(evaluate.parameters.properties)

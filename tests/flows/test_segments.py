@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from commands import evenfold
 from evenfold.estimates import EvaluationError
 from evenfold.flows import split
 from evenfold.splitters import SplitError
@@ -71,21 +68,6 @@ def test_what_no_segment_can_be_evaluated_by_is_refused(
     assert asked["by"] == "note" or not runs(home)
 
 
-def test_the_command_prints_a_line_for_each_segment(home: Home, tmp_path: Any) -> None:
-    shops().to_parquet(tmp_path / "shops.parquet")
-    how = ("--target", "y", "--key", "id", "--by", "shop", "-k", "3", "--engine", "plain", "--metric", "r2")
-    asked = ("evaluate", "shops.parquet", *how, "--model", "sklearn.linear_model:Ridge")
-    out = evenfold(tmp_path, *asked).stdout
-    lines = {line.split()[0]: line for line in out.splitlines() if line.split()}
-    assert "R2" in lines["segment"]
-    assert "Good" in lines["a"] or "Look" in lines["a"]
-    assert "warning: few: there is 1 row" in out
-    assert {each["segment"] for each in json.loads(evenfold(tmp_path, *asked, "--json").stdout)["segments"]} == {
-        *ROWS,
-        "",
-    }
-
-
 LEFT = r"10 rows have no fold .*40 rows of the manifest are not in the data"
 
 
@@ -108,16 +90,12 @@ def test_an_evaluation_takes_the_known_rows_and_says_how_many_it_leaves_out(home
     assert fit_fold.fn(known, 0, {**RIDGE, "metrics": ["r2"]}).score.test == made.scores[0].test
 
 
-@pytest.mark.parametrize(
-    ("ask", "words"),
-    [
-        (lambda of, _: evaluated(part(), spec=None, manifest=of), LEFT),
-        (lambda of, path: load_split(of.split.split_id, path), LEFT),
-        (lambda of, _: evaluated(small(), rows="known"), "a split that is named"),
-    ],
-)
-def test_other_rows_are_refused_at_once(home: Home, tmp_path: Any, ask: Callable[[Any, str], Any], words: str) -> None:
+def test_other_rows_are_refused_at_once(home: Home, tmp_path: Any) -> None:
     whole = split(small(), SPEC, engine="plain")
     part().to_parquet(tmp_path / "part.parquet")
-    with pytest.raises(SplitError, match=words):
-        ask(whole, str(tmp_path / "part.parquet"))
+    with pytest.raises(SplitError, match=LEFT):
+        evaluated(part(), spec=None, manifest=whole)
+    with pytest.raises(SplitError, match=LEFT):
+        load_split(whole.split.split_id, str(tmp_path / "part.parquet"))
+    with pytest.raises(SplitError, match="a split that is named"):
+        evaluated(small(), rows="known")

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.flows import Evaluation, evaluate, fits
-from evenfold.flows.fits import BLOCK_SECONDS, SHORT_SECONDS, short_blocks
 from evenfold.tasks import Home
 from evenfold.tasks.work import key_of_fit, work_of
 from prefect.client.orchestration import get_client
@@ -113,17 +112,14 @@ def test_a_fold_that_fails_in_a_block_loses_no_other(
         evaluated(data, model=model)
 
 
-@pytest.mark.parametrize("worth_processes", [1e9, 0.0])
-def test_plain_fits_run_at_once(
-    worth_processes: float, home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In threads, or processes where there is enough to do, with the same numbers; as many as ``EVENFOLD_WORKERS``."""
+def test_plain_fits_run_at_once(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processes where there is enough to do, with the same numbers; as many as ``EVENFOLD_WORKERS``."""
     model = {"estimator": "estimators:Together"}
-    monkeypatch.setattr(fits, "APART_SECONDS", worth_processes)
+    monkeypatch.setattr(fits, "APART_SECONDS", 0.0)
     monkeypatch.setenv("EVENFOLD_WORKERS", "2")
     at_once = evaluated(data, "plain", model)
     here = {path.name.split("-")[1] == str(os.getpid()) for path in Path().glob("fit-*")}
-    assert here == ({True, False} if worth_processes == 0 else {True})
+    assert here == {True, False}
     monkeypatch.setenv("EVENFOLD_WORKERS", "1")
     alone = evaluated(data, "plain", model, refresh=True)
     assert (at_once.n_cached, values(at_once), at_once.estimates) == (0, values(alone), alone.estimates)
@@ -152,19 +148,3 @@ def test_a_block_that_is_killed_keeps_its_finished_folds(home: Home, data: Path,
     assert finished > 0
     second = evaluated(data, "plain", model)
     assert second.n_cached == finished
-
-
-@pytest.mark.parametrize(
-    ("seconds", "workers", "n_blocks"),
-    [(0.2, 2, 4), (1e-4, 4, 4), (SHORT_SECONDS / 2, 5, 10), (SHORT_SECONDS, 2, 0), (np.inf, 2, 0)],
-)
-def test_blocks_are_even_and_every_worker_has_as_many(seconds: float, workers: int, n_blocks: int) -> None:
-    """Long fits have none. Each fold is in one block, and no block takes much more than it should."""
-    blocks = short_blocks(workers, 50, seconds, workers)
-    assert len(blocks) == n_blocks
-    if blocks:
-        sizes = [last - first for first, last in blocks]
-        assert [i for block in blocks for i in range(*block)] == list(range(workers, 50))
-        assert max(sizes) - min(sizes) <= 1
-        assert max(sizes) * seconds < BLOCK_SECONDS + seconds
-        assert len(blocks) % workers == 0

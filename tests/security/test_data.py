@@ -180,13 +180,6 @@ GROUPED = {"columns": {"key": "id", "target": "y", "group": "g"}, "strategy": "B
 BY_KIND = {"columns": {"key": "id", "target": "kind"}, "strategy": "StratifiedKFold"}
 
 
-class Picky:
-    """An estimator that quotes what it is given, as many do."""
-
-    def __init__(self, alpha: float = 1.0) -> None:
-        self.alpha = alpha
-
-
 def fitted(frame: pd.DataFrame, spec: dict[str, Any], **model: Any) -> None:
     manifest = decide(spec, frame)
     recipe = ModelSpec.of({"estimator": "sklearn.linear_model:Ridge", **model})
@@ -313,11 +306,3 @@ def test_a_person_is_told_which_cell() -> None:
         assert WITHHELD not in str(raised.value)
     assert quoting >= 10
     assert reason_of(ValueError(SECRET)) == SECRET
-
-
-def test_the_environment_of_a_run_is_a_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fixture sets what Prefect sets: the name that its runner gives to a run's process."""
-    from prefect.runner import _starter_engine
-
-    assert "PREFECT__FLOW_RUN_ID" in Path(str(_starter_engine.__file__)).read_text(encoding="utf-8")
-    assert os.environ.get("PREFECT__FLOW_RUN_ID") is None

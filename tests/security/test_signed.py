@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -108,16 +107,6 @@ def test_a_deployed_home_of_shared_results_has_a_teams_key(home: Home, monkeypat
 
 ROWS = pd.DataFrame({"a": np.arange(80.0) % 9, "kind": ["x", "y"] * 40, "y": ["p", "q", "q", "q"] * 20})
 ROWS["z"] = np.arange(80.0) + 1
-
-
-@pytest.fixture
-def home(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    (tmp_path / "home").mkdir(mode=0o700)
-    shutil.copy(empty_store, tmp_path / "home")
-    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
-    for name in ("MLFLOW_TRACKING_URI", "EVENFOLD_RESULTS"):
-        monkeypatch.delenv(name, raising=False)
-    return Home.here()
 
 
 RECIPES: list[tuple[str, dict[str, Any]]] = [

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -25,6 +26,17 @@ def found(request: pytest.FixtureRequest) -> Callable[..., None]:
         FOUND.setdefault(request.node.name, {}).update(figures)
 
     return note
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder on a file system of its own with room for 20 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(place)], capture_output=True).returncode:
+        pytest.skip("no file system may be mounted here")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @pytest.hookimpl(wrapper=True)

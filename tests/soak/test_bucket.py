@@ -87,34 +87,3 @@ def test_one_name_of_two_decisions_gets_two_versions(bucket: dict[str, str], dat
             outcomes[seed]["version"],
         )
         assert again["cached"]
-
-
-def test_a_bucket_that_does_not_answer_is_a_sentence(bucket: dict[str, str], data: Path, tmp_path: Path) -> None:
-    away = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
-    env = {**machine(bucket, tmp_path / "home"), **away}
-    done = subprocess.run([*evaluate(data)], env=env, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 3, done.stderr
-    assert "evenfold: s3://models/evenfold cannot be used" in done.stderr
-    assert "AWS_ENDPOINT_URL" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_data_in_a_bucket_are_split_and_evaluated_where_they_lie(
-    bucket: dict[str, str], data: Path, tmp_path: Path
-) -> None:
-    """The same split as of the file; known again until the object is written anew; a store that is away is said."""
-    import s3fs
-
-    store = s3fs.S3FileSystem(key="loopback", secret="loopback", endpoint_url=bucket["AWS_ENDPOINT_URL"])
-    store.put_file(str(data), "models/rows/flights.parquet")
-    env = {**machine(bucket, tmp_path / "home"), "EVENFOLD_RESULTS": ""}
-    command = [word.replace(str(data), "s3://models/rows/flights.parquet") for word in evaluate(data)]
-    first, local = told(command, env), told(evaluate(data), {**env, "EVENFOLD_HOME": str(tmp_path / "other")})
-    assert first["split"]["split_id"] == local["split"]["split_id"]
-    assert [each["test"] for each in first["scores"]] == [each["test"] for each in local["scores"]]
-    assert told(command, env)["n_cached"] == N_SPLITS
-    away = {**env, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
-    done = subprocess.run(command, env=away, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2, done.stderr
-    assert "evenfold: s3://models/rows/flights.parquet cannot be read" in done.stderr
-    assert "Traceback" not in done.stderr

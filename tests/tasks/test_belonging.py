@@ -83,18 +83,6 @@ def test_what_is_of_another_split_or_recipe_is_not_recorded(path: str) -> None:
     assert client.search_registered_models() == []
 
 
-def test_a_model_of_all_rows_or_of_one_split_is_kept_and_registered(path: str, home: Home) -> None:
-    made = folds_of(path)
-    evaluation = aggregate.fn(made, [fit_fold.fn(made, i, RIDGE) for i in made.splits()])
-    final, third = fit_final.fn(made, RIDGE), fit_final.fn(made, RIDGE, 2)
-    assert (final.n_train, third.n_train) == (120, 80)
-    run = record_evaluation.fn(made, evaluation, models={"all rows": final, "fold 2": third}).run_id
-    for version, model in (("1", final), ("2", third)):
-        client = MlflowClient(home.tracking_store)
-        its = run if version == "1" else client.create_run(client.get_run(run).info.experiment_id).info.run_id
-        assert register_model.fn(made, RIDGE, model, run_id=its).version == version
-
-
 def test_a_model_of_a_recipe_with_other_metrics_is_the_same_model(path: str, home: Home) -> None:
     """Nothing is learnt from them. One that was kept before models said so belongs to its very recipe alone."""
     made = folds_of(path)

@@ -1,6 +1,5 @@
 """A kept fit or study is given to whoever asks for that very one, and to nobody else."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import EvaluationError, ModelError, ModelSpec, Problem
+from evenfold.estimates import EvaluationError, ModelSpec, Problem
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, split
 from evenfold.tasks.steps.running import Finished, finished_here
@@ -122,20 +121,6 @@ def test_a_result_that_comes_twice_is_refused(path: Path) -> None:
     whole = finished_here(fit_fold, drawn, "all rows", RIDGE).value
     with pytest.raises(EvaluationError, match=r"^resample 3 is given 2 times"):
         assert finished_here(aggregate, drawn, blocks, apparent=whole).value
-
-
-def test_a_model_in_a_file_is_the_fit_of_its_fields(path: Path, tmp_path: Path) -> None:
-    """Named by a path or by text, as flows take it; and a file that was written again is another model."""
-    made, file = decided(path, "KFold"), tmp_path / "model.yaml"
-    file.write_text(json.dumps(RIDGE))
-    one = finished_here(fit_fold, made, 0, RIDGE)
-    for named in (file, str(file)):
-        again = finished_here(fit_fold, made, 0, named)
-        assert (again.cached, again.value) == (True, one.value)
-    file.write_text(json.dumps({**RIDGE, "params": {"alpha": 9.0}}))
-    assert not finished_here(fit_fold, made, 0, str(file)).cached
-    with pytest.raises(ModelError, match=r"the model file 'nowhere.yaml' cannot be read"):
-        fit_fold.fn(made, 0, "nowhere.yaml")
 
 
 DRAW = np.random.default_rng(0)

@@ -48,9 +48,12 @@ def test_a_machine_in_order_has_no_fixes(home: Home) -> None:
     assert not [each for each in found.values() if not each.ok or each.fix or not each.message]
 
 
-@pytest.mark.parametrize(("late", "takes", "ok"), [(-90, 0, False), (90, 0, False), (0, 7, True)])
-def test_a_server_whose_clock_differs_is_named(late: int, takes: int, ok: bool) -> None:
-    """More than 5 s either way is told in seconds, with what to do; an answer that takes its time is in step."""
+@pytest.mark.parametrize(("late", "takes", "ok"), [(-90, 0, False), (90, 0, False), (0, 3, True)])
+def test_a_server_whose_clock_differs_is_named(
+    late: int, takes: int, ok: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seconds of either way are told, with what to do; an answer that takes its time is in step."""
+    monkeypatch.setattr("evenfold.tasks.doctor.MOST_SKEW_SECONDS", 1.5)
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
     class Clock(BaseHTTPRequestHandler):
@@ -123,15 +126,6 @@ def test_a_home_that_is_not_there_yet_is_not_made_by_looking(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_bucket_is_tried_from_a_home_that_is_its_owners_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the first use of a bucket leaves here lies in the home, which the doctor makes as any command does."""
-    monkeypatch.setenv("EVENFOLD_RESULTS", "memory://shared")
-    assert told(Home(tmp_path / "home"))["shared results"].ok
-    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
-
-
 def test_doctor_speaks_json_and_fails_by_its_exit_code(home: Home) -> None:
     """For a script: a list of findings, and exit code 1 where one is not ok."""
     nowhere = {"EVENFOLD_HOME": str(home.path), "MLFLOW_TRACKING_URI": "sqlite:////proc/nowhere/a.db"}
@@ -157,16 +151,6 @@ def test_clean_removes_what_is_old_and_no_manifest(home: Home) -> None:
     assert clean(home, age_of("30d")).files == 4
     assert sorted(home.scores.glob("*.parquet")) == scores[3:]
     assert read_manifest(outcome.split.uri).split_id == outcome.split.split_id
-
-
-def test_clean_keeps_what_was_read_or_written_lately(home: Home) -> None:
-    now, before = time.time(), time.time() - 40 * 86_400
-    home.scores.mkdir(parents=True)
-    for name, times in (("read", (now, before)), ("written", (before, now)), ("forgotten", (before, before))):
-        (home.scores / name).write_bytes(b"scores")
-        os.utime(home.scores / name, times)
-    assert clean(home, age_of("30d")).files == 1
-    assert sorted(path.name for path in home.scores.iterdir()) == ["read", "written"]
 
 
 def test_clean_looks_wherever_results_lie_and_takes_what_was_half_written_a_day_ago(home: Home) -> None:

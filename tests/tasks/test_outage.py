@@ -1,6 +1,5 @@
 """An MLflow server that is down, and one that another project shares."""
 
-import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -93,35 +92,16 @@ def test_only_a_server_out_of_reach_is_waited_for() -> None:
         response = httpx.Response(status, json={"exception_message": "an answer"}, request=request)
         return PrefectHTTPStatusError.from_httpx_error(httpx.HTTPStatusError("", request=request, response=response))
 
-    def wrapped(error: Exception) -> Exception:
-        try:
-            try:
-                raise error
-            except Exception as cause:
-                raise RuntimeError("it failed") from cause
-        except RuntimeError as raised:
-            return raised
+    def wrapped(error: Exception, how: str) -> Exception:
+        outer = RuntimeError("it failed")
+        setattr(outer, how, error)
+        return outer
 
-    meanwhile = RuntimeError("it failed")
-    meanwhile.__context__ = ConnectionRefusedError()
     away = [requests.exceptions.ConnectionError("refused"), ConnectionRefusedError(), answered(500), answered(503)]
     there = [answered(404), answered(422), OSError(28, "No space left on device"), ValueError("a wrong argument")]
-    assert [unreachable(each) for each in (meanwhile, *map(wrapped, away))] == [True] * 5
-    assert [unreachable(wrapped(each)) for each in there] == [False] * 4
-
-
-def test_a_disk_that_takes_no_store_is_a_sentence_and_leaves_none(home: Home) -> None:
-    """A limit on the size of files stands for a full disk; with room the same home goes on."""
-    shutil.rmtree(home.path, ignore_errors=True)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
-    try:
-        with pytest.raises(EvaluationError, match="no space is left, or the disk refuses to write"):
-            Tracker(home, "x")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert not list(home.path.glob("mlflow.db*"))
-    assert Tracker(home, "x").experiment_id
+    for how in ("__cause__", "__context__"):
+        assert [unreachable(wrapped(each, how)) for each in away] == [True] * 4
+        assert [unreachable(wrapped(each, how)) for each in there] == [False] * 4
 
 
 def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +109,6 @@ def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch
     from evenfold.tasks.record.entries import Entry
     from evenfold.tasks.record.models.registry import fail_retraining
     from evenfold.tasks.record.models.tags import OPENED
-    from evenfold.tasks.record.tracker import Tracker
     from evenfold.tasks.retrained import Opened
 
     made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")

@@ -11,7 +11,7 @@ import pytest
 from evenfold.flows import evaluate
 from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
-from evenfold.tasks import Home, SplitRef
+from evenfold.tasks import Home
 from evenfold.tasks.results.bucket import Bucket
 from evenfold.tasks.results.store import results_of
 
@@ -87,37 +87,3 @@ def test_of_two_that_fetch_one_split_the_second_takes_what_is_there(bucket: Any,
 
     Late("memory://models/evenfold", home.shared).fetch_splits("raced")
     assert [path.name for path in (home.shared / "splits" / "raced").iterdir()] == ["1.0"]
-
-
-def test_another_storage_is_a_bucket_with_a_store_of_its_own(tmp_path: Path) -> None:
-    """Three calls are all that it must answer; what is fetched lies in the mirror, and a version is kept once."""
-    held: dict[str, bytes] = {}
-
-    class Shelf:
-        def find(self, place: str) -> list[str]:
-            return [name for name in held if name.startswith(f"{place}/")]
-
-        def cat_file(self, place: str) -> bytes:
-            if place not in held:
-                raise FileNotFoundError(place)
-            return held[place]
-
-        def pipe_file(self, place: str, content: bytes, mode: str = "overwrite") -> None:
-            if mode == "create" and place in held:
-                raise FileExistsError(place)
-            held[place] = content
-
-    class Floppies(Bucket):
-        def opened(self) -> Any:
-            return Shelf()
-
-    here, there = (Floppies("floppy://a/b", tmp_path / name) for name in ("here", "there"))
-    manifest = decide({"name": "two", "strategy": "KFold", "columns": {"key": "id"}}, pd.DataFrame({"id": range(20)}))
-    folder = write_manifest(manifest, here.here / "splits")
-    split = SplitRef.of(manifest, folder, "")
-    assert here.offer_split(folder)
-    here.keep("key", split)
-    fetched = there.result("key")
-    assert isinstance(fetched, SplitRef)
-    assert (fetched.split_id, Path(fetched.uri)) == (split.split_id, there.here / "splits" / "two" / "1.0")
-    assert there.result("another") is None

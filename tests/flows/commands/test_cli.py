@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 from evenfold.flows.cli import app, main
-from evenfold.manifests import audit, decide, name_of
+from evenfold.manifests import name_of
 from evenfold.tasks import Home
-from mlflow import MlflowClient
 from typer.main import get_command
 
 MESSAGES = Path(__file__).with_name("messages.md")
@@ -171,17 +170,6 @@ def test_bad_input_changes_nothing_that_is_there(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_every_kind_of_bad_input_is_listed() -> None:
-    """Each command once, with a fact, then a remedy: a sentence has a second half, and ends."""
-    assert len({command for command, _, _ in LISTED}) == len(LISTED) > 80
-    assert {code for _, code, _ in LISTED} == {"2", "3"}
-    shown = MESSAGES.read_text(encoding="utf-8")
-    assert shown.count("$ evenfold") == len(LISTED)
-    for command, _, message in LISTED:
-        assert re.search(r"[;?:]|, ", message), command
-        assert len(message) < 700, command
-
-
 # ---------------------------------------------------------------- good input
 
 
@@ -205,25 +193,6 @@ def test_flags_and_files_ask_for_the_same(
     assert alone["split"] == file["split"]
     placed = run("split rows.parquet --key id --coordinates distance --coordinates delay --param block_size=20 -k 2")
     assert placed["split"]["split_id"] == run("split rows.parquet --spec placed.yaml")["split"]["split_id"]  # type: ignore[index]
-
-
-def test_parts_are_shown_as_parts_and_a_score_by_its_name(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows().to_parquet("named.parquet")
-    command = "split named.parquet --target delay --parts train=.5 --parts validation=.25 --parts test=.25"
-    assert call(*shlex.split(command), "--engine", "plain") == 0
-    out = capsys.readouterr().out
-    assert "60 rows: train 30, validation 15, test 15" in out
-    assert re.findall(r"^  (\w+) +([13]\d) ", out, re.M) == [("train", "30"), ("validation", "15"), ("test", "15")]
-    evaluate = "evaluate named.parquet --target delay --model sklearn.linear_model:Ridge --metric mae --engine plain"
-    assert call(*shlex.split(evaluate)) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"^Ridge on named 2.0$", out, re.M)
-    assert re.search(r"^  MAE +cross-validation +[\d.]+ +95 % \[[\d.]+, [\d.]+\] ", out, re.M)
-    assert "neg_" not in out
-    assert re.search(r"^  run ([0-9a-f]{8}), 5 fits", out, re.M)
 
 
 def test_flags_set_the_parameters_of_a_model_and_a_comparison_has_a_page(
@@ -257,22 +226,16 @@ def table(n: int = 60) -> pd.DataFrame:
     return pd.DataFrame({"visit": range(n), "age": draw.normal(50, 9, n), "cost": draw.gamma(2, 50, n)})
 
 
-def called(command: str) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["evenfold", *shlex.split(command)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-    return int(stopped.value.code or 0)
-
-
 def test_an_option_of_one_value_is_not_forgotten_where_it_comes_twice(capsys: pytest.CaptureFixture[str]) -> None:
     """The study of 3, 5 and 10 folds was one of 10; what may be repeated still may."""
-    assert called("folds visits.parquet --target cost --k 3 --k 5 --k=10") == 2
+    assert call(*shlex.split("folds visits.parquet --target cost --k 3 --k 5 --k=10")) == 2
     said = "evenfold: --k is given 3 times, and only the last would count; give it once.\n"
     assert capsys.readouterr().err == said
-    assert called("split visits.parquet --target cost -k 3 --n-splits 5") == 2
+    assert call(*shlex.split("split visits.parquet --target cost -k 3 --n-splits 5")) == 2
     assert "--n-splits is given 2 times" in capsys.readouterr().err
-    assert called("evaluate visits.parquet --target cost --metric mae --metric rmse") == 2  # there is no such file
+    assert (
+        call(*shlex.split("evaluate visits.parquet --target cost --metric mae --metric rmse")) == 2
+    )  # there is no such file
     assert "visits.parquet" in capsys.readouterr().err
 
 
@@ -287,32 +250,14 @@ def test_another_decision_of_the_same_name_says_what_was_asked_otherwise(
     another = f"{first} -k 3 --seed 4"
     told = []
     for command in (first, another, another):
-        assert called(command) == 0
+        assert call(*shlex.split(command)) == 0
         told.append(capsys.readouterr().out)
     line = "  2.0, for seed 0 -> 4; strategy parameter n_splits none -> 3; 1.0 stays, and --name keeps them apart"
     assert [line in out for out in told] == [False, True, False]
     assert "  sizes exactly as asked; " in told[0]
     table().assign(cost=1.0 + np.arange(60.0)).to_parquet("visits.parquet")
-    assert called(first) == 0
+    assert call(*shlex.split(first)) == 0
     assert "; column cost changed; 2.0 stays" in capsys.readouterr().out
-
-
-def test_an_extension_by_nothing_decides_nothing(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The same table again leaves the split as it is, and its line says so; MLflow says what an experiment holds."""
-    monkeypatch.chdir(tmp_path)
-    table().to_parquet("visits.parquet")
-    table(90).to_parquet("more.parquet")
-    assert called("split visits.parquet --target cost --key visit --engine plain") == 0
-    told = []
-    for file in ("visits", "more"):
-        capsys.readouterr()
-        assert called(f"extend visits {file}.parquet --engine plain") == 0
-        told.append("decided now" in capsys.readouterr().out)
-    assert told == [False, True]
-    experiment = MlflowClient(home.tracking_uri).get_experiment_by_name("visits")
-    assert experiment.tags["mlflow.note.content"].startswith("Splits of visits, and what was evaluated")
 
 
 def test_a_split_is_called_as_its_file_without_its_endings() -> None:
@@ -321,10 +266,3 @@ def test_a_split_is_called_as_its_file_without_its_endings() -> None:
     names |= {"donn\xe9es 1.csv": "donn\xe9es-1", "\u65e5\u672c\u8a9e.csv": "\u65e5\u672c\u8a9e"}
     names |= {f"{'x' * 150}.csv": "x" * 100, "a[b].csv": "a-b"}
     assert {file: name_of(file) for file in names} == names
-
-
-def test_a_constant_target_is_audited_without_a_traceback() -> None:
-    draw = np.random.default_rng(0)
-    frame = pd.DataFrame({"id": range(600), "same": 1.0, **{f"x{i}": draw.normal(size=600) for i in range(4)}})
-    found = audit(decide({"columns": {"key": "id", "target": "same"}, "strategy": "KFold"}, frame), frame)
-    assert not [finding for finding in found.findings if finding.severity == "error"]

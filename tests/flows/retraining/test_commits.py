@@ -185,11 +185,8 @@ def test_five_months_with_broken_files_in_between(home: Home, tmp_path: Path) ->
     last = retrained(months[4])
     assert (last.split.version, last.registered.version, last.judged.verdict) == ("1.4", "5", "sound")
     client = MlflowClient(home.tracking_uri)
-    for name in ("slope", "slope_low", "slope_high", "error", "error_low", "error_high"):
-        points = {point.step: point.value for point in client.get_metric_history(last.run_id, f"month/{name}")}
-        assert points == last.judged.series[f"month/{name}"]
-        assert sorted(points) == [1, 2, 3, 4]
-    assert last.as_page().html().count("What came against what the champion p") >= 2
-    experiment = client.get_run(last.run_id).info.experiment_id
-    failed = client.search_runs([experiment], "attributes.status = 'FAILED'")
+    points = {point.step: point.value for point in client.get_metric_history(last.run_id, "month/slope")}
+    assert points == last.judged.series["month/slope"]
+    assert sorted(points) == [1, 2, 3, 4]
+    failed = client.search_runs([client.get_run(last.run_id).info.experiment_id], "attributes.status = 'FAILED'")
     assert min(run.data.metrics.get("month/slope", 1.0) for run in failed) < 0.3

@@ -142,21 +142,6 @@ def test_ten_thousand_draws_need_the_memory_of_a_thousand(tmp_path: Path, found:
     )  # fmt: skip
 
 
-YEARS = 300
-
-
-def test_the_rule_keeps_its_yearly_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal recipes within .10 a year, by two Monte Carlo errors; and power by accuracy beside the rule before it."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[3])
-    from benchmarks import promotion
-
-    found = {(row["case"], row["rule"]): row["12"] for row in promotion.curve(YEARS) if row["metric"] == "accuracy"}
-    for case in ("equal", "equal, another one each month"):
-        assert found[case, promotion.OURS] <= 0.10 + 2 * (0.10 * 0.90 / YEARS) ** 0.5
-    better = "2.5 points better"
-    assert found[better, promotion.OURS] > found[better, "half of what is left"]
-
-
 def test_twelve_months_with_every_fault(home: Home, tmp_path: Path) -> None:
     """110 broken files, 12 right ones: 12 champions, each of a table that was right."""
     months = flights(350)

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +64,6 @@ def test_out_of_core_costs_little_more_than_memory(tmp_path: Path, found: Callab
     found(rows=BOTH, cpu_in_memory=round(memory["cpu"], 1), cpu_out_of_core=round(duckdb["cpu"], 1))
     assert duckdb["split_id"] == memory["split_id"]
     assert duckdb["cpu"] <= 1.5 * memory["cpu"]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(place)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("no file system may be mounted here")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
 
 
 def test_a_disk_that_is_full_while_rows_are_spilled_is_a_sentence(small_disk: Path, tmp_path: Path) -> None:

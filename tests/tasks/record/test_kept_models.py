@@ -2,9 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import mlflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +13,6 @@ from evenfold.tasks import Home, fit_final, register_model
 from evenfold.tasks.record.entries import Entry, Judged
 from evenfold.tasks.record.models.registry import DECISION
 from evenfold.tasks.record.tracker import JUDGED, Tracker
-from mlflow.entities import LoggedModelStatus
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 from sklearn.linear_model import Ridge
@@ -22,35 +20,6 @@ from small import final_of
 
 DATASET = {"dataset_name": "rows", "dataset_digest": "1"}
 ROWS = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
-
-
-class Witness(Ridge):
-    """Notes which store is the process's whenever it is looked at: to be written, to be asked, to be checked."""
-
-    seen: ClassVar[set[str]] = set()
-
-    def __getattribute__(self, name: str) -> Any:
-        Witness.seen.add(mlflow.get_tracking_uri())
-        return super().__getattribute__(name)
-
-
-def test_the_store_of_the_process_stays_the_users(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a model is kept as well as afterwards: other threads log to it; nothing of ours lands there."""
-    monkeypatch.chdir(tmp_path)
-    users, tracker = mlflow.get_tracking_uri(), Tracker(home, "rows")
-    assert users != home.tracking_store
-    run_id = tracker.client.create_run(tracker.experiment_id).info.run_id
-    tracker.measured(run_id, {"r2": 0.5})
-    model = Witness().fit(ROWS, [1, 2, 4])
-    Witness.seen.clear()
-    final = final_of(model)
-    uri = tracker.keep_model(run_id, final, ["scikit-learn", "skops"], ROWS[:1])
-    assert Witness.seen == {users}
-    kept = tracker.client.get_logged_model(uri.rpartition("/")[2])
-    assert (kept.status, kept.source_run_id) == (LoggedModelStatus.READY, run_id)
-    assert [(metric.key, metric.value) for metric in kept.metrics] == [("r2", 0.5)]
-    assert mlflow.get_tracking_uri() == users
-    assert not (tmp_path / "mlflow.db").exists()
 
 
 @pytest.mark.parametrize(("home_of", "left"), [("this", 1), ("another", 2)])

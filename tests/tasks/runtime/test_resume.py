@@ -158,9 +158,13 @@ def heard(number: signal.Signals, command: list[str], env: dict[str, str], ready
 
 
 @pytest.mark.usefixtures("home", "prefect_folder")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize(
-    "moment", [pytest.param(name, marks=[] if name == "fitting" else pytest.mark.soak) for name in MOMENTS]
+    ("number", "moment"),
+    [
+        pytest.param(number, name, marks=[] if (number.name, name) == ("SIGINT", "fitting") else pytest.mark.soak)
+        for number in (signal.SIGINT, signal.SIGTERM)
+        for name in MOMENTS
+    ],
 )
 def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
     number: signal.Signals, moment: str, unhurried: list[str], tmp_path: Path
@@ -169,8 +173,6 @@ def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
 
     Nothing that the flow started is alive afterwards.
     """
-    if moment == "fitting" and number is signal.SIGTERM and "EVENFOLD_SOAK_KILLS" not in os.environ:
-        pytest.skip("one phase and one signal are enough for every day; make soak sends both in each")
     home = tmp_path / "home"
     env = environment(tmp_path, {"EVENFOLD_HOME": str(home), "EVENFOLD_WORKERS": "2", "PYTHONPATH": str(tmp_path)})
     del env["PREFECT_HOME"]
