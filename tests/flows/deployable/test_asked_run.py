@@ -94,9 +94,9 @@ def test_an_answer_at_a_terminal_resumes_the_run_and_silence_fails_it(
     due: Any, prefect_home: Home, prefect_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The terminal's no ends the run as Failed with its sentence; after the stated time a form is too late."""
-    late = due(answer_within=4 / 3600, run_label="late")
+    late = due(answer_within=2 / 3600, run_label="late")
     assert executed(late).name == "Suspended"
-    time.sleep(4)
+    time.sleep(2)
     with get_client(sync_client=True) as client:
         client.resume_flow_run(late.id, run_input={"answer": "approve", "reason": "late", "name": "ada"})
         state = client.read_flow_run(late.id).state
