@@ -25,7 +25,7 @@ SHORT = 12  # digits of an identity that people read
 
 
 @dataclass(frozen=True)
-class Judged:
+class LightModel:
     """The light model that holds a run's metrics, each with the split that it was judged on, as MLflow's search wants.
 
     No artifact belongs to it.
@@ -40,7 +40,7 @@ class Judged:
 class Entry:
     """What one MLflow run shall hold; ``key`` names the run, so that saying it twice changes nothing.
 
-    ``series``: metrics of several steps. ``judged``: the light model that the metrics belong to as well.
+    ``series``: metrics of several steps. ``light_model``: the light model that the metrics belong to as well.
     """
 
     key: str
@@ -49,7 +49,7 @@ class Entry:
     params: Mapping[str, Any]
     metrics: Mapping[str, float]
     series: Series = field(default_factory=dict)
-    judged: Judged | None = None
+    light_model: LightModel | None = None
 
     def __post_init__(self) -> None:
         """Name metrics in the letters that MLflow allows: a class may be called ``>50K``."""
@@ -67,7 +67,7 @@ class Entry:
 
     def judges(self, name: str) -> bool:
         """Return whether the model holds a metric: it was judged on the split, as value/r2 was, and is no count."""
-        return self.judged is not None and name in self.metrics and "/" in name
+        return self.light_model is not None and name in self.metrics and "/" in name
 
 
 _DIFFERS = ("seconds_", "peak_memory_")
@@ -279,7 +279,7 @@ def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
     return (figures if len(confusion.classes) <= MOST_CLASSES else {}) | ends
 
 
-def judged(split: SplitRef, name: str, params: Mapping[str, Any]) -> Judged:
+def light_model_of(split: SplitRef, name: str, params: Mapping[str, Any]) -> LightModel:
     """Return the light model that holds what was judged on a split; a name may not hold what a path or URI does."""
     on = {"dataset_name": f"{split.name}@{split.version}", "dataset_digest": split.split_id[:32]}
-    return Judged(re.sub(r"[/:.%\"']", "-", name), params, on)
+    return LightModel(re.sub(r"[/:.%\"']", "-", name), params, on)

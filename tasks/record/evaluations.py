@@ -39,7 +39,7 @@ from .entries import (
     code_tags,
     confusion_metrics,
     estimate_metrics,
-    judged,
+    light_model_of,
     named_apart,
     run_key,
     short_tags,
@@ -273,7 +273,7 @@ class _Record:
             params=params,
             metrics=estimate_metrics(of.estimates) | _level_metrics(of.levels) | confusion_metrics(of.confusion),
             series=series,
-            judged=judged(split, name, about) if of.estimates else None,
+            light_model=light_model_of(split, name, about) if of.estimates else None,
         )  # fmt: skip
 
     def _page(self) -> Page:

@@ -32,7 +32,7 @@ from .entries import (
     Entry,
     code_tags,
     estimate_metrics,
-    judged,
+    light_model_of,
     run_key,
     short_tags,
     split_tags,
@@ -217,7 +217,7 @@ def record_tuning(
                 tags=short_tags(split) | {"evenfold.split_id": split.split_id},
                 params=trial.params,
                 metrics=estimate_metrics(trial.estimates),
-                judged=judged(split, name, trial.params),
+                light_model=light_model_of(split, name, trial.params),
             )
             with tracker.run(child, parent=run_id):
                 pass

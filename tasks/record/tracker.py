@@ -30,7 +30,7 @@ from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.settings import in_silence
 from evenfold.tasks.runtime.stopping import at_stop
 
-from .entries import PARTIAL, UNCODED, Entry, Judged, Point, code_in, news
+from .entries import PARTIAL, UNCODED, Entry, LightModel, Point, code_in, news
 from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Tracker:
             # What an earlier attempt said of its failure holds no more.
             for tag in {"evenfold.failure", PARTIAL, NOTE} & set(run.data.tags):
                 self.client.delete_tag(run_id, tag)
-        model_id = self._judge(run, entry.judged, known) if entry.judged else None
+        model_id = self._keep_light_model(run, entry.light_model, known) if entry.light_model else None
         points = list(news(entry.points, self._held(run, entry) if known else {}, start))
         if model_id and JUDGED not in run.data.tags:
             # What the run held before it had a model is told again, as the model's; in the run it stays one point.
@@ -234,7 +234,7 @@ class Tracker:
         """Log points, each with the model and the split that it belongs to, parameters and tags: one call for most."""
         from mlflow.entities import Metric
 
-        on: dict[str, Any] = {} if entry.judged is None else entry.judged.dataset | {"model_id": model_id}
+        on: dict[str, Any] = {} if entry.light_model is None else entry.light_model.dataset | {"model_id": model_id}
         metrics = [
             Metric(name, value, when, step, run_id=run_id, **(on if entry.judges(name) else {}))
             for name, step, value, when in points
@@ -243,17 +243,17 @@ class Tracker:
         for start in range(BATCH, len(metrics), BATCH):
             self.client.log_batch(run_id, metrics[start : start + BATCH])
 
-    def _judge(self, run: Any, judged: Judged, known: bool) -> str:
+    def _keep_light_model(self, run: Any, light: LightModel, known: bool) -> str:
         """Return the light model of a run, made once; no artifact belongs to it."""
         from mlflow.entities import LoggedModelStatus
 
         if JUDGED in run.data.tags:
             return str(run.data.tags[JUDGED])
         # A kill may have come between a model and the tag that names it.
-        left = models_of(self.client, self.experiment_id, run.info.run_id, judged.name) if known else []
-        params = {name: str(value)[:5900] for name, value in judged.params.items() if value not in (None, {})}
+        left = models_of(self.client, self.experiment_id, run.info.run_id, light.name) if known else []
+        params = {name: str(value)[:5900] for name, value in light.params.items() if value not in (None, {})}
         model = left[0] if left else self.client.create_logged_model(
-            self.experiment_id, judged.name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",
+            self.experiment_id, light.name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",
         )  # fmt: skip
         return str(self.client.finalize_logged_model(model.model_id, LoggedModelStatus.READY).model_id)
 
