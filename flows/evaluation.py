@@ -191,7 +191,7 @@ def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Reque
     with saying("recording the evaluation"):
         record = run(
             record_evaluation, split.ref, outcome, split_run_id=split_run_id, run_label=request.run_label,
-            n_cached=fits.n_cached, models=models,
+            n_cached=fits.n_cached, states=fits.states, models=models,
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)

@@ -74,7 +74,8 @@ class SplitOutcome(Displayed, Outcome):
 class Step(Outcome):
     """What would be done of one kind, ``n`` times: how many lie in the store, and why the others do not, in words.
 
-    ``seconds``: what those that are computed took before, in all; None where nothing like it was.
+    ``seconds``: what those that are computed took before, in all; None where nothing like it was. ``states``: of the
+    fits, that of each fold or draw.
     """
 
     name: Literal["split", "fits", "model", "audit", "record", "champion", "promotion"]
@@ -82,6 +83,7 @@ class Step(Outcome):
     n_cached: int
     reasons: list[str] = []
     seconds: float | None = None
+    states: list[FoldState] = []
 
 
 class Planned(Displayed, Outcome):
@@ -207,7 +209,10 @@ class Evaluation(Displayed, Measured):
         ]
         title = f"{self.model.title} on {split.name} {split.version}"
         lead = f"{'The locked rows' if self.look else rows}, {amount(len(self.features), 'feature')}."
-        return summary_page(title, lead, self.scores, self.estimates, self.audit, self.confusion, notes)
+        came = [state for state in self.states if state != "failed"]  # the others have no score
+        of = zip((score.name for score in self.scores), came, strict=False)
+        states = dict(of) if {*self.states} - {"fitted"} else {}
+        return summary_page(title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states)
 
 
 class Segments(Displayed, Outcome):

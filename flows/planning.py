@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import wraps
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,16 +14,17 @@ from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
 from evenfold.tasks.arrivals import newest, stage_extension
 from evenfold.tasks.audits import audit_key, preimage_of_audit
-from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.outcomes import FoldState, SplitRef
 from evenfold.tasks.record.evaluations import finished_record, preimage_of_record
 from evenfold.tasks.record.models.registry import champion_of
 from evenfold.tasks.requests import signature_of
+from evenfold.tasks.results.marks import Marks
 from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.results.store import nearest, ready
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import in_blocks
-from evenfold.tasks.splits import forget_plans, looked_up, plan_of, preimage_of
+from evenfold.tasks.splits import forget_plans, looked_up, marks_of, plan_of, preimage_of
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
 from . import definitions, deployable
@@ -32,6 +33,7 @@ from .outcomes import Planned, Step
 from .requests import Request
 from .splitting import split_given
 
+COMES: dict[bool, FoldState] = {True: "cached", False: "waiting"}
 AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at the locked rows is never kept"
 
 
@@ -58,7 +60,7 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
     if request.manifest:
         yield Step(name="split", n=1, n_cached=1)
     else:
-        yield _step(request, preimage_of(_plan(request)), 1, int(cached))
+        yield _split_step(request, cached)
     if request.on == "holdout":
         yield from (Step(name=name, n=1, n_cached=0, reasons=[LOOK]) for name in ("fits", "record"))
         return
@@ -71,7 +73,7 @@ def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
     before = newest(Home.here(), _plan(request).spec, champion, request.on_refused)
     if before is None:
         split, cached = _split(request, aside)
-        yield _step(request, preimage_of(_plan(request)), 1, int(cached))
+        yield _split_step(request, cached)
     else:
         staged = str(Path(aside) / before.parent.name / "staged")
         growth = stage_extension.fn(str(before), data, merged=request.merged, staged=staged)
@@ -101,16 +103,21 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
     yield fits
     if request.log_models != "none":
         keys: list[Any] = ["all rows", *(split.splits() if request.log_models == "all" else [])]
-        n_cached = _n_kept([(1, f"model/{key_of_fit(work, i)}") for i in keys])
+        n_cached = _n_kept([f"model/{key_of_fit(work, i)}" for i in keys])
         reasons = fits.reasons or ["no earlier run kept one"]
         yield Step(name="model", n=len(keys), n_cached=n_cached, reasons=reasons if n_cached < len(keys) else [])
     features = list(work.problem.features)
-    yield _step(request, preimage_of_audit(split, features), 1, _n_kept([(1, audit_key(split, features) or "")]))
+    yield _step(request, preimage_of_audit(split, features), 1, _n_kept([audit_key(split, features) or ""]))
     yield _record(request, work, fits.n - fits.n_cached)
 
 
 def _plan(request: Request) -> Plan:
     return plan_of(request.specification, from_anywhere(request.data))
+
+
+def _split_step(request: Request, cached: bool) -> Step:
+    plan = _plan(request)
+    return _step(request, preimage_of(plan), 1, int(cached), partial(marks_of, plan))
 
 
 def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
@@ -125,25 +132,33 @@ def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     interval, draws = request.interval, split.kind == "draws"
     apparent = request.parameters.get("apparent", "full") if draws else "full"
     blocks = split.blocks() if in_blocks(split) else []
-    keys = [(1, key_of_fit(work, "all rows"))] if draws else []
-    keys += [(last - first, key_of_fit(work, (first, last), apparent=apparent)) for first, last in blocks]
+    keys = [(last - first, key_of_fit(work, (first, last), apparent=apparent)) for first, last in blocks]
     keys += [] if blocks else [(1, key_of_fit(work, i)) for i in split.splits()]
+    hits = [not request.refresh and ready(f"score/{key}") is not None for _, key in keys]
+    states = [COMES[hit] for (n, _), hit in zip(keys, hits, strict=True) for _ in range(n)]
     n_further = len(further_pairs(work, interval))
-    keys += [(1, key_of_fit(work, i, interval)) for i in range(n_further)]
+    beside = [key_of_fit(work, "all rows")] if draws else []
+    beside += [key_of_fit(work, i, interval) for i in range(n_further)]
+    n_cached = states.count("cached") + _n_kept([f"score/{key}" for key in beside])
     preimage = preimage_of_fits(work, apparent, interval if n_further else None)
-    return _step(request, preimage, sum(n for n, _ in keys), _n_kept([(n, f"score/{key}") for n, key in keys]))
+    step = _step(request, preimage, len(states) + len(beside), n_cached, work.marks)
+    return step.model_copy(update={"states": states})
 
 
-def _n_kept(keys: list[tuple[int, str]]) -> int:
-    return sum(n for n, key in keys if ready(key) is not None)
+def _n_kept(keys: list[str]) -> int:
+    return sum(ready(key) is not None for key in keys)
 
 
-def _step(request: Request, preimage: Preimage, n: int, n_cached: int) -> Step:
+def _step(
+    request: Request, preimage: Preimage, n: int, n_cached: int, marks: Callable[[], Marks] | None = None
+) -> Step:
     n_cached = 0 if request.refresh else n_cached
     if n_cached == n:
         return Step(name=preimage.kind, n=n, n_cached=n)
-    earlier, reasons = nearest(preimage)
-    seconds = earlier.seconds * (n - n_cached) if earlier and _same_model(earlier, preimage) else None
+    earlier, reasons = nearest(preimage, marks)
+    seconds = None
+    if earlier and _same_model(earlier, preimage):  # of more rows about as much more
+        seconds = earlier.seconds * preimage.n_train / earlier.n_train * (n - n_cached)
     reasons = [AGAIN] if request.refresh else reasons or [GONE]
     return Step(name=preimage.kind, n=n, n_cached=n_cached, reasons=reasons, seconds=seconds)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
@@ -164,6 +164,7 @@ def adopt(
     time: str | None = None,
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
+    missing_group: Literal["refuse", "alone"] = "refuse",
     name: str = ADOPTED,
     engine: Engine = "prefect",
 ) -> SplitOutcome:
@@ -175,7 +176,7 @@ def adopt(
     from .deployable import split  # made of what stands in this module
 
     rows, spec = given_folds(data, folds, params, seed, key=key, target=target, group=group, time=time)
-    return split(rows, {"name": name, **spec}, engine=engine)
+    return split(rows, {"name": name, "missing_group": missing_group, **spec}, engine=engine)
 
 
 def load_split(reference: Any) -> Manifest:

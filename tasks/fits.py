@@ -136,7 +136,15 @@ def require_inner(work: Work) -> Splitter:
     return work.inner
 
 
-@step(run_name=lambda split, block, model=None, of="folds", **_: _title(split, block, model, of), retries=0)
+def _states(came: list[tuple[FitResult | None, bool]]) -> str:
+    return ", ".join("failed" if fit is None else "cached" if cached else "fitted" for fit, cached in came)
+
+
+@step(
+    run_name=lambda split, block, model=None, of="folds", **_: _title(split, block, model, of),
+    retries=0,
+    message=_states,
+)
 def fit_short(
     split: SplitRef,
     block: Block,
@@ -150,8 +158,8 @@ def fit_short(
 
     Each fit is locked, found and kept under its own score key, at once: whoever asks for single ones or other blocks
     finds it, and a kill loses only the fit that was under way. Returns for each its result, None where it failed, which
-    stops no other, and whether it came from the cache; ``refresh`` computes again what that holds. ``apart``: in a
-    process of their own.
+    stops no other, and whether it came from the cache, which the run's state says of each in turn; ``refresh`` computes
+    again what that holds. ``apart``: in a process of their own.
     """
     return within(
         inf if apart else None, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh

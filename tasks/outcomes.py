@@ -208,8 +208,8 @@ class FinalModel(Outcome):
         return self.is_ours() and is_whole(self.file.path, self.file.sha256)
 
 
-# What a fit of an evaluation came to; what still waits for one is pending in Prefect.
-FoldState = Literal["cached", "fitted", "failed"]
+# Where the fit of a fold comes from: the store, this run, nowhere for it failed; or it is still to be made.
+FoldState = Literal["cached", "fitted", "failed", "waiting"]
 
 
 class Measured(Outcome):

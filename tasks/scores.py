@@ -85,7 +85,8 @@ def aggregate(
     estimates = estimates_of(evaluated, work, refits, interval, level)
     levels = _levels_of(evaluated, work, level)
     if not evaluated.errors:
-        remember(preimage_of_fits(work, results[0].apparent, interval if refits else None, seconds_of(results)))
+        by, seconds = interval if refits else None, seconds_of(results)
+        remember(preimage_of_fits(work, results[0].apparent, by, seconds), work.marks)
     files = evaluated.predictions
     confusion = Confusion.of(work.problem, frame_of(files)) if files else None
     update = {

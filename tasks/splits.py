@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -38,6 +38,7 @@ from evenfold.splitters.catalogue import modules_of_strategy, strategy_code
 from .outcomes import SplitRef
 from .parameters import Data, DataEngine, Memory, Spec
 from .requests import SplitFields, flat
+from .results.marks import Marks
 from .results.preimages import Preimage, differences
 from .results.store import asked, remember, results_of
 from .runtime.files import data_reference, from_anywhere, set_aside
@@ -47,6 +48,7 @@ from .runtime.settings import Settings
 from .steps.step import is_refreshing, step
 
 MOST_TRIES = 20
+MOST_MARKED = 20_000_000  # rows
 
 
 def _planned(
@@ -92,7 +94,7 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
         folder, reused = placed(plan, home, again=is_refreshing())
-    remember(preimage_of(plan))
+    remember(preimage_of(plan), partial(marks_of, plan))
     forget_plans()
     return SplitRef.of(StoredManifest(folder), folder, path, reused).asked(plan.spec)
 
@@ -205,6 +207,14 @@ def preimage_of(plan: Plan) -> Preimage:
     """Return what the split of a plan depends on."""
     code = modules_of_strategy(plan.spec.strategy, plan.spec.params)
     return Preimage(kind="split", name=plan.spec.name, parts=split_parts(plan) | plan.digests | {"code": code})
+
+
+def marks_of(plan: Plan) -> Marks:
+    """Return what tells later in how many rows a column that a split reads has changed; of many rows nothing."""
+    names = (
+        [] if plan.table.num_rows > MOST_MARKED else [name for name in plan.table.column_names if name not in plan.key]
+    )
+    return Marks.of(plan.table.select(names), digest_json([plan.digests["columns"][name] for name in plan.key]))
 
 
 def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -48,6 +48,7 @@ from evenfold.tasks.runtime.shared import Lock
 from numpy.typing import NDArray
 
 from .outcomes import Block, Fits, SplitRef, place_now
+from .results.marks import Marks
 from .results.preimages import Preimage
 from .splits import split_parts, stamp, table_of
 
@@ -58,11 +59,12 @@ Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
-    ``digests``: of every column that the model reads. ``place``: where each row of the manifest stands in the problem;
-    -1 for a deleted row that the data lack.
-    ``attributes``: of each column to balance on the level of each row of the problem, and the levels' names.
-    ``roles``: the columns of the specification's roles, of the problem's rows.
-    ``code``: the user's by which it was fitted, where that is not the code of now.
+    ``digests``: of every column that the model reads, which ``reads`` returns in canonical form. ``place``: where each
+    row of the manifest stands in the problem; -1 for a deleted row that the data lack. ``keys_digest``: what names the
+    keys, for they stand beside the predictions, so other keys are another result. ``attributes``: of each column to
+    balance on the level of each row of the problem, and the levels' names. ``roles``: the columns of the
+    specification's roles, of the problem's rows. ``code``: the user's by which it was fitted, where that is not the
+    code of now.
     """
 
     manifest: Manifest
@@ -70,8 +72,10 @@ class Work:
     digests: Mapping[str, Any]
     place: NDArray[np.int64]
     keys: pa.Table | None
+    keys_digest: str
     attributes: dict[str, tuple[NDArray[np.int64], list[str]]] = field(default_factory=dict)
     roles: pa.Table | None = None
+    reads: Callable[[], pa.Table] = pa.Table
     code: dict[str, str] | None = None
 
     @cached_property
@@ -82,6 +86,10 @@ class Work:
     def without_metrics(self) -> Work:
         """Return the same with a recipe that names no metrics, by which nothing is learnt."""
         return replace(self, problem=replace(self.problem, model=self.problem.model.model_copy(update={"metrics": ()})))
+
+    def marks(self) -> Marks:
+        """Return what tells later in how many rows a column has changed."""
+        return Marks.of(self.reads(), self.keys_digest)
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
@@ -117,11 +125,6 @@ class Work:
     def in_time_order(self) -> bool:
         """Whether the rows follow one another in time and are split in that order."""
         return "past_before_future" in self.manifest.splitter.promises
-
-    @cached_property
-    def keys_digest(self) -> str:
-        """What names the keys: they stand beside the predictions, so other keys are another result."""
-        return "positions" if self.keys is None else fingerprint(self.keys)
 
     def keyed(self, predictions: pd.DataFrame) -> pa.Table:
         """Return predictions with the key columns in front, so that any later run can be compared row by row."""
@@ -189,7 +192,14 @@ def _work(
     watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
     roles = ordered.select([name for name in manifest.spec.columns.roles() if name in ordered.column_names])
-    return Work(manifest, problem, digests, place, keys, attributes, roles)
+    keys_digest = "positions" if keys is None else fingerprint(keys)
+
+    def reads() -> pa.Table:  # not held, for it takes the room of a second table
+        return canonical_table(
+            _whole(data, manifest.spec, recipe).take(positions[present]), problem.columns_read, manifest.types
+        )
+
+    return Work(manifest, problem, digests, place, keys, keys_digest, attributes, roles, reads)
 
 
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
@@ -390,4 +400,5 @@ def preimage_of_fits(work: Work, apparent: str, interval: str | int | None, seco
     versions: dict[str, Any] = dict(each.split("==") for each in libraries if "==" in each)  # else its own code counts
     parts |= {"versions": versions | {"evenfold's fits": parts.pop("fit")}, "apparent": apparent, "interval": interval}
     parts |= split_parts(work.manifest) | dict(work.digests)
-    return Preimage(kind="fits", name=work.manifest.name, parts=parts, seconds=seconds)
+    n_train = max(work.pair(0)[0].size, 1)
+    return Preimage(kind="fits", name=work.manifest.name, parts=parts, seconds=seconds, n_train=n_train)

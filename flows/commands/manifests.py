@@ -286,6 +286,9 @@ def adopt(
     group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column whose rows the folds keep whole.")] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that says when a row happened.")] = None,
     seed: Annotated[int, typer.Option(help="Of a splitter that has none.")] = 0,
+    missing_group: Annotated[
+        Literal["refuse", "alone"], typer.Option(help="Rows without a group: refuse, or each is one of its own.")
+    ] = "refuse",
     name: Annotated[str, typer.Option(help="What the split is called.")] = "adopted",
     before: Annotated[
         str | None,
@@ -312,6 +315,6 @@ def adopt(
 
         split = flows.adopt(
             data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
-            name=name,
+            missing_group=missing_group, name=name,
         )  # fmt: skip
     answer(split, as_json, show_split)

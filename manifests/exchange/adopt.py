@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ def adopt(
     time: str | None = None,
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
+    missing_group: Literal["refuse", "alone"] = "refuse",
     name: str = ADOPTED,
 ) -> Manifest:
     """Return a manifest of ``data`` (a file or a frame) whose folds are those of ``folds``, unmoved.
@@ -54,15 +55,16 @@ def adopt(
 
     Pairs that train on all that they do not test become folds; others stay pairs (``PredefinedPairs``), which cannot
     grow. Folds grow: ``extend`` deals new rows by what the columns ask for (classes or numbers of the target evenly,
-    groups whole), and each fold keeps its share. A CSV has no types: where keys such as 02 or NA are text, give
-    ``read_table(file, types={"id": "text"})``, or Parquet.
+    groups whole), and each fold keeps its share; with ``missing_group="alone"`` a row without a group is one of its
+    own. A CSV has no types: where keys such as 02 or NA are text, give ``read_table(file, types={"id": "text"})``, or
+    Parquet.
 
     Folds that tear the groups of a column are taken too; the audit says so, and they cannot grow. Raises SplitError for
     missing or skipped folds, rows on both sides, a table with several folds of a group, groups or keys that the data or
     the folds lack, and a key that is not unique.
     """
     rows, spec = given_folds(data, folds, params, seed, key=key, target=target, group=group, time=time)
-    return Plan({"name": name, **spec}, rows).decide()
+    return Plan({"name": name, "missing_group": missing_group, **spec}, rows).decide()
 
 
 def given_folds(

@@ -81,10 +81,10 @@ class _Arrived:
         return self.snapshot.target if is_current and self.snapshot is not None else None
 
     def missed(self) -> list[str]:
-        """Return the columns of the last table that matter."""
+        """Return the columns of the last table that matter; given folds do not, for nobody gives new rows one."""
         before = self.snapshot.types if self.snapshot is not None else ()
-        target = self.manifest.spec.columns.target
-        return [name for name in before if self.columns is None or name in self.columns or name == target]
+        roles, these = self.manifest.spec.columns, self.columns
+        return [n for n in before if n != roles.fold and (these is None or n in these or n == roles.target)]
 
     def compared(self) -> list[str]:
         """Return the columns that matter and are read as the data have them; keys and groups are read as declared."""

@@ -182,6 +182,8 @@ def _frame(frame: Any) -> pa.Table | nw.DataFrame[Any]:
         return frame
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
+    if hasattr(frame, "to_arrow_table"):  # a relation of DuckDB, which is asked anew each time
+        return frame.to_arrow_table()
     if isinstance(frame, pd.DataFrame):
         levels = [name for name in frame.index.names if name is not None and name not in frame.columns]
         frame = frame.reset_index(level=levels).reset_index(drop=True) if levels else frame.reset_index(drop=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,36 +90,38 @@ def evaluation_page(
     origin: Origin | None = None,
     levels: Sequence[LevelScore] = (),
     n_missing: int = 0,
+    states: Mapping[str, str] | None = None,
 ) -> Page:
     """Return what the page about an evaluation says; its ``html()`` needs no network and runs no script.
 
     ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
     none. ``study``: what ``fold_count_study`` gave for the same problem, drawn as a curve. ``audit``: of the split,
     decides the verdict. ``split``: what the evaluation rests on. ``origin``: data, run and day for the footer.
-    ``n_missing``: the splits without a score. Every figure stands in a ``<data value>`` at full precision, equal to
-    estimates.json. O(rows + splits).
+    ``n_missing``: the splits without a score. ``states``: of each split by its name, where its fit came from. Every
+    figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
     """
-    pictures = score_pictures(scores, estimates)
-    sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(pictures.values())]
+    drawn = score_pictures(scores, estimates).values()
+    sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(drawn)]
     used = importance_table(scores)
     sections += importance_section(used, problem.model.metrics[0])
-    sections += [*_by_level(levels)]
-    sections += confusion_section(None if predictions is None else Confusion.of(problem, predictions))
+    confusion = None if predictions is None else Confusion.of(problem, predictions)
+    sections += [*_by_level(levels), *confusion_section(confusion)]
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     sections += calibration_section(problem, predictions, level)
     if study is not None:
-        curves = enumerate(study_pictures(study))
-        sections += [Section(f"fold-count-{i}", curve.title, [curve]) for i, curve in curves]
+        sections += [Section(f"fold-count-{i}", each.title, [each]) for i, each in enumerate(study_pictures(study))]
     partial = partial_words(scores, n_missing)
+    of = (problem.n, "row"), (len(scores), unit_of(scores)), (len(problem.features), "feature")
     verdict = _verdict(audit, [partial, *(words for estimate in estimates for words in estimate.warnings)])
     return Page(
         title=title,
         verdict=verdict,
-        lead=_lead(problem, scores) + (why_good(estimates) if verdict is Verdict.GOOD else ""),
+        lead=f"{problem.model.title} on {', '.join(counted(*amount) for amount in of)}."
+        + (why_good(estimates) if verdict is Verdict.GOOD else ""),
         tiles=score_tiles(estimates),
         findings=_remarks(partial, audit, scores, estimates),
         sections=sections,
-        details=_details(problem, scores, estimates, study, split, used),
+        details=_details(problem, scores, estimates, study, split, used, states or {}),
         footer=[
             counted(problem.n, "row"),
             *([f"split {split.split_id[:12]}"] if split else []),
@@ -186,11 +188,6 @@ def _level_cell(score: LevelScore) -> Any:
     return number(metric_of(score.metric).shown(score.value), level_score(score))
 
 
-def _lead(problem: Problem, scores: Sequence[FoldScore]) -> str:
-    what = f"{counted(problem.n, 'row')}, {counted(len(scores), unit_of(scores))}"
-    return f"{problem.model.title} on {what}, {counted(len(problem.features), 'feature')}."
-
-
 def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
     """Return the last estimate of each metric, the one that is meant to be read: value, interval, score in training."""
     tiles = []
@@ -227,6 +224,7 @@ def summary_page(
     audit: Audit | None = None,
     confusion: Confusion | None = None,
     notes: Sequence[str] = (),
+    states: Mapping[str, str] | None = None,
 ) -> Page:
     """Return the top of an evaluation's page, as a notebook and a terminal show it.
 
@@ -236,7 +234,7 @@ def summary_page(
     sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
     sections += [Section("estimates", "Every estimate", [scores_table(estimates)])]
     if 1 < len(scores) <= MOST_SHOWN:
-        sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores)]))
+        sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores, states or {})]))
     sections += confusion_section(confusion)
     findings = [*_remarks("", audit, scores, estimates), *(Remark("note", words) for words in notes if words)]
     verdict = _verdict(audit, [remark.message for remark in warnings_of(estimates)]) if audit else Verdict.NONE
@@ -305,6 +303,7 @@ def _details(
     study: pd.DataFrame | None,
     split: SplitLink | None,
     used: pd.DataFrame,
+    states: Mapping[str, str],
 ) -> list[Section]:
     notes = _notes(estimates)
     model = problem.model
@@ -321,7 +320,7 @@ def _details(
     sections = [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(notes)})", notes or [Paragraph("Nothing.")]),
-        Section("splits", f"Every {unit_of(scores)} ({len(scores):,})", [_splits(scores)]),
+        Section("splits", f"Every {unit_of(scores)} ({len(scores):,})", [_splits(scores, states)]),
         _features(problem),
         *(
             [Section("importances", f"Importance of {counted(len(used), 'feature')}", [importance_rows(used)])]
@@ -375,7 +374,7 @@ def _notes(estimates: Sequence[Estimate]) -> list[Block]:
     return [*blocks, *map(Paragraph, notes_of(estimates))]
 
 
-def _splits(scores: Sequence[FoldScore]) -> Table:
+def _splits(scores: Sequence[FoldScore], states: Mapping[str, str]) -> Table:
     drawn = scores[:MOST_ROWS]
     metrics = list(dict.fromkeys(metric for score in drawn for metric in score.test))
     readings = [metric_of(metric) for metric in metrics]
@@ -392,4 +391,10 @@ def _splits(scores: Sequence[FoldScore]) -> Table:
     ]
     titles = [reading.title for reading in readings]
     head = [unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
-    return Table(f"Every {unit_of(scores)}", rows, head, cut(len(drawn), len(scores)))
+    if states:
+        of = {row[0]: row for row in rows}  # splits that failed have none
+        rows = [
+            [*of.get(name, [name, *[""] * (len(head) - 1)]), state] for name, state in [*states.items()][:MOST_ROWS]
+        ]
+        head.append("fit")
+    return Table(f"Every {unit_of(scores)}", rows, head, cut(len(rows), max(len(scores), len(states))))

@@ -20,7 +20,7 @@ from evenfold.reports.markdown import in_markdown, linked, page_note
 from evenfold.reports.pictures import scores_figures
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
-from evenfold.tasks.outcomes import Evaluated, FinalModel, RunRef, SplitRef
+from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
@@ -75,6 +75,7 @@ def record_evaluation(
     split_run_id: str = "",
     run_label: str = "",
     n_cached: int = 0,
+    states: Sequence[FoldState] = (),
     models: dict[str, FinalModel] | None = None,
 ) -> RunRef:
     """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
@@ -82,14 +83,16 @@ def record_evaluation(
     Up to 100 folds have a child run each. The split is recorded too where it is not yet. Where fits failed and nothing
     was aggregated, the run is FAILED with the reason, and the finished folds are kept; an estimate of some of the
     splits is partial, and is put over none of all of them, but in a run of its own. ``run_label``: another makes
-    another run of the same evaluation. A record that is complete and of the same content is not made again.
+    another run of the same evaluation. ``states``: where the fit of each split came from, for the page. A record that
+    is complete and of the same content is not made again.
     Raises EvaluationError where the evaluation is of another split, or a model (by the name of its split, or "all
     rows") is not that of the evaluation's recipe on these rows.
     """
     _require_together(split, evaluation)
     work = work_of(split, evaluation.model)
     _require_models(split, work, models or {})
-    record = _Record(evaluation, work, split_run_id or split_run_of(split), run_label, n_cached, models or {})
+    split_run = split_run_id or split_run_of(split)
+    record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states)
     labelled, since, new = digest_json([record.content, run_label]), "", False
     known = seen_complete(Home.here(), labelled)
     if known is None:
@@ -173,6 +176,7 @@ class _Record:
     label: str
     n_cached: int
     models: dict[str, FinalModel]
+    states: Sequence[FoldState]
 
     @cached_property
     def content(self) -> str:
@@ -279,7 +283,7 @@ class _Record:
     def _page(self) -> Page:
         """Return the page about what was evaluated, with the study of the number of folds where one was run."""
         of, split, problem = self.evaluation, self.evaluation.split, self.work.problem
-        name = f"{split.name} {split.version}"
+        name, members = f"{split.name} {split.version}", self.work.manifest.membership
         return evaluation_page(
             problem,
             self.scores,
@@ -292,6 +296,7 @@ class _Record:
             origin=Origin(Path(split.data).name),
             levels=of.levels,
             n_missing=split.n_splits - len(of.scores) - sum(len(block.block) for block in of.draws),
+            states={} if of.draws else {members.split_title(i): state for i, state in enumerate(self.states)},
         )
 
     def _write_folds(self, tracker: Tracker, run_id: str, key: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from evenfold.manifests import digest_json
@@ -14,7 +14,8 @@ Place = tuple[str, ...]
 # What a part is called before its own name: by the longest beginning of its place.
 WORDS: dict[Place, str] = {
     ("decision", "params"): "strategy parameter", ("model", "params"): "model parameter", ("model",): "model",
-    ("algorithm",): "strategy", ("decision",): "", ("versions",): "", (): "",
+    ("gates_now",): "gate", ("ignore_now",): "ignored check", ("algorithm",): "strategy", ("decision",): "",
+    ("versions",): "", (): "",
 }  # fmt: skip
 DIGESTS = {
     "fingerprint": "what the split reads", "own_strategy": "the strategy's code", "parent": "what the split grew from",
@@ -26,13 +27,15 @@ MOST_SHOWN = 60  # letters of a value
 class Preimage(Outcome):
     """What the keys of some results are digests of: those of one ``kind`` for the split that is called ``name``.
 
-    ``parts``: as JSON, with what each column holds on its own. ``seconds``: what one such fit took.
+    ``parts``: as JSON, with what each column holds on its own. ``seconds``: what one such fit took, of splits whose
+    first trains on ``n_train`` rows.
     """
 
     kind: Literal["split", "fits", "audit", "record"]
     name: str
     parts: dict[str, Any]
     seconds: float = 0.0
+    n_train: int = 1
 
     @property
     def folder(self) -> str:
@@ -45,8 +48,13 @@ class Preimage(Outcome):
         return f"{self.folder}/{digest_json(self.parts)[:32]}"
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return what differs between the parts of two preimages, in words; nothing only where nothing does."""
+def differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], in_rows: Callable[[list[str]], str] | None = None
+) -> list[str]:
+    """Return what differs between the parts of two preimages, in words; nothing only where nothing does.
+
+    ``in_rows`` says of columns in how many rows they have changed.
+    """
     old, new = dict(_leaves(before)), dict(_leaves(now))
     moves = [place for place in old | new if digest_json(old.get(place)) != digest_json(new.get(place))]
     words: dict[tuple[str, str], list[str]] = {}
@@ -55,21 +63,47 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             continue  # of another strategy
         if place[:2] == ("decision", "types") and {("columns", place[2])} <= old.keys() & new.keys():
             continue  # which says more
+        if _came_or_went(place, old, new):
+            continue  # the list of steps says more
         lead, name, tail = _words(place, old.get(place), new.get(place))
         words.setdefault((lead, tail), []).append(name)
     if ("rows",) in moves and ("rows",) in old:  # then every column holds other values
         words.pop(("column", "changed"), None)
     for less in ("fingerprint", "own_strategy") if len(words) > 1 else ():  # others say more than this
         words.pop((DIGESTS[less], "changed"), None)
+    if in_rows and (columns := words.pop(("column", "changed"), None)):
+        words["column", f"changed {in_rows(columns)}".strip()] = columns
     return [_sentence(lead, names, tail) for (lead, tail), names in words.items()]
 
 
-def _leaves(parts: Mapping[str, Any], place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    for name, value in parts.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, (*place, name))
-        elif value is not None:
-            yield (*place, name), value
+def _came_or_went(place: Place, old: Mapping[Place, Any], new: Mapping[Place, Any]) -> bool:
+    """Return whether a place lies in a step that only one side has, as the lists of their steps say."""
+    for k in range(1, len(place)):
+        steps = [names for side in (old, new) if isinstance(names := side.get(place[:k]), list)]
+        if steps and sum(place[k] in names for names in steps) < 2:
+            return True
+    return False
+
+
+def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Yield the place and value of all that holds no other; of the steps of a pipeline, say, their order and theirs."""
+    if isinstance(value, list) and any(isinstance(each, (list, Mapping)) for each in value):
+        steps = dict(_step_of(each, str(number)) for number, each in enumerate(value))
+        yield place, [*steps]
+        value = steps
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from _leaves(each, (*place, name))
+    elif value is not None:
+        yield place, value
+
+
+def _step_of(value: Any, number: str) -> tuple[str, Any]:
+    """Return the name of a step, or its number, and what it is; of a transformer of columns, these are a part of it."""
+    if not isinstance(value, list) or len(value) < 2 or not isinstance(value[0], str):
+        return number, value
+    name, step, *columns = value
+    return name, {**(step if isinstance(step, Mapping) else {"is": step}), "columns": columns[0]} if columns else step
 
 
 def _words(place: Place, before: Any, now: Any) -> tuple[str, str, str]:
@@ -91,7 +125,8 @@ def _words(place: Place, before: Any, now: Any) -> tuple[str, str, str]:
     if place[:2] == ("decision", "columns"):
         return f"{name} column {_shown(before)} -> {_shown(now)}", "", ""
     start = max((start for start in WORDS if place[: len(start)] == start), key=len)
-    what = " ".join(filter(None, [WORDS[start], ".".join(place[len(start) :])]))
+    rest = place[len(start) :]  # a step's own parameters are called by the step's name and theirs
+    what = " ".join(filter(None, [WORDS[start], ".".join(part for part in rest if part != "params" or len(rest) == 1)]))
     return f"{what} {_shown(before)} -> {_shown(now)}", "", ""
 
 

@@ -16,6 +16,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 
 from .bucket import Bucket
+from .marks import Marks, key_of_marks
 from .preimages import Preimage, differences
 from .written import read, written
 
@@ -61,10 +62,13 @@ def keep(key: str, value: Outcome) -> None:
     write_aside(Home.here().results / key, lambda aside: aside.write_bytes(written(key, value)))
 
 
-def remember(preimage: Preimage) -> None:
-    """Keep what results were made of, so that a later miss can say what differs."""
-    if not (Home.here().results / preimage.key).exists():
+def remember(preimage: Preimage, marks: Callable[[], Marks] | None = None) -> None:
+    """Keep what results were made of, so that a later miss can say what differs; by ``marks`` also in how many rows."""
+    results = Home.here().results
+    if not (results / preimage.key).exists():
         keep(preimage.key, preimage)
+    if marks and not (results / (key := key_of_marks(preimage.parts))).exists():
+        keep(key, marks())
 
 
 def asked(folder: str) -> list[Preimage]:
@@ -74,10 +78,17 @@ def asked(folder: str) -> list[Preimage]:
     return [each for each in kept if isinstance(each, Preimage)]
 
 
-def nearest(preimage: Preimage) -> tuple[Preimage | None, list[str]]:
-    """Return the earlier one of the same kind and name from which the least differs, and what does, in words."""
+def nearest(preimage: Preimage, marks: Callable[[], Marks] | None = None) -> tuple[Preimage | None, list[str]]:
+    """Return the earlier one of the same kind and name from which the least differs, and what does, in words.
+
+    ``marks``: of the rows of now, by which the words say in how many of them a column has changed.
+    """
     pairs = [(each, differences(each.parts, preimage.parts)) for each in asked(preimage.folder)]
-    return min(pairs, key=lambda pair: len(pair[1]), default=(None, ["no earlier run"]))
+    earlier, words = min(pairs, key=lambda pair: len(pair[1]), default=(None, ["no earlier run"]))
+    before = ready(key_of_marks(earlier.parts)) if earlier and marks else None
+    if earlier and marks and isinstance(before, Marks):
+        words = differences(earlier.parts, preimage.parts, lambda names: before.changed(marks(), names))
+    return earlier, words
 
 
 class Folder:

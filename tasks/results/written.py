@@ -14,10 +14,11 @@ from functools import cache
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 
+from .marks import Marks
 from .preimages import Preimage
 
 KINDS: dict[str, type[Outcome]] = {
-    kind.__name__: kind for kind in (SplitRef, SplitAudit, FitResult, FinalModel, Preimage)
+    kind.__name__: kind for kind in (SplitRef, SplitAudit, FitResult, FinalModel, Preimage, Marks)
 }
 
 

@@ -23,6 +23,7 @@ from prefect import Task
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.settings import PREFECT_TASKS_REFRESH_CACHE, PREFECT_UI_URL
+from prefect.states import Completed
 
 REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
 UNDER_KEY: ContextVar[str | None] = ContextVar("evenfold_under_key", default=None)
@@ -36,23 +37,31 @@ class Body(Generic[P, R]):
     """The function of a step, with what names its runs and its results.
 
     In a task run of the step, the result is looked for and kept in the content store, unless an option of the user's
-    own says when or where Prefect keeps it. Called by hand it computes.
+    own says when or where Prefect keeps it. Called by hand it computes. ``message``: what a run's state says of it.
     """
 
     __name__: str
 
     def __init__(
-        self, fn: Callable[P, R], key_of: Callable[..., str | None] | None, run_name: Callable[..., str] | None
+        self,
+        fn: Callable[P, R],
+        key_of: Callable[..., str | None] | None,
+        run_name: Callable[..., str] | None,
+        message: Callable[[R], str] | None = None,
     ) -> None:
-        self.fn, self.key_of, self.run_name = fn, key_of, run_name
+        self.fn, self.key_of, self.run_name, self.message = fn, key_of, run_name, message
         update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns for these arguments."""
         run = TaskRunContext.get()
-        if run is not None and run.task.fn is self and _in_store(run.task):
+        if run is None or run.task.fn is not self:
+            return self._performed(args, kwargs)
+        if _in_store(run.task):
             return self.kept(args, kwargs, is_refreshing())[0]
-        return self._performed(args, kwargs)
+        value = self._performed(args, kwargs)
+        # Prefect takes a state for what its task has come to, and its data for what it returned.
+        return value if self.message is None else Completed(message=self.message(value), data=value)  # type: ignore[return-value]
 
     def kept(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], again: bool) -> tuple[R, bool]:
         """Return what is kept of the function for these arguments, or compute and keep it; and whether it was kept."""
@@ -140,16 +149,20 @@ def _intact(value: object) -> bool:
 
 
 def step(
-    key_of: Callable[..., str | None] | None = None, run_name: Callable[..., str] | None = None, retries: int = 2
+    key_of: Callable[..., str | None] | None = None,
+    run_name: Callable[..., str] | None = None,
+    retries: int = 2,
+    message: Callable[[Any], str] | None = None,
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Return a decorator that makes a function a Prefect task.
 
     ``key_of`` takes its parameters and returns the key of its result; without it, or where it returns None, nothing
-    is ever cached. ``run_name`` takes the same and returns what the task run is called.
+    is ever cached. ``run_name`` takes the same and returns what the task run is called. ``message`` takes what it
+    returned, and says it in the state of the task run.
     """
 
     def made(fn: Callable[P, R]) -> Task[P, R]:
-        body = Body(fn, key_of, run_name)
+        body = Body(fn, key_of, run_name, message)
         return Task(
             body,
             name=fn.__name__.replace("_", " "),

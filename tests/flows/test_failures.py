@@ -114,6 +114,8 @@ def test_a_run_that_failed_and_then_works_says_so_no_more(
     assert client.get_run(partial.run_id).data.tags["evenfold.partial"] == "true"
     page = Path(client.download_artifacts(partial.run_id, "report.html")).read_text(encoding="utf-8")
     assert re.search(r"Partial: \d folds? (is|are) missing, and the scores are of \d folds alone\.", page)
+    states = re.findall(r"<tr>\s*<t[hd][^>]*>fold \d</t[hd]>.*?>(cached|fitted|failed)</td>\s*</tr>", page, re.S)
+    assert states == partial.states
     monkeypatch.delenv("FRAGILE")
     whole = evaluated(data, spec=spec, model=model)
     assert whole.run_id == partial.run_id == failed.info.run_id

@@ -108,6 +108,7 @@ def test_adopted_folds_are_recorded_audited_evaluated_and_grown(home: Home) -> N
     assert (evaluated.split.split_id, "fold" in evaluated.features) == (adopted.split.split_id, False)
     grown = evenfold.extend(adopted.split.uri, more, engine="plain")
     assert (grown.added, grown.moved, grown.split.version) == (30, 0, "1.1")
+    assert "fold is gone" not in grown.model_dump_json()
     folds = grown.split.manifest().fold_of(more)
     assert np.array_equal(folds[:60], adopted.split.manifest().fold_of(rows))
     assert evenfold.evaluate(more, model=Ridge(), manifest="ours", engine="plain").split.version == "1.1"

@@ -38,14 +38,15 @@ def moved(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 
 SEED, FOLDS = ["seed 0 -> 1"], ["strategy parameter n_splits 3 -> 4"]
+BY_RANKS = "sklearn.preprocessing:QuantileTransformer"
 SORTED, LOCKED = "SortedStratifiedKFold", ["holdout.fraction none -> 0.2", "strategy locking none -> 3"]
 # Of each change: the reasons of the steps that are computed; then what is asked, and of which rows.
 CHANGES: dict[str, Planted] = {
     "nothing": ({}, {}, same),
     "the order of rows": ({"audit": ["the table's file changed"]}, {}, lambda rows: rows.iloc[::-1]),
     "a column that nobody reads": ({"audit": ["the table's file changed"]}, {}, moved("note")),
-    "a feature": ({"fits": ["column a changed"]}, {}, moved("a")),
-    "two columns": ({"fits": ["columns a and y changed"]}, {}, lambda rows: moved("y")(moved("a")(rows))),
+    "a feature": ({"fits": ["column a changed in 1 row"]}, {}, moved("a")),
+    "two columns": ({"fits": ["columns a and y changed in 1 row"]}, {}, lambda rows: moved("y")(moved("a")(rows))),
     "a row less": ({"split": ["rows 120 -> 119"], "fits": ["rows 120 -> 119"]}, {}, lambda rows: rows.iloc[:-1]),
     "a key": ({"split": ["column id changed"], "fits": ["columns a, b and y changed"]}, {}, moved("id")),
     "a new feature": (
@@ -71,6 +72,33 @@ CHANGES: dict[str, Planted] = {
     "the level": ({"record": ["level 0.95 -> 0.9"]}, {"level": 0.9}, same),
     "the label": ({"record": ["label none -> again"]}, {"run_label": "again"}, same),
     "the interval": ({"fits": ["interval none -> nested"]}, {"interval": "nested"}, same),
+    "twelve rows": (
+        {"fits": ["column b changed in 12 rows"]}, {}, lambda rows: rows.assign(b=rows["b"].where(rows.index > 11, 0)),
+    ),
+    "a value less": (
+        {"fits": ["column a changed in 1 row"]}, {},
+        lambda rows: rows.assign(a=rows["a"].where(rows.index != 3)),
+    ),
+    "a feature less": ({"fits": ["model features a, b -> a", "column b is read no more"]}, {"features": ["a"]}, same),
+    "rows to calibrate by": (
+        {"split": ["calibration none -> 0.2", "strategy locking none -> 3"], "audit": ["the manifest changed"]},
+        {"spec": SPEC | {"calibration": 0.2}}, same,
+    ),
+    "another target": (
+        {"split": ["target column y -> z"],
+         "fits": ["target column y -> z", "column y is read no more", "new column z is read"]},
+        {"target": "z"}, lambda rows: rows.assign(z=2.0 * rows["y"]),
+    ),
+    "a gate": (
+        {"audit": ["gate constant_target none -> off"]}, {"spec": SPEC | {"gates": {"constant_target": "off"}}}, same,
+    ),
+    "a transform of the target": (
+        {"fits": [f"model target_transform.transformer none -> {BY_RANKS}"]}, {"target_transform": BY_RANKS}, same,
+    ),
+    "weights": (
+        {"fits": ["model weights none -> w", "new column w is read"]}, {"model": MODEL | {"weights": "w"}},
+        lambda rows: rows.assign(w=1.0),
+    ),
     "to compute again": ({"split": [AGAIN], "fits": [AGAIN]}, {"refresh": True}, same),
 }  # fmt: skip
 
@@ -127,6 +155,7 @@ def test_each_planted_change_has_its_reason_and_nothing_is_written(
         fits = planned(change, **fields)["fits"]
         run = evaluated(change(small()), **(request | fields))
         assert (fits.n, fits.n_cached) == (run.n_fits, run.n_cached)
+        assert ["fitted" if state == "waiting" else state for state in fits.states] == run.states
     assert planned(n_splits=3, interval="none", run_label="x", holdout=0.2)["fits"].seconds > 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -74,6 +75,7 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     "pyarrow": lambda frame, folder: pa.Table.from_pandas(frame),
     "pyarrow in chunks": chunked,
     "pyarrow record batches": lambda frame, folder: pa.Table.from_pandas(frame).to_batches()[0],
+    "a relation of DuckDB": lambda frame, folder: duckdb.from_arrow(pa.Table.from_pandas(frame)),
     "Parquet": to_parquet,
     "a folder of Parquet": to_folder,
     "CSV with types": to_csv,

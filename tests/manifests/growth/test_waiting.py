@@ -9,9 +9,10 @@ import pytest
 from audited import asked, the
 from evenfold.estimates import ModelSpec
 from evenfold.flows import evaluate, extend as extend_flow
-from evenfold.manifests import decide, extend, measure, read_manifest, verify, write_manifest
+from evenfold.manifests import adopt, decide, extend, measure, read_manifest, verify, write_manifest
 from evenfold.manifests.exchange.warehouse import warehouse_sql
 from evenfold.splitters import SplitError
+from sklearn.model_selection import GroupKFold
 
 START = pd.Timestamp("2024-01-01")
 
@@ -221,6 +222,19 @@ def test_a_row_that_turns_out_to_be_of_a_group_in_another_fold_is_quarantined_wi
     other = data["customer"][40:][folds[40:] != folds[0]].iloc[0]
     grown = extend(manifest, data.assign(customer=data["customer"].where(data["row"] != 0, other)))
     assert (grown.moved, grown.quarantined) == (0, 1 + (data["customer"] == other).sum())
+
+
+def test_adopted_folds_take_them_too_and_grow() -> None:
+    before, after = payments(), payments(250)
+    after.loc[: len(before) - 1] = before
+    after.loc[240:, "customer"] = np.nan
+    folds = adopt(before, GroupKFold(4), "row", group="shop").fold_of(before)
+    taken = adopt(before, folds, "row", target="paid", group="customer", missing_group="alone")
+    assert (taken.fold_of(before) == folds).all()
+    grown = extend(taken, after)
+    assert (grown.added, grown.moved, grown.quarantined) == (10, 0, 0)
+    with pytest.raises(SplitError, match=r"in 40 of 240 rows .*--missing-group alone"):
+        adopt(before, folds, "row", target="paid", group="customer")
 
 
 def test_without_the_options_rows_are_refused_and_no_identity_changes() -> None:
