@@ -42,7 +42,7 @@ from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.splits import stamp
 from evenfold.tasks.steps.running import run, running
-from evenfold.tasks.work import Work, units_of, work_of
+from evenfold.tasks.work import Work, kept_together, work_of
 
 from .outcomes import LaterScore
 
@@ -244,8 +244,8 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
         update={"features": training.features, "exclude": (), "task": training.task}
         | ({"metrics": tuple(metrics)} if metrics else {})
     )
-    group = next((name for name in spec.columns.grouped if name in later.table), None)
-    units = None if group is None else units_of(pa.Table.from_pandas(later.table[[group]]), spec, group)
+    names = [name for name in spec.columns.grouped if name in later.table]
+    units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None
     # What plays another role was no feature in training, and the features are named.
     return Problem.of(later.table, model, training.target, groups=units, known=training.classes)
 

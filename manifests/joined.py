@@ -156,7 +156,7 @@ class Joined:
         """
         names = self.columns.grouped
         if len(names) < 2:
-            return numbered(self.column(names[0]))[0].astype(np.int64) if names else None
+            return self.units(names[0]) if names else None
         codes = np.column_stack([self.encoded(name)[0] for name in names])
         codes[self.codes[:, 0] < LOCKED] = -1
         return components_of(codes)
@@ -214,8 +214,8 @@ class Joined:
         return rows, places
 
     def units(self, name: str) -> NDArray[np.int64] | None:
-        """Return the group of each row of the data; None where single rows are not at hand."""
-        return self.encoded(name)[0]
+        """Return the group of each row of the data, its own of one without; None where single rows are not at hand."""
+        return numbered(self.column(name))[0].astype(np.int64)
 
     def crossing_groups(self, name: str) -> tuple[Counts, int, dict[str, int]]:
         """Return the groups that cross, how many rows they have that do, and how many of these are where."""

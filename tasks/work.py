@@ -249,22 +249,17 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec, folds: Sequence
 
 
 def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] | None:
-    """Return what an interval takes as one: the group column's name, the block of a map of each row, or None."""
+    """Return what an interval takes as one: a group column, blocks of a map, groups that rows may lack, or None."""
     places = spec.columns.coordinates
     if not places or spec.strategy is None:
-        name = next(iter(spec.columns.grouped), None)
-        return None if name is None else units_of(table, spec, name)
+        name = next((name for name in spec.columns.grouped if name in table.column_names), None)
+        if name is None or spec.missing_group == "refuse":
+            return name
+        return coded(canonical_table(table, [name], spec.types).column(name)).codes
     read = places_of(canonical_table(table, places, spec.types), places)
     rows = Rows.of(needs=Needs(coordinates=True), coordinates=read)
     groups: NDArray[np.int64] | None = spec.splitter().prepared(rows).groups
     return groups
-
-
-def units_of(table: pa.Table, spec: SplitSpec, group: str) -> str | NDArray[np.int64]:
-    """Return the name of a group column, or where rows may lack a group a code of each row, their own for these."""
-    if spec.missing_group == "refuse":
-        return group
-    return coded(canonical_table(table, [group], spec.types).column(group)).codes
 
 
 def _number(i: object, most: int) -> bool:

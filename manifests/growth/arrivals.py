@@ -302,7 +302,8 @@ def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
 
 def _worth(arrived: _Arrived, rows: NDArray[np.int64]) -> float:
     """Return how many rows that stand for themselves tell as much as these of groups; the least, of several columns."""
-    sizes = [np.bincount(arrived.joined.encoded(name)[0][rows]) for name in arrived.manifest.spec.columns.grouped]
+    groups = (arrived.joined.units(name) for name in arrived.manifest.spec.columns.grouped)
+    sizes = [np.bincount(of_row[rows]) for of_row in groups if of_row is not None]
     return min([float(rows.size**2 / np.sum(np.square(each))) for each in sizes] or [float(rows.size)])
 
 

@@ -242,7 +242,8 @@ def swallowing_groups(arrived: _Arrived) -> Outcome:
     worst = (0.0, "", 0, 0)
     for name in arrived.manifest.spec.columns.grouped if new.size else ():
         codes = _codes(arrived, name) + 1
-        counts, before = np.bincount(codes[new]), int(np.bincount(codes[older]).max())
+        counts, before = np.bincount(codes[new]), int(np.bincount(codes[older])[1:].max(initial=1))
+        counts[0] = 0  # rows without a group are none together
         size = int(counts.max()) + int(np.count_nonzero(codes[older] == counts.argmax()))
         if counts.max() > new.size / 2:
             worst = max(worst, (size / before, name, int(counts.max()), before))

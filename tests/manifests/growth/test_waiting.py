@@ -9,7 +9,7 @@ import pytest
 from audited import asked, the
 from evenfold.estimates import ModelSpec
 from evenfold.flows import evaluate, extend as extend_flow
-from evenfold.manifests import adopt, decide, extend, measure, read_manifest, verify, write_manifest
+from evenfold.manifests import adopt, check_arrival, decide, extend, measure, read_manifest, verify, write_manifest
 from evenfold.manifests.exchange.warehouse import warehouse_sql
 from evenfold.splitters import SplitError
 from sklearn.model_selection import GroupKFold
@@ -203,6 +203,8 @@ def test_they_keep_their_folds_when_the_table_grows_and_a_group_named_late_follo
     after.loc[0, "customer"] = 777.0
     manifest = read_manifest(write_manifest(decide(ALONE, before), tmp_path))
     after.loc[219, "customer"] = 777.0
+    looked_at = check_arrival(manifest, after.assign(customer=after["customer"].where(after.index < 200)), None)
+    assert all(finding.ran and finding.check != "swallowing_groups" for finding in looked_at.findings)
     grown = extend(manifest, after)
     assert (grown.added, grown.moved, grown.quarantined) == (40, 0, 0)
     folds = grown.manifest.fold_of(after)
