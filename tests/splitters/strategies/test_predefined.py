@@ -60,6 +60,11 @@ def test_labels_that_cannot_be_are_refused(folds: Any, message: str) -> None:
         Predefined(folds).split(np.zeros(4))
 
 
+@pytest.mark.parametrize("folds", [[0, -1, 0, -2], [0, 1, 0, -3]])
+def test_something_to_train_on_is_another_fold_or_rows_that_are_never_tested(folds: list[int]) -> None:
+    assert Predefined(folds).assign(np.zeros(4)).tolist() == folds
+
+
 def test_pairs_may_be_masks_or_positions() -> None:
     mask = np.array([True, False, True, False])
     assert [side.tolist() for side in next(PredefinedPairs([(mask, [1])]).split(np.zeros(4)))] == [[0, 2], [1]]
