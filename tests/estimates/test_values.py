@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evaluations import normals
+from evaluations import nested_of, normals
 from evenfold.estimates import (
     METRICS,
     Answered,
@@ -25,11 +25,14 @@ from evenfold.estimates import (
     level_scores_of_draws,
 )
 from evenfold.estimates.draws import RowTotals
+from evenfold.estimates.intervals.draws import interval_of_draws
 from evenfold.estimates.intervals.rows import within_range
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import rounded
+from evenfold.splitters import Predefined
 from scipy import stats
+from sklearn.datasets import load_diabetes
 from sklearn.metrics import f1_score, r2_score
 
 CLASSES = ("a", "b", "c")
@@ -308,3 +311,24 @@ def test_influences_are_of_the_score_whatever_the_two_classes_are_called(metric:
     answers = replay(frame_of(problem, np.asarray(classes)[two.argmax(axis=1)], 0, two), classes)
     made = influence_of(metric, Answered(answers, labels, classes))
     assert made[0] == pytest.approx(score(metric, answers, labels), abs=1e-12)
+
+
+@pytest.mark.parametrize(("grouped", "unit"), [(False, "row"), (True, "group")])
+def test_draws_that_all_score_alike_are_no_proof_of_certainty(grouped: bool, unit: str) -> None:
+    made = interval_of_draws(METRICS["accuracy"], 0.5, 0.5, (0.0, 10.0), 0.95, grouped=grouped)
+    assert (
+        made.reason == f"every {unit} has the same loss, so draws say nothing of how far another sample would be off."
+    )
+
+
+def test_nested_cross_validation_weighs_rows() -> None:
+    table = load_diabetes(as_frame=True).frame.assign(w=lambda frame: np.where(np.arange(len(frame)) % 2, 1.0, 1e-6))
+    model = ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("mse",), weights="w")
+    problem = Problem.of(table, model, "target")
+    labels = np.arange(442) // 2 % 5
+    made = nested_of(problem, list(Predefined(labels).split(problem.X)))
+    half = Problem.of(
+        table[1::2].drop(columns="w").reset_index(drop=True), model.model_copy(update={"weights": None}), "target"
+    )
+    alone = nested_of(half, list(Predefined(labels[1::2]).split(half.X)))
+    assert (made.low + made.high) == pytest.approx(alone.low + alone.high, rel=0.01)

@@ -6,8 +6,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
@@ -56,6 +58,15 @@ def test_a_scheduled_run_fires_by_itself_and_completes(house: House, found: Call
     assert isinstance(done, list)
     assert done[0]["name"] == "evaluate flights"
     found(seconds_until_scheduled=round(seen, 1), seconds_until_completed=round(time.monotonic() - begun, 1))
+
+
+def test_a_schedule_keeps_its_own_zone(house: House) -> None:
+    """Every weekly retraining is due on a Monday at 4 in Berlin, where the clocks of all machines are Auckland's."""
+    wait_until(lambda: [run for run in scheduled(house) if run["flow"] == "retrain"], "a weekly run", 120)
+    due = [datetime.fromisoformat(run["expected_start_time"]) for run in scheduled(house) if run["flow"] == "retrain"]
+    here = {each.astimezone(ZoneInfo("Europe/Berlin")).strftime("%A %H:%M") for each in due}
+    assert here == {"Monday 04:00"}
+    house.prefect("deployment", "schedule", "pause", "--all")
 
 
 def test_the_record_of_a_scheduled_run_is_complete_behind_a_password(house: House) -> None:
@@ -127,6 +138,27 @@ def test_a_form_cannot_import_what_is_not_on_the_list(house: House) -> None:
     assert ran["state"] == "Failed"
     assert "lies in Python's standard library" in ran["message"]
     assert not mark.exists()
+
+
+def test_a_bad_request_ends_with_its_sentence(house: House) -> None:
+    """Once, without a second try, and no cell of the data stands in the message or in the worker's log."""
+    table = house.folder / "home" / "private.csv"
+    table.write_text("id,y\n1,2.5\n2,hunter2\n3,1.5\n")
+    asked = {"name": "private", "columns": {"key": ["id"], "target": "y"}, "types": {"y": "float"}, "strategy": "KFold"}
+    own = dict.fromkeys(("key", "target", "group"))
+    ran = house.triggered("split/evenfold", data=str(table), spec=asked, **own)
+    assert (ran["state"], ran["starts"]) == ("Failed", 1)
+    assert "private.csv" in ran["message"]
+    assert "hunter2" not in ran["message"] + (house.folder / "worker.log").read_text()
+    assert "Traceback" not in ran["message"]
+
+
+def test_a_split_of_another_project_is_the_same_split(house: House) -> None:
+    """The deployed split step gives a second caller the split that the evaluation made, from the cache."""
+    ran = house.triggered("split/evenfold")
+    assert ran["state"] == "Completed", ran
+    versions = sorted(path.name for path in (house.folder / "home" / "splits" / "flights").iterdir())
+    assert versions == ["1.0"]
 
 
 def test_a_run_that_is_cancelled_leaves_nothing_and_can_run_again(house: House) -> None:

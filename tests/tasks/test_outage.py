@@ -1,5 +1,6 @@
 """An MLflow server that is down, and one that another project shares."""
 
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -122,3 +123,17 @@ def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch
             fail_retraining.fn(made.split, Opened(run_id=run, opened=opened), "no rows")
         assert tracker.client.get_run(run).info.status == status
     assert tracker.client.get_run(run).data.tags["evenfold.failure"] == "no rows"
+
+
+def test_a_disk_that_takes_no_store_is_a_sentence_and_leaves_none(home: Home) -> None:
+    """A limit on the size of files stands for a full disk; with room the same home goes on."""
+    shutil.rmtree(home.path, ignore_errors=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        with pytest.raises(EvaluationError, match="no space is left, or the disk refuses to write"):
+            Tracker(home, "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(home.path.glob("mlflow.db*"))
+    assert Tracker(home, "x").experiment_id

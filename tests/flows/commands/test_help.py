@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -154,3 +155,33 @@ def test_brackets_in_what_is_printed_are_brackets(terminal: bool) -> None:
     console = Words(file=io.StringIO(), force_terminal=terminal, width=80, color_system=None)
     console.styled("[bold]{}[/] by {}", "site [/b] [id]\\", "[red]")
     assert console.file.getvalue() == "site [/b] [id]\\ by [red]\n"  # type: ignore[attr-defined]
+
+
+WATCHED = """
+import os, sys
+class Watch:
+    def find_spec(self, name, *_):
+        if name == "prefect":
+            print(sys.argv[1], os.environ.get("PREFECT_HOME"), flush=True)
+            os._exit(0)
+sys.meta_path.insert(0, Watch())
+from evenfold.flows.cli import main
+for command in sys.argv[1:]:
+    if not os.fork():
+        sys.argv = ["evenfold", *command.split()]
+        main()
+    os.wait()
+"""
+
+
+def test_prefect_is_told_its_place_before_a_command_imports_it(tmp_path: Path) -> None:
+    """Or it would keep its own below the user's home, and print its lines about a server that nobody named."""
+    pd.DataFrame({"id": range(40), "y": range(40)}).to_csv(tmp_path / "t.csv", index=False)
+    commands = ["split t.csv --key id", "folds t.csv --target y", "audit t t.csv", "score 0123abcd t.csv"]
+    cleared = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *commands],
+        cwd=tmp_path, env=cleared | {"EVENFOLD_HOME": ".evenfold"}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    place = tmp_path / ".evenfold" / "prefect"
+    assert done.stdout.splitlines() == [f"{command.split()[0]} {place}" for command in commands], done.stderr

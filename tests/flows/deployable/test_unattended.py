@@ -1,5 +1,6 @@
 """Deployed runs that nobody watches: outages, crashes, runs that wait, and what automations are told."""
 
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,14 @@ def test_a_split_that_grows_says_so_to_prefect(prefect_home: Home, tmp_path: Pat
     assert event.payload["added"] == 20
     assert event.payload["words"] == "grown is 1.1 now: 20 added, 0 deleted, 0 quarantined."
     assert "flow-run" in {related.role for related in event.related}
+
+
+def test_a_store_that_another_process_holds_is_out_of_reach(tmp_path: Path) -> None:
+    """As a server that does not answer is, in one sentence; what is no outage stays what it is."""
+    holder, other = (sqlite3.connect(tmp_path / "mlflow.db", timeout=0) for _ in range(2))
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(sqlite3.OperationalError) as told:
+        other.execute("SELECT * FROM sqlite_master")
+    assert str(outages.outage_of(told.value)).endswith("(database is locked); what is finished is kept: run it again.")
+    with pytest.raises(KeyError):
+        outages.outage_of(KeyError("y"))

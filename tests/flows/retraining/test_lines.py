@@ -1,6 +1,7 @@
 """Which split and champion a retraining goes on from, and who takes the place of one that is lost or forged."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -167,3 +168,34 @@ def test_ones_own_champion_works_where_it_was_made_and_its_signature_is_why(
     with pytest.raises(UntrustedNameError, match="version 1 of own in MLflow was not signed by this home"):
         predict_later("models:/own/1", later)
     assert champion(home, "own") in "12"
+
+
+def test_a_malformed_tag_is_a_sentence_and_makes_no_champion(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    """What stops a retraining names the tag, whose it is and what to do; put right, the same retraining goes on."""
+    experiment = registry(home).get_experiment_by_name("monthly").experiment_id
+    (first,) = registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'")
+    for tag, bad, words in (
+        ("model", "[" * 3_000, "evenfold.model of version 1 of monthly, the champion, in MLflow is not a recipe"),
+        (
+            "scores",
+            '{"a":' * 900,
+            "evenfold.scores of version 1 of monthly, the champion, in MLflow is not a list of scores",
+        ),
+    ):
+        kept = registry(home).get_model_version("monthly", "1").tags[f"evenfold.{tag}"]
+        changed(home, "monthly", "1", f"evenfold.{tag}", bad)
+        with pytest.raises((SplitError, GateError), match=re.escape(words)):
+            retrain("monthly", rows(150), GOOD)
+        assert champion(home, "monthly") == "1"
+        changed(home, "monthly", "1", f"evenfold.{tag}", kept)
+    kept = first.data.tags["evenfold.decision"]
+    registry(home).set_tag(first.info.run_id, "evenfold.decision", '{"spent": -100}')
+    with pytest.raises(SplitError, match=f"evenfold.decision of run {first.info.run_id} in MLflow is not a decision"):
+        retrain("monthly", rows(150), BAD)
+    registry(home).set_tag(first.info.run_id, "evenfold.decision", kept)
+    for run in registry(home).search_runs([experiment], "tags.`mlflow.runName` = 'retrain/monthly'"):
+        if run.info.status == "FAILED":  # the one that goes on: what it had decided is decided anew
+            registry(home).set_tag(run.info.run_id, "evenfold.decision", "{")
+    assert retrain("monthly", rows(150), GOOD).registered
+    assert "It is decided anew" in caplog.text
+    assert champion(home, "monthly") == "2"

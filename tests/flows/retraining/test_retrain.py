@@ -252,3 +252,16 @@ def test_a_month_after_the_other_has_less_to_spend() -> None:
         "the second look does not pay again for what the first has seen"
     )
     assert len({each.pair for each in told}) == 3
+
+
+@pytest.mark.usefixtures("first")
+def test_a_broken_table_makes_no_champion_and_the_right_one_after_it_does(home: Home) -> None:
+    """The sentence says what is wrong and how to say yes; nothing is split, fitted or registered."""
+    before = {*home.splits.rglob("*"), *home.scores.rglob("*")}
+    for wrong, sentence in ((rows(140).tail(60), "80 of 120 known rows"), (rows(140).drop(columns="b"), "b is gone")):
+        with pytest.raises(GateError, match=f"do not look like the next table of monthly 1.0: .*{sentence}.*: off"):
+            retrain("monthly", wrong, GOOD)
+        assert {*home.splits.rglob("*"), *home.scores.rglob("*")} == before
+        assert champion(home, "monthly") == "1"
+    assert retrain("monthly", rows(140), GOOD).registered is not None
+    assert champion(home, "monthly") == "2"

@@ -4,10 +4,12 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from test_resume import CLI, N_SPLITS, WHOLE, data, evaluate, kill_and_look, tre
 
 __all__ = ["data"]
 pytestmark = pytest.mark.soak
+SEED, LABELS = 20261120, 6
+KILLS = int(os.environ.get("EVENFOLD_SOAK_KILLS", "60"))
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,58 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with prefect_server(folder) as api, mlflow_server(folder, f"sqlite:///{folder / 'mlflow.db'}") as tracking:
         more = {"PREFECT_API_URL": api, "MLFLOW_TRACKING_URI": tracking, "EVENFOLD_WORKERS": "2"}
         yield environment(folder, {**more, "EVENFOLD_HOME": str(folder / "home"), "STORE": str(folder)})
+
+
+def test_random_kills_lose_and_double_nothing(env: dict[str, str], data: Path, found: Callable[..., None]) -> None:
+    """Kill -9 after random times, over and over; each evaluation is then finished, and the tree is the expected one."""
+    draw = random.Random(SEED)
+    log = Path(env["EVENFOLD_HOME"]).with_name("log.txt")
+    alive = 0
+    for kill in range(KILLS):
+        command = [*evaluate(data), "--run-label", f"label {kill % LABELS}"]
+        with log.open("w") as out:
+            process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=out, stderr=out, start_new_session=True)
+        try:
+            process.wait(draw.uniform(2.0, 16.0))
+            assert process.returncode == 0, log.read_text()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            alive += 1
+    for label in range(LABELS):
+        command = [*evaluate(data), "--run-label", f"label {label}"]
+        last = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True)
+        assert last.returncode == 0, last.stderr
+        assert not label or json.loads(last.stdout)["n_cached"] == N_SPLITS
+    told = tree(Path(env["STORE"]))
+    expected = Counter({name: 1 if name.endswith(" split") else LABELS for name, _ in WHOLE["runs"]})
+    assert Counter(name for name, _ in told["runs"]) == expected
+    assert {status for _, status in told["runs"]} == {"FINISHED"}
+    assert told["points"] == 1
+    found(seed=SEED, kills=alive, asked=KILLS, runs=len(told["runs"]))
+
+
+def test_two_flows_race_and_split_once(env: dict[str, str], tmp_path: Path, found: Callable[..., None]) -> None:
+    races = int(os.environ.get("EVENFOLD_SOAK_RACES", "20"))
+    cli = evaluate(tmp_path / "x")[:3]
+    for race in range(races):
+        path = tmp_path / f"race{race}.parquet"
+        n = 500 + race  # other data each time, or the split would be an earlier race's
+        pd.DataFrame({"id": range(n), "y": [i % 7 for i in range(n)]}).to_parquet(path)
+        command = [*cli, "split", str(path), "--key", "id", "--target", "y", "--strategy", "StratifiedKFold", "--json"]
+        both = [
+            subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        told: list[Any] = []
+        for each in both:
+            out, err = each.communicate()
+            assert each.returncode == 0, err
+            told.append(json.loads(out))
+        assert told[0]["split"] == told[1]["split"]
+        assert told[0]["run_id"] == told[1]["run_id"]
+        assert [path.name for path in (Path(env["EVENFOLD_HOME"]) / "splits" / f"race{race}").iterdir()] == ["1.0"]
+    found(races=races)
 
 
 @pytest.mark.parametrize(("runner", "how"), [("threads", signal.SIGTERM), ("processes", signal.SIGKILL)])

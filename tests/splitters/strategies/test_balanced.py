@@ -176,3 +176,14 @@ def test_a_class_of_fewer_groups_than_folds_is_refused_however_many_rows_it_has(
             ask()
     with pytest.raises(SplitError, match="rare='sometimes'; choose 'error' or 'spread'"):
         clone(strategy).set_params(rare="sometimes").split(y, y, groups)
+
+
+def test_most_effort_costs_no_more_than_any_seed_and_says_optimal() -> None:
+    """With 18 groups the search is complete; the default's gap is what it leaves on the table."""
+    groups, y = rows_of_groups(13, 18, 2)
+    best = BalancedGroupKFold(4, effort="max").report(None, y, groups)
+    assert best.optimal
+    for seed in range(3):
+        report = BalancedGroupKFold(4, random_state=seed).report(None, y, groups)
+        assert report.lower_bound == pytest.approx(best.cost)
+        assert report.gap == pytest.approx(report.cost - best.cost, abs=1e-12)

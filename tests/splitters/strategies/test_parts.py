@@ -233,3 +233,13 @@ def test_duckdb_decides_the_same_folds() -> None:
 def test_what_has_no_portable_hash_is_refused(splitter: HashSplit, key: Any, message: str) -> None:
     with pytest.raises(SplitError, match=message):
         splitter.split(np.zeros((len(key), 1)), key=key)
+
+
+def test_every_partition_of_a_block_can_come_out() -> None:
+    """Which rows of a block go where is random: among 4 rows all 6 halves appear."""
+    y = np.arange(4.0)
+    halves = {
+        tuple(FractionalStratifiedSplit({"train": 0.5, "test": 0.5}, precision=1, random_state=seed).assign(None, y))
+        for seed in range(60)
+    }
+    assert len(halves) == 6
