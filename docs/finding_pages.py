@@ -1,8 +1,13 @@
-"""A page per check of the audit, from the rules themselves."""
+"""A page per check of the audit, from the rules themselves and findings.yaml."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
 from evenfold.manifests.audits.rules import RULES, Rule
+
+WORDS = yaml.safe_load((Path(__file__).parent / "findings.yaml").read_text(encoding="utf-8"))
 
 
 def pages() -> dict[str, str]:
@@ -23,16 +28,17 @@ def index() -> str:
 
 def page(rule: Rule) -> str:
     """Return what a finding means, why it matters, an example, how to mend it and how to silence it."""
+    words = WORDS[rule.code]
     limit = "no limit is set" if rule.limit is None else f"the limit is {rule.limit:g}"
     return f"""# {rule.code}: {rule.check.replace("_", " ")}
 
 **What.** {rule.figure[0].upper()}{rule.figure[1:]}; {limit}: {_verdict(rule)}.
 
-**Why.** {rule.why}
+**Why.** {words["why"]}
 
-**Example.** {rule.example}
+**Example.** {words["example"]}
 
-**Mend.** {rule.mend}
+**Mend.** {words["mend"]}
 
 **Silence.** With a reason of three words or more, which is recorded with what was found, in the specification:
 

@@ -23,6 +23,7 @@ from .learned import (
     marks,
     near_duplicates,
     populations,
+    prepared,
     relatives,
     target_encoding,
     times,
@@ -65,7 +66,8 @@ class Subject:
 
 
 _LEARNED = (
-    computed_target, entities, leaky_features, marks, near_duplicates, populations, relatives, target_encoding, times,
+    computed_target, entities, leaky_features, marks, near_duplicates, populations, prepared, relatives,
+    target_encoding, times,
 )  # fmt: skip
 _TAKES: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (("rows", (balance, leaks, rows)), ("sample", _LEARNED))
 # A gate is called as the function that checks it.

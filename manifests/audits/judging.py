@@ -82,16 +82,11 @@ def _outcome(check: Callable[[], Outcome]) -> Outcome | CouldNotRun:
 
 
 def _finding(name: str, gate: Gate, outcome: Found | CouldNotRun) -> Finding:
-    failed = gate.fails and not (isinstance(outcome, Found) and gate.limit is None)
-    harmless = gate.limit is None or (isinstance(outcome, Found) and outcome.harmless)
-    severity: Any = "error" if failed else "note" if harmless else "warning"
-    common = {
-        "check": name,
-        "code": CODES.get(name, ""),
-        "severity": severity,
-        "gate": "failed" if failed else "passed",
-        "limit": gate.limit,
-    }
-    if isinstance(outcome, Found):
-        return Finding(message=outcome.message, figure=float(outcome.figure), figures=outcome.figures, **common)
-    return Finding(message=f"{name} could not run: {outcome.reason}", ran=False, **common)
+    ran = isinstance(outcome, Found)
+    found = outcome if isinstance(outcome, Found) else Found(0.0, f"{name} could not run: {outcome.reason}")
+    failed = gate.fails and not (ran and gate.limit is None)
+    severity: Any = "error" if failed else "note" if gate.limit is None or found.harmless else "warning"
+    return Finding(
+        check=name, code=CODES.get(name, ""), severity=severity, gate="failed" if failed else "passed", ran=ran,
+        limit=gate.limit, message=found.message, figure=float(found.figure) if ran else None, figures=found.figures,
+    )  # fmt: skip

@@ -25,6 +25,7 @@ from .learned.relatives import several
 from .learned.sample import BY_CHANCE, column_of, target_of
 
 TENTHS = 10
+LETTERS, COMMONER, MISSPELLED = 6, 4, 0.005
 COSTS = 0.02  # what so small a share of the rows may cost at most is a note
 
 
@@ -124,7 +125,8 @@ def _targets_agree(joined: Joined, units: NDArray[np.int64]) -> bool:
 def similar_keys(joined: Joined) -> Outcome:
     """Look for keys and groups that are equal but for case, blanks, padding, accents and punctuation.
 
-    ``1``, ``01`` and ``1.0`` are one; ``1-23`` and ``12-3`` are two. Rows are named by position, not by key.
+    ``1``, ``01`` and ``1.0`` are one; ``1-23`` and ``12-3`` are two. Names of groups may be a letter off as well. Rows
+    are named by position, not by key.
     """
     spec = joined.manifest.spec
     keys = None if joined.keys is None else canonical_table(joined.keys, spec.columns.key, joined.manifest.types)
@@ -161,8 +163,34 @@ def similar_keys(joined: Joined) -> Outcome:
                 f"{twice.size:,} values of {name!r} ({n_rows:,} rows) are {np.unique(spelled[twice]).size:,} but for "
                 f"case, blanks, padding, accents or punctuation: {examples}"
             )
+        rows = joined.level_rows(name)
+        if twins := _misspelled(array.to_pylist(), rows):
+            n_rows = int(rows[[*twins]].sum())
+            rare, common = next(iter(twins.items()))
+            n += n_rows
+            sentences.append(
+                f"{len(twins):,} rare values of {name!r} ({n_rows:,} rows) are a letter off a common one: "
+                f"{shown(array[rare].as_py())!r} and {shown(array[common].as_py())!r}"
+            )
     message = f"{'; '.join(sentences)}; correct them where they mean the same."
     return Found(n, message, figures) if sentences else None
+
+
+def _misspelled(names: list[str], rows: NDArray[np.int64]) -> dict[int, int]:
+    """Return rare values that are one letter off a common one, and which; none where they are few.
+
+    Of letters alone, six at least, and one that has four times the rows: other numbers are other things.
+    """
+    of: dict[str, int] = {}
+    twins: dict[int, int] = {}
+    for i in np.argsort(-rows, kind="stable").tolist():
+        name = names[i].casefold().strip()
+        if len(name) >= LETTERS and not any(letter.isdigit() for letter in name):
+            for form in (name, *(name[:at] + name[at + 1 :] for at in range(len(name)))):
+                other = of.setdefault(form, i)
+                if other != i and COMMONER * rows[i] <= rows[other]:
+                    twins[i] = other
+    return twins if len(twins) > 1 and rows[[*twins]].sum() >= MISSPELLED * rows.sum() else {}
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -189,10 +217,11 @@ def spelled_alike(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(alike, ""), column, alike)
 
 
-# In turn: 1.0 is 1; zeros before a number go; what parts letters goes, and what parts numbers is one hyphen.
+# In turn: "Doe, Jo" is "Jo Doe"; 1.0 is 1; zeros before a number go; what parts letters goes, and what parts numbers is
+# one hyphen.
 _SPELLINGS = (
-    (r"^(\d+)\.0+$", r"\1"), (r"(^|[^\d.])0+(\d)", r"\1\2"), (r"[^\pL\pN]+", "-"), (r"-*([^\d-]+)-*", r"\1"),
-    (r"-+$|^-+", ""),
+    (r"^([^,]+),\s*([^,]+)$", r"\2 \1"), (r"^(\d+)\.0+$", r"\1"), (r"(^|[^\d.])0+(\d)", r"\1\2"),
+    (r"[^\pL\pN]+", "-"), (r"-*([^\d-]+)-*", r"\1"), (r"-+$|^-+", ""),
 )  # fmt: skip
 _FORMS: tuple[Callable[[Any], Any], ...] = (lambda column: column, spelled_alike)
 

@@ -15,12 +15,10 @@ from .sample import LEAST_ROWS, Array, Codes, Column, Sample
 from .text import numbers_in
 
 EXACT, SHORT = 0.998, 0.99  # share of the target's variance, out of fold: of a sum, and of one of at most three terms
-FEW = 3
-LEAST_OF_THE_ROWS = 0.9  # must have a value in a column that takes part
-ROWS_A_COLUMN = 4
-ALONE = 0.99  # R² or rank correlation of a single feature, from which it is the target in other units
-MOST_BANDS, OUT_OF_BAND = 200, 0.02
-MOST_SHOWN = 8
+FEW, SAME = 3, 1.05  # terms, and how far the weights of a sum that is not exact may differ: nature's laws weigh
+LEAST_OF_THE_ROWS, ROWS_A_COLUMN = 0.9, 4  # that must have a value in a column that takes part
+ALONE = 0.997  # R² or rank correlation of a single feature, from which it is the target in other units
+MOST_BANDS, OUT_OF_BAND, MOST_SHOWN = 200, 0.02, 8
 MOST_PRODUCTS = 2e9  # rows times the square of columns
 Weights = list[tuple[str, float]]
 # Features side by side, of the rows that have them all, each of mean 0 and spread 1.
@@ -30,10 +28,10 @@ Terms = tuple[list[Column], Array, NDArray[np.intp]]
 def computed_target(sample: Sample) -> Outcome:
     """Look whether the target, a number, is made of features: a sum or product of several, or one in another form.
 
-    Least squares on the numbers, learnt from the other folds, may explain .998 of the target's variance (.99 by three
-    at most), or of its logarithm's by the logarithms where all are positive. Times count as days, texts as the first
-    number in them. One feature may put the rows in the target's order (.99) or cut it into bands that do not overlap.
-    O(rows x features^2) for at most 8,000 rows.
+    Least squares on the numbers, learnt from the other folds, may explain .998 of the target's variance (.99 by two or
+    three of one weight), or of its logarithm's by the logarithms where all are positive. Times count as days, texts as
+    the first number in them. One feature may put the rows in the target's order (.997) or cut it into bands that do not
+    overlap. O(rows x features^2) for at most 8,000 rows.
     """
     if sample.why_not or not sample.target.numeric:
         return sample.why_not or NotAsked("the target is not a number")
@@ -118,6 +116,9 @@ def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], flo
             names, design = [columns[i].name for i in chosen], [np.ones(rows.size)]
             design += [of(columns[i].values)[rows] for i in chosen]
             weights = np.linalg.lstsq(np.column_stack(design), outcome[rows], rcond=None)[0][1:].tolist()
+            sizes = np.abs(weights)
+            if score < EXACT and (len(chosen) == 1 or sizes.max() > SAME * sizes.min()):
+                continue
             fit = f"R² {score:.4f} out of fold, the best of them alone {alone:.3f}{', of logarithms' * (of is np.log)}"
             return f"{words([*zip(names, weights, strict=True)])} ({fit})", names, score
     return None

@@ -10,7 +10,7 @@ import numpy as np
 from evenfold.manifests.audits.findings import Outcome
 from evenfold.splitters.deployed import is_deployed
 
-from .relatives import LEAST_EFFECT, Candidate, not_whole, why_not_kept
+from .relatives import LEAST_EFFECT, Candidate, not_whole, together, why_not_kept
 from .sample import Array, Codes, Sample
 from .text import PIECES, parts_of
 
@@ -32,12 +32,12 @@ class Effect:
 def unnamed_entities(sample: Sample) -> Outcome:
     """Look for levels (patients, devices, shops) that lie in several folds and share their target.
 
-    Asked are whole numbers, times and texts, columns and parts of the key, and pairs of columns that say little
-    alone. One counts if most rows share their level with another, a tenth of these rows are apart, .1 of the target's
-    variance (.2 of pairs) lies between levels (an F test with a probability of 1e-6 over all), and rows of one level
-    agree as relatives do: in what a model that saw no row of their level leaves, beyond the nearest rows of other
-    levels. An influence that other features tell is so no entity, nor are numbers along whose order the targets' means
-    lie smoothly. O(columns x n log n).
+    Asked are numbers, times and texts, columns and parts of the key, and pairs of columns that say little alone. One
+    counts if most rows share their level with another, a tenth of these rows are apart, .1 of the target's variance (.2
+    of pairs) lies between levels (an F test with a probability of 1e-6 over all), and rows of one level agree as
+    relatives do: in what a model that saw no row of their level leaves, beyond the nearest rows of other levels. An
+    influence that other features tell is so no entity, nor are numbers along whose order the targets' means lie
+    smoothly. O(columns x n log n).
     """
     if why_not := why_not_kept(sample):
         return why_not
@@ -56,8 +56,8 @@ def unnamed_entities(sample: Sample) -> Outcome:
 def _candidates(sample: Sample) -> Iterator[Candidate]:
     """Yield each column, each key column of several, and the parts of a text key that separators or digits set off."""
     for column in sample.columns.values():
-        if not column.fractional and (column.kind == "category" or _is_no_quantity(column.codes, sample)):
-            yield Candidate(f"agree in {column.name!r}", column.codes, column.name)
+        if column.kind == "category" or (_is_shared(column.codes) and _is_no_quantity(column.codes, sample)):
+            yield Candidate(f"agree in {column.name!r}", column.codes, column.name, columns=(column,))
     spec, keys = sample.joined.manifest.spec, sample.key_columns()
     for key in keys:
         if key.name in sample.joined.columns.grouped:
@@ -77,19 +77,21 @@ def _pairs(sample: Sample) -> Iterator[Candidate]:
     few = [c for c in sample.columns.values() if not c.fractional and 1 < c.n_levels <= c.values.size / 4]
     few = [c for c in few if level_effect(sample.target.outcomes, c.codes).share < LEAST_EFFECT]
     for a, b in combinations(sorted(few, key=lambda column: -column.n_levels)[:MOST_PAIRED], 2):
-        codes = np.unique(a.codes * (b.n_levels + 1) + b.codes, return_inverse=True)[1]
-        made_of = f"table.groupby([{a.name!r}, {b.name!r}], dropna=False).ngroup()"
-        yield Candidate(f"agree in {a.name!r} with {b.name!r}", codes, f"{a.name}_{b.name}", made_of, 2 * LEAST_EFFECT)
+        yield together((a, b), f"{a.name}_{b.name}", 2 * LEAST_EFFECT)
 
 
 def _is_no_quantity(codes: Codes, sample: Sample) -> bool:
-    """Return whether numbers have many values, whose order says little: squared steps are twice the variance then."""
+    """Return whether numbers have many values, whose order says little: squared steps are twice the variance then.
+
+    By chance they are less by 1.65 of their standard errors in one of twenty; half as much again is no order either.
+    """
     sizes = np.bincount(codes[codes >= 0], minlength=1)
+    if sizes.size < LEAST_NUMBERS:
+        return False
     sums = [np.bincount(codes[codes >= 0], weights=outcome[codes >= 0]) for outcome in sample.target.outcomes.T]
     means = np.stack(sums, axis=1) / sizes[:, None]
-    return sizes.size >= LEAST_NUMBERS and bool(
-        (means.std(axis=0) ** 2 * sizes.size < np.square(np.diff(means, axis=0)).sum(axis=0)).all()
-    )
+    least = min(1.5, 2.0 - 3.3 / np.sqrt(sizes.size)) * means.var(axis=0) * sizes.size
+    return bool((np.square(np.diff(means, axis=0)).sum(axis=0) > least).all())
 
 
 def _is_shared(codes: Codes) -> bool:
@@ -107,8 +109,8 @@ def level_effect(outcomes: Array, codes: Codes) -> Effect:
     from scipy.stats import f as f_distribution
 
     present = codes >= 0
-    levels = np.unique(codes[present], return_inverse=True)[1]
-    outcomes, n, k = outcomes[present], int(np.count_nonzero(present)), int(levels.max(initial=-1)) + 1
+    levels = (np.cumsum(np.bincount(codes[present]) > 0) - 1)[codes[present]]
+    outcomes, n, k = outcomes[present], levels.size, int(levels.max(initial=-1)) + 1
     best = Effect(1.0, 0.0)
     if k < 2 or n - k < LEAST_LEVELS:
         return best

@@ -17,10 +17,10 @@ from .sample import BY_CHANCE, Array, Codes, Column, Sample
 from .text import parts_of, words_of
 
 LEAST_ROWS, LEAST_SHARE = 10, 0.01
-PURE, USUAL, OF_ITS_CLASS = 0.99, 0.55, 0.1
+PURE, USUAL, OF_ITS_CLASS = 0.99, 0.7, 0.1
+COMMON = 0.2  # share of the rows that have one value, from which another value is a mark
 ELSEWHERE = 0.2  # of the variance between the other levels: beyond it the column is a strong feature
-LEAST_EFFECT, NAMES_ROWS = 0.1, 0.8
-MORE_DIGITS, USUAL_DIGITS = 2, 4
+LEAST_EFFECT, NAMES_ROWS, MORE_DIGITS = 0.1, 0.8, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +31,15 @@ class Mark:
     column: str
     codes: Codes
     labels: tuple[Any, ...]
-    numbers: Array | None = None
+    numbers: Column | None = None
 
 
 def pure_levels(sample: Sample) -> Outcome:
     """Look for levels that (nearly) only one class has, and for parts of identifiers that tell the target.
 
     Levels are values, gaps, the number of gaps in a row, words of a text, and cells with two digits more than usual.
-    One counts if at least 1 % of the rows have it, .99 of them are of one class, which is not the rule (.55), it holds
-    a tenth of that class, and chance brings that forth with .03 / 14 over all levels; of a number its neighbours on the
+    One counts if at least 1 % of the rows have it, .99 of them are of one class, which is not the rule (.7), it holds a
+    tenth of that class, and chance brings that forth with .03 / 15 over all levels; of a number its neighbours on the
     scale are the measure. Where the column's other levels tell as much it is a feature and no mark. A part of a key, or
     of a text that names rows, may explain .1 of the target. O(columns x n log n) for at most 8,000 rows.
     """
@@ -64,9 +64,14 @@ def _marks(sample: Sample) -> Iterator[Mark]:
         present = column.codes >= 0
         gaps += ~present
         if column.kind != "category":
-            yield Mark(repr(column.name), column.name, column.codes + 1, (), column.values)
-            more = _more_digits(column)
+            yield Mark(repr(column.name), column.name, column.codes + 1, (), column)
+            more = column.decimals >= np.median(column.decimals) + MORE_DIGITS
             yield Mark(f"more digits than usual in {column.name!r}", column.name, more.astype(np.int64), (False, True))
+            sizes = np.bincount(column.codes[present], minlength=1)
+            if sizes.max() >= COMMON * present.size:
+                usual = column.codes == sizes.argmax()
+                words = f"another value than {_written(column, column.values[usual][0])} in {column.name!r}"
+                yield Mark(words, column.name, (present & ~usual).astype(np.int64), (..., True))
         else:
             labels = tuple(column.levels[int(code)] for code in np.unique(column.values[present]))
             yield Mark(repr(column.name), column.name, column.codes + 1, (None, *labels))
@@ -79,15 +84,12 @@ def _marks(sample: Sample) -> Iterator[Mark]:
         yield Mark("the number of gaps in a row", "gaps", gaps, tuple(range(int(gaps.max()) + 1)))
 
 
-def _more_digits(column: Column) -> Any:
-    """Return which cells have more decimals than the column is written with, four at most: those that were computed."""
-    values = np.where(np.isnan(column.values), 0.0, column.values)
-    digits = np.full(values.size, 9)
-    for places in range(USUAL_DIGITS + MORE_DIGITS, -1, -1):
-        digits[np.isclose(values, np.round(values, places), rtol=1e-14, atol=1e-13)] = places
-        if places == USUAL_DIGITS < np.median(digits):
-            return digits < 0
-    return digits >= int(np.median(digits)) + MORE_DIGITS
+def _written(column: Column, value: float) -> str:
+    return (
+        str(np.datetime64(int(value), "us" if abs(value) > 1e9 else "D"))[:19]
+        if column.kind == "time"
+        else f"{value:g}"
+    )
 
 
 def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
@@ -103,9 +105,11 @@ def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
     pure = (sizes >= least) & (top >= PURE * sizes) & (usual <= USUAL)
     pure &= (top >= OF_ITS_CLASS * usual * classes.size) & (sizes < classes.size)
     for level in np.flatnonzero(pure):
+        if mark.labels and mark.labels[level] is ...:
+            continue
         rows, own = mark.codes == level, float(usual[level])
-        if mark.numbers is not None and np.isfinite(value := mark.numbers[rows][0]):
-            away = np.where(rows, np.inf, np.nan_to_num(np.abs(mark.numbers - value), nan=np.inf))
+        if mark.numbers is not None and np.isfinite(value := mark.numbers.values[rows][0]):
+            away = np.where(rows, np.inf, np.nan_to_num(np.abs(mark.numbers.values - value), nan=np.inf))
             near = np.argsort(away, kind="stable")[: sizes[level]]
             own = max(own, float((classes[near] == most[level]).mean()))
         tried = sum(np.count_nonzero(np.bincount(each.codes) >= least) for each in marks)
@@ -115,7 +119,7 @@ def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
             continue  # all of the column tells it: a copy, of which another check speaks
         if _elsewhere(mark, ~rows, sample.target.outcomes) < ELSEWHERE:
             row = int(np.flatnonzero(rows & (classes == most[level]))[0])
-            label = mark.labels[level] if mark.labels else mark.numbers[row] if mark.numbers is not None else ""
+            label = mark.labels[level] if mark.numbers is None else _written(mark.numbers, mark.numbers.values[row])
             of = sample.joined.column(sample.target.name)[int(sample.rows[row])].as_py()
             what = mark.words if label is True else f"{mark.words} = {shown(label)}"
             return (
@@ -129,10 +133,8 @@ def _elsewhere(mark: Mark, rest: Any, outcomes: Array) -> float:
     """Return how much of the target the other levels tell, those of a number by their order."""
     if mark.numbers is None:
         return level_effect(outcomes[rest], mark.codes[rest]).share
-    usable = rest & np.isfinite(mark.numbers)
-    return (
-        max(correlation(mark.numbers[usable], outcome) ** 2 for outcome in outcomes[usable].T) if usable.any() else 0.0
-    )
+    use, values = rest & np.isfinite(mark.numbers.values), mark.numbers.values
+    return max((correlation(values[use], outcome) ** 2 for outcome in outcomes[use].T if use.any()), default=0.0)
 
 
 def _identifier_parts(sample: Sample) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -17,6 +17,7 @@ from evenfold.splitters.kernels.components import by_appearance, joined_by
 from evenfold.splitters.kernels.random import AUDITING
 from scipy.spatial import cKDTree
 
+from .impact import at_stake
 from .models import predict_from_all, usable
 from .near_duplicates import MOST_SEARCHED, PROJECTED, count_pairs
 from .sample import BLOCKS, BY_CHANCE, Array, Codes, Column, Sample, alone
@@ -24,8 +25,9 @@ from .sample import BLOCKS, BY_CHANCE, Array, Codes, Column, Sample, alone
 MOST_ROWS, MOST_COLUMNS, MOST_DIMENSIONS = 4_000, 30, 12
 LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
 LEAST_ROWS, LEAST_SHARE, LEAST_CLUSTERS = 20, 0.05, 10
+UNEVEN = 3.0  # so much less is said by a t test of few clusters of unequal sizes
 LEAST_EFFECT = 0.1  # of the variance that the features leave, shared by relatives, and beyond the nearest strangers
-CLOSER, FLATTER = 0.6, 0.6
+CLOSER, FLATTER, STRANGERS, COSTS = 0.6, 0.6, 5, 0.03
 MOST_OF_ALL, LEAST_CROSSING = 0.3, 0.1  # of rows, in one chain: they fill the space; of those of clusters, apart
 
 
@@ -42,6 +44,7 @@ class Candidate:
     group: str = ""
     made_of: str = ""
     least: float = LEAST_EFFECT
+    columns: tuple[Column, ...] = ()
 
     @property
     def remedy(self) -> str:
@@ -60,7 +63,7 @@ def relatives(sample: Sample) -> Outcome:
     households, pupils, orders. Numbers whose local dimension falls at small scale hold windows, bursts or twins. Either
     is proposed as a group, and counts where what a model that saw no relative leaves of the targets agrees among
     relatives by .1 of its variance, and by as much beyond the nearest strangers (a t test over the clusters with
-    .03 / 14 for all proposals). At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
+    .03 / 15 for all proposals). At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
     """
     if why_not := why_not_kept(sample):
         return why_not
@@ -70,7 +73,7 @@ def relatives(sample: Sample) -> Outcome:
 
 def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     """Return which candidates tie rows together that share targets and lie apart, the one that agrees most first."""
-    hits = {each: sharing for each in candidates if (sharing := shared(sample, each.codes, len(candidates)))}
+    hits = {each: sharing for each in candidates if (sharing := shared(sample, each, len(candidates)))}
     if not hits:
         return None
     best, *others = sorted(hits, key=lambda each: -hits[each][0])
@@ -98,12 +101,17 @@ def why_not_kept(sample: Sample) -> NotAsked | None:
 
 def _proposals(sample: Sample) -> Iterator[Candidate]:
     for names in _sets(sample):
-        table = pd.DataFrame({name: sample.columns[name].codes for name in names})
-        codes: Codes = np.asarray(table.groupby(names).ngroup(), dtype=np.int64)
-        made_of = f"table.groupby({names!r}, dropna=False).ngroup()"
-        yield Candidate(f"agree in {listed(map(repr, names), most=6)}", codes, "cluster", made_of)
+        yield together([sample.columns[name] for name in names], "cluster")
     if (chains := _chains(sample)) is not None:
         yield Candidate("follow each other closely in their numbers", chains)
+
+
+def together(columns: Sequence[Column], group: str, least: float = LEAST_EFFECT) -> Candidate:
+    """Return the candidate of the rows that agree in all of some columns."""
+    names, table = [column.name for column in columns], pd.DataFrame({i: c.codes for i, c in enumerate(columns)})
+    codes: Codes = np.asarray(table.groupby([*table]).ngroup(), dtype=np.int64)
+    made_of = f"table.groupby({names!r}, dropna=False).ngroup()"
+    return Candidate(f"agree in {listed(map(repr, names), most=6)}", codes, group, made_of, least, tuple(columns))
 
 
 def _sets(sample: Sample) -> list[list[str]]:
@@ -188,18 +196,22 @@ def several(codes: Codes) -> Codes:
     return np.where((sizes > 1) & (codes >= 0), codes, -1)
 
 
-def shared(sample: Sample, codes: Codes, tests: int) -> tuple[float, float] | None:
-    """Return how far rows of one code agree in what the features leave, and by what chance; None where in nothing."""
+def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, float] | None:
+    """Return how far rows of one code agree in what the features leave, and by what chance; None where in nothing.
+
+    They must agree beyond the nearest rows of other codes, near by all features and by the candidate's own numbers, and
+    where these are several a small model must lose .03 of what it leaves open if such rows are kept together.
+    """
     from scipy.stats import t
 
-    codes = several(codes)
+    codes = several(candidate.codes)
     chosen = _whole(codes, MOST_ROWS)
     small, codes = sample.take(chosen), codes[chosen]
     related = codes >= 0
     if related.sum() < max(LEAST_ROWS, LEAST_SHARE * codes.size) or np.unique(codes[related]).size < LEAST_CLUSTERS:
         return None
-    columns = small.feature_columns()
-    if not usable(columns):
+    columns = usable(small.feature_columns())
+    if not columns:
         return None
     units = by_appearance(alone(codes))
     blocks = Stream(0, AUDITING, 13).below(BLOCKS, int(units.max()) + 1)[units]
@@ -209,41 +221,50 @@ def shared(sample: Sample, codes: Codes, tests: int) -> tuple[float, float] | No
     # As much of the prediction as is true: relatives share what is learnt of nothing, too.
     slope = np.clip((centred * predicted).sum(axis=0) / np.maximum(np.square(predicted).sum(axis=0), 1e-12), 0.0, 1.0)
     left = centred - slope * predicted
-    mates, strangers = _partners(small, codes, units)
-    use = (mates >= 0) & (strangers >= 0)
-    if use.sum() < max(LEAST_ROWS, 0.6 * LEAST_SHARE * codes.size):
-        return None
-    variance = float(np.square(left).sum(axis=1).mean())
-    alike = (left[use] * left[mates[use]]).sum(axis=1) / variance
-    beyond = alike - (left[use] * left[strangers[use]]).sum(axis=1) / variance
-    clusters = np.unique(codes[use], return_inverse=True)[1]
-    sums, sizes = np.bincount(clusters, weights=beyond), np.bincount(clusters)
-    mean = float(beyond.mean())
-    error = float(np.sqrt(np.square(sums - mean * sizes).sum())) / sizes.sum()
-    chance = float(t.sf(mean / max(error, 1e-12), max(sizes.size - 1, 1))) * tests
-    agree = float(alike.mean())
-    return (agree, chance) if chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT else None
+    left /= np.sqrt(np.square(left).sum(axis=1).mean())
+    mates, found = _mates(codes, alone(small.groups)), None
+    own = [column.take(chosen) for column in candidate.columns if column.kind != "category"]
+    for near in (columns, own) if own else (columns,):
+        strangers = _strangers(near, units)
+        use = mates >= 0
+        if use.sum() < max(LEAST_ROWS, 0.6 * LEAST_SHARE * codes.size):
+            return None
+        alike = (left[use] * left[mates[use]]).sum(axis=1)
+        beyond = alike - (left[use] * left[strangers[use]].mean(axis=1)).sum(axis=1)
+        clusters = np.unique(codes[use], return_inverse=True)[1]
+        sums, sizes = np.bincount(clusters, weights=beyond), np.bincount(clusters)
+        mean = float(beyond.mean())
+        error = float(np.sqrt(np.square(sums - mean * sizes).sum())) / sizes.sum()
+        chance = float(t.sf(mean / max(error, 1e-12), max(sizes.size - 1, 1))) * tests
+        agree = float(alike.mean())
+        if not (UNEVEN * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
+            return None
+        found = found or (agree, chance)
+    stake = at_stake(sample.learned, KeepTogether(sample.units(several(candidate.codes)))) if len(own) > 1 else None
+    return found if stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]) else None
 
 
-def _partners(sample: Sample, codes: Codes, units: Codes) -> tuple[Codes, Codes]:
-    """Return a relative of each row, of another named group if there is one, and the nearest row that is none."""
-    columns = usable(sample.feature_columns())
-    space = np.column_stack(
-        [3.0 * np.maximum(c.codes, 0) if c.kind == "category" else normal_scores(c) for c in columns]
-    )
-    n, groups = codes.size, alone(sample.groups)
-    order = np.lexsort((Stream(0, AUDITING, 14).permutation(n), codes))
-    mates = np.full(n, -1, dtype=np.int64)
+def _mates(codes: Codes, groups: Codes) -> Codes:
+    """Return another row of each one's code, and of another named group; -1 where there is none."""
+    order = np.lexsort((Stream(0, AUDITING, 14).permutation(codes.size), codes))
+    mates = np.full(codes.size, -1, dtype=np.int64)
     for step in range(1, 8):  # the next rows of the cluster, in an order drawn at random
         here, there = order[:-step], order[step:]
         for one, other in ((here, there), (there, here)):
             fits = (codes[one] == codes[other]) & (codes[one] >= 0) & (groups[one] != groups[other]) & (mates[one] < 0)
             mates[one[fits]] = other[fits]
-    strangers = np.empty(n, dtype=np.int64)
+    return mates
+
+
+def _strangers(columns: Sequence[Column], units: Codes) -> Codes:
+    """Return the nearest rows of other units."""
+    space = np.column_stack(
+        [3.0 * np.maximum(c.codes, 0) if c.kind == "category" else normal_scores(c) for c in columns]
+    )
+    strangers = np.empty((units.size, STRANGERS), dtype=np.int64)
     norms = np.square(space).sum(axis=1)
-    for start in range(0, n, 500):
-        rows = slice(start, start + 500)
-        away = norms - 2.0 * space[rows] @ space.T
+    for start in range(0, units.size, 500):
+        away = norms - 2.0 * space[(rows := slice(start, start + 500))] @ space.T
         away[units[rows, None] == units[None]] = np.inf
-        strangers[rows] = away.argmin(axis=1)
-    return mates, strangers
+        strangers[rows] = np.argpartition(away, STRANGERS, axis=1)[:, :STRANGERS]
+    return strangers

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 MOST_ROWS = 1_000_000  # a row's twin is found only where both are read
 MOST_LEARNED = 8_000  # small models see no more with more rows
-BY_CHANCE = 0.03 / 14  # of a detector over all that it tries: 3 % for the fourteen of a table
+BY_CHANCE = 0.03 / 15  # of a detector over all that it tries: 3 % for the fifteen of a table
 FEWEST_ROWS, LEAST_ROWS = 50, 100  # to find a copy of the target, and to learn anything else of it
 MOST_CLASSES = 10
 BLOCKS = 5
@@ -68,6 +68,17 @@ class Column:
         """The rank of each value as a share of all, 0 to 1, equal ones at the middle of theirs; NaN where missing."""
         sizes = np.bincount(self.codes[self.codes >= 0])
         return np.asarray(np.append((np.cumsum(sizes) - sizes / 2.0) / max(sizes.sum(), 1), np.nan)[self.codes])
+
+    @cached_property
+    def decimals(self) -> Codes:
+        """The decimals of each value, those beyond six as nine; all are nine where most have over four."""
+        digits = np.full(self.values.size, 9)
+        for places in range(6, -1, -1):
+            away = np.abs(self.values - np.round(self.values, places))
+            digits[~(away > 1e-13 + 1e-14 * np.abs(self.values))] = places  # a gap has none
+            if places == 4 and np.median(digits) > 4:
+                return np.full(self.values.size, 9)
+        return digits
 
     def take(self, rows: NDArray[Any]) -> Column:
         """Return the column of some rows."""
@@ -161,16 +172,10 @@ class Sample:
         """Return a part of the sample."""
         if positions.size == self.rows.size:
             return self
-        return Sample(
-            self.joined,
-            self.rows[positions],
-            self.blocks[positions],
-            {name: column.take(positions) for name, column in self.columns.items()},
-            self.features,
-            self.target and self.target.take(positions),
-            self.groups[positions],
-            self.drawn,
-        )
+        columns = {name: column.take(positions) for name, column in self.columns.items()}
+        rows, blocks, groups = (of[positions] for of in (self.rows, self.blocks, self.groups))
+        target = self.target and self.target.take(positions)
+        return replace(self, rows=rows, blocks=blocks, columns=columns, target=target, groups=groups)
 
     def feature_columns(self) -> list[Column]:
         """Return the columns that a model may see."""

@@ -23,7 +23,8 @@ TOO_WELL = 0.3  # of the scatter around the levels' mean targets that chance alo
 LEAST_SHARED = 0.3  # of the rows must share a level with another
 LEFT_OVER = 0.2  # of the variance of the levels' means, at most
 CHANCE = 1e-6
-NEIGHBOURS, FORESEEN, CALENDAR = 3, 1 / 3, (1, 4, 7, 12, 24, 52)
+NEIGHBOURS, LONG, CALENDAR = 3, 12, (1, 4, 7, 12, 24, 52)
+FORESEEN = ((1, 1 / 3), (0, 2 / 3))  # rows of its own past that are given, and what later targets may add then
 MOST_ROWS = 100_000
 NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
 FIRST_OF_A_LEVEL, FIRST_ASKED = 20, 1_000  # rows that all features are asked of first
@@ -34,11 +35,12 @@ ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 def carried_targets(sample: Sample) -> Outcome:
     """Look for features into which targets went: those of other rows, which are on the other side of some split.
 
-    Signs that targets made the feature. *Rates*: rows with one value of the feature (or one level of
-    another column) have that value, up to a straight line, as their mean target, though chance alone would scatter
-    such means around any honest feature; a warning needs less than .3 of that scatter and a chance of 1e-6.
-    *Later targets*: of a number in order of time, within an entity, or of the key, the three targets after a row tell a
-    third of what those before leave open in the feature. O(features x n log n) for at most 100,000 rows.
+    Signs that targets made the feature. *Rates*: rows with one value of the feature (or one level of another column)
+    have that value, up to a straight line, as their mean target, though chance alone would scatter such means around
+    any honest feature; a warning needs less than .3 of that scatter and a chance of 1e-6. *Later targets*: of a number
+    in order of time, within an entity, or of the key, the three targets after a row tell a third of what those before
+    and its own past leave open in the feature, or two thirds of what those before do. O(features x n log n) for at most
+    100,000 rows.
     """
     target = sample.target
     if target is None:
@@ -202,7 +204,8 @@ def _knows_the_future(column: Column, outcome: Array, sample: Sample, tries: int
     """Say whether later targets of an entity tell of a feature what past and present ones, and its own past, do not.
 
     Regressed on the targets of three rows before and the own, and on itself before; then on the three after as well.
-    An honest leading indicator knows less than a third of what is open, on other entities or stretches of time.
+    An honest leading indicator knows less than a third of what is open, on other entities or stretches of time. A mean
+    of later targets is in its own past already; without that they may tell two thirds. Of entities of twelve rows.
     """
     from scipy.stats import f as f_distribution
 
@@ -211,24 +214,27 @@ def _knows_the_future(column: Column, outcome: Array, sample: Sample, tries: int
         x, y = (side - (np.bincount(e, weights=np.nan_to_num(side)) / np.bincount(e))[e] for side in (x, y))
         rows = np.arange(NEIGHBOURS, x.size - NEIGHBOURS)
         rows = rows[(e[rows - NEIGHBOURS] == e[rows]) & (e[rows + NEIGHBOURS] == e[rows])]
-        rows = rows[np.isfinite(x[rows]) & np.isfinite(x[rows - 1])]
+        rows = rows[np.isfinite(x[rows]) & np.isfinite(x[rows - 1]) & (np.bincount(e)[e[rows]] >= LONG)]
         if rows.size < LEAST_ROWS or np.ptp(x[rows]) == 0:
             continue
         if any(np.mean(np.abs(x[lag:] - x[:-lag]) < 1e-9) > 0.8 for lag in CALENDAR if lag < x.size):
             continue  # what returns every week is known beforehand
-        past = np.column_stack([np.ones(rows.size), x[rows - 1], *(y[rows - lag] for lag in range(NEIGHBOURS + 1))])
-        both = np.column_stack([past, *(y[rows + lead] for lead in range(1, NEIGHBOURS + 1))])
-        (a, b), z = (_left(terms, x[rows], terms, x[rows]) for terms in (past, both)), x[rows]
-        freedom = rows.size - both.shape[1]
-        chance = float(f_distribution.sf((a - b) / NEIGHBOURS / max(b / freedom, 1e-300), NEIGHBOURS, freedom))
         sides = e[rows] % BLOCKS if e.max() >= BLOCKS else np.arange(rows.size) * BLOCKS // rows.size
-        apart = [
-            sum(_left(terms[sides != k], z[sides != k], terms[sides == k], z[sides == k]) for k in np.unique(sides))
-            for terms in (past, both)
-        ]
-        gain = 1.0 - apart[1] / max(apart[0], 1e-300)
-        if chance * tries < BY_CHANCE and gain > FORESEEN:
-            return f"later targets in the order of {name} tell {gain:.0%} of what earlier ones leave open in it"
+        z, before = x[rows], [np.ones(rows.size), *(y[rows - lag] for lag in range(NEIGHBOURS + 1))]
+        for own, least in FORESEEN:
+            past = np.column_stack([*before, *(x[rows - lag] for lag in range(1, own + 1))])
+            both = np.column_stack([past, *(y[rows + lead] for lead in range(1, NEIGHBOURS + 1))])
+            a, b = (_left(terms, z, terms, z) for terms in (past, both))
+            freedom = rows.size - both.shape[1]
+            chance = float(f_distribution.sf((a - b) / NEIGHBOURS / max(b / freedom, 1e-300), NEIGHBOURS, freedom))
+            if chance * tries * len(FORESEEN) >= BY_CHANCE or a - b <= least * a:
+                continue
+            apart = [
+                sum(_left(terms[sides != k], z[sides != k], terms[sides == k], z[sides == k]) for k in np.unique(sides))
+                for terms in (past, both)
+            ]
+            if (gain := 1.0 - apart[1] / max(apart[0], 1e-300)) > least:
+                return f"later targets in the order of {name} tell {gain:.0%} of what earlier ones leave open in it"
     return None
 
 

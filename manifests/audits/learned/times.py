@@ -12,7 +12,7 @@ from scipy.stats import chi2, norm
 
 from .impact import at_stake
 from .models import predict_from_all, usable
-from .relatives import Candidate, are_one, normal_scores, why_not_kept
+from .relatives import LEAST_EFFECT, Candidate, are_one, normal_scores, why_not_kept
 from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
 
 ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard errors
@@ -27,9 +27,9 @@ def times_left_out(sample: Sample) -> Outcome:
 
     Looked at are the named time, every date and timestamp, and columns of numbers that number the rows, or batches of
     them: whole numbers that fill their range evenly. In that order neighbours in different folds may have targets (or a
-    class's ones and zeros), of batches beyond a cubic curve, with a correlation of at most .2; of a time that nobody
-    named they have different times, as a birth date is the same in all rows of its patient.
-    O(n log n) a column.
+    class's ones and zeros) with a correlation of at most .2; of what nobody named beyond a cubic curve, as an age acts
+    smoothly, and of a time with different times, as a birth date is the same in all rows of its patient. O(n log n) a
+    column.
     """
     target, joined = sample.target, sample.joined
     if target is None:
@@ -80,8 +80,8 @@ def _likeness(clock: Column, outcomes: Array, sample: Sample, time: str | None) 
     """Return the largest correlation of an outcome with its neighbour's, and the standard error of none."""
     present = ~np.isnan(clock.values) & ~np.isnan(outcomes[:, 0])
     equal = clock.name == time
-    if not equal and numbers_batches(clock):
-        equal, outcomes = True, outcomes.copy()
+    if not equal and np.count_nonzero(present) >= LEAST_ROWS:
+        equal, outcomes = numbers_batches(clock), outcomes.copy()
         outcomes[present] = _beyond(outcomes[present], [normal_scores(clock)[present]], [])
     order = np.flatnonzero(present)[np.argsort(clock.values[present], kind="stable")]
     codes = sample.joined.codes[sample.rows[order], 0] if isinstance(sample.joined, JoinedLabels) else order
@@ -98,9 +98,9 @@ def places_left_out(sample: Sample) -> Outcome:
     """Look for two columns that are a map nobody named: neighbours there share the target beyond any smooth trend.
 
     Of any two of the eight finest numbers, what a polynomial surface of them and lines of the 50 strongest others leave
-    of the targets has a correlation of .2 among the six nearest rows, and so has what a model of all features leaves,
-    out of fold. A warning costs: the model loses a fifth of what it leaves open where 36 parts of the map are kept
-    together. At most 4,000 rows are looked at. O(n log n) a pair.
+    of the targets has a correlation of .2 among the six nearest rows, over a tenth of their variance, and so has what a
+    model of all features leaves, out of fold. A warning costs: the model loses a fifth of what it leaves open where 36
+    parts of the map are kept together. At most 4,000 rows are looked at. O(n log n) a pair.
     """
     if why_not := why_not_kept(sample):
         return why_not
@@ -115,8 +115,10 @@ def places_left_out(sample: Sample) -> Outcome:
     for pair in pairs:
         near = _near([c.values for c in pair], sample.groups)
         others = [scores[c] for c in strongest if c not in pair]
-        alike, chance = _alike(_beyond(outcomes, [scores[c] for c in pair], others), near)
-        if chance * len(pairs) < BY_CHANCE and alike > ALIKE:
+        rough = _beyond(outcomes, [scores[c] for c in pair], others)
+        alike, chance = _alike(rough, near)
+        share = alike * rough.var(axis=0).sum() / outcomes.var(axis=0).sum()
+        if chance * len(pairs) < BY_CHANCE and alike > ALIKE and share > LEAST_EFFECT:
             hits.append((alike, pair, near))
     if not hits or not usable(sample.feature_columns()):
         return None

@@ -35,6 +35,7 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
         "untested_groups": "only draws of groups can leave some out, and these are none",
         "target_deviation": "the target is not a number",
         "computed_target": "the target is not a number",
+        "chosen_features": "fewer than 10 features are numbers without a gap",
         "near_duplicates": "fewer than 3 numbers are fine enough to compare",
         "other_generation": "the manifest has not grown",
         "attribute_deviation": "no column to balance on is named",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from audited import asked, clean, plain, split, the
+from audited import asked, clean, plain, split, the, told
 from evenfold.manifests import GATES, audit, decide, extend
 from evenfold.manifests.audits import features
 from evenfold.manifests.audits.findings import GATES as LIMITS
@@ -160,3 +160,32 @@ def test_that_later_rows_are_later_is_no_other_population() -> None:
     grown = extend(split(data.head(300), columns={"group": None}, strategy="KFold"), data).manifest
     assert "other_generation" in asked(grown, data, "other_generation").passed
     assert "other_generation" in asked(grown, data, "other_generation", features=["when"]).not_asked
+
+
+def test_people_of_one_income_or_of_none_are_no_relatives() -> None:
+    frame, random = plain()
+    income = np.where(random.random(900) < 0.3, 0.0, random.gamma(2, 10, 900).round())
+    frame["last"], frame["this"] = income, np.where(random.random(900) < 0.9, income, random.permutation(income))
+    frame["y"] = 2.0 * (income > 0) + random.normal(size=900)
+    assert not told(frame, "relatives") + told(frame, "unnamed_entities")
+
+
+def test_a_law_of_nature_is_no_sum_and_an_asking_price_no_price() -> None:
+    frame, random = plain()
+    law = frame.assign(y=5 * frame["a"] + 2 * frame["b"] + 0.5 * random.normal(size=900))
+    asked_for = frame.assign(y=frame["a"] + 0.08 * random.normal(size=900))
+    parts = frame.assign(y=frame["a"] + frame["b"] + 0.12 * random.normal(size=900))
+    assert [bool(told(each, "computed_target")) for each in (law, asked_for, parts)] == [False, False, True]
+
+
+def test_a_birth_date_that_acts_smoothly_is_no_time_that_the_split_ignores() -> None:
+    frame, random = plain()
+    born = random.integers(0, 20_000, 900)
+    frame["born"] = pd.Timestamp("1950-01-01") + pd.to_timedelta(born, "D")
+    assert not told(frame.assign(y=born / 5_000 + random.normal(size=900)), "times_left_out")
+
+
+def test_a_smooth_surface_of_two_columns_is_no_map() -> None:
+    frame, random = plain()
+    frame["y"] = 3 * frame["a"] + np.sin(3 * frame["a"]) + frame["b"] ** 2 + 0.05 * random.normal(size=900)
+    assert not told(frame, "places_left_out")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from audited import asked, clean, moved, split, the
 from evenfold.manifests import GATES, Audit, audit, decide
 from evenfold.manifests.audits.formats import markdown
@@ -74,7 +76,9 @@ def test_every_rule_has_a_number_of_its_own_a_gate_and_a_page() -> None:
     assert [rule.check for rule in RULES] == list(GATES)
     assert len({rule.code for rule in RULES}) == len(RULES)
     assert {rule.code: rule.check for rule in RULES}["EF205"] == "unnamed_entities"
-    assert all(rule.why.endswith(".") and rule.mend.endswith(".") and rule.example for rule in RULES)
+    words = yaml.safe_load((Path(__file__).parents[3] / "docs" / "findings.yaml").read_text(encoding="utf-8"))
+    assert [*words] == [rule.code for rule in RULES]
+    assert all(of["why"].endswith(".") and of["mend"].endswith(".") and of["example"] for of in words.values())
 
 
 def test_what_is_ignored_for_a_reason_fails_nothing_and_is_told_with_it() -> None:

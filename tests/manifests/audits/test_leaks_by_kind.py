@@ -60,9 +60,16 @@ def _map(frame: pd.DataFrame, random: np.random.Generator) -> Any:
     return east
 
 
+def _left_out(frame: pd.DataFrame, random: np.random.Generator) -> Any:
+    home = random.integers(0, 45, N)
+    y, of = frame["y"], frame["y"].groupby(home)
+    return ((of.transform("sum") - y) / (of.transform("size") - 1)).round(6)
+
+
 @pytest.mark.parametrize(
     ("make", "check", "said"),
     [
+        (_left_out, "unnamed_entities", "agree in 'leak'"),
         (_encoded(lambda y, of: of.transform("mean").rank(method="dense")), "carried_targets", "leak (the mean target"),
         (
             _encoded(lambda y, of: pd.qcut(of.transform("mean"), 10, labels=False, duplicates="drop")),
@@ -96,6 +103,11 @@ def _map(frame: pd.DataFrame, random: np.random.Generator) -> Any:
             "a gap in 'leak' = False has 'y' = 1",
         ),
         (
+            lambda frame, random: np.where((frame["y"] == 1) & (random.random(N) < 0.5), random.normal(size=N), -1.0),
+            "pure_levels",
+            "another value than -1 in 'leak' has 'y' = 1",
+        ),
+        (
             lambda frame, random: np.where(random.random(N) < 0.3, 0.2 + 0.01 * frame["y"], random.normal(size=N)),
             "pure_levels",
             "'leak' = 0.2",
@@ -123,6 +135,17 @@ def test_groups_that_are_spelled_in_several_ways_are_named() -> None:
     assert "values of 'site' (899 rows) are 59 but for case, blanks, padding, accents or punctuation" in found
 
 
+def test_groups_whose_names_were_mistyped_are_named() -> None:
+    frame = plain()[0]
+    names = ["north field", "river bend", "old orchard", "stone bridge", "green valley", "maple ridge", "upper meadow"]
+    frame["site"] = [names[i % 7] for i in range(N)]
+    spec = {"columns": {"key": "id", "target": "y", "group": "site"}}
+    assert asked(decide(spec, frame), frame, "similar_keys").passed
+    frame["site"] = [f"{name[:3]}{name[4:]}" if i < 35 else name for i, name in enumerate(frame["site"])]
+    found = alarms(asked(decide(spec, frame), frame, "similar_keys"))["similar_keys"]
+    assert "7 rare values of 'site' (35 rows) are a letter off a common one: 'norh field' and 'north field'" in found
+
+
 def test_what_parts_two_numbers_is_no_punctuation() -> None:
     alike = (
         ["7", "07", "7.0", " 7 "],
@@ -132,6 +155,7 @@ def test_what_parts_two_numbers_is_no_punctuation() -> None:
         ["1.05"],
         ["1.5"],
         ["caf\u00e9", "CAFE"],
+        ["Doe, Jo", "jo doe"],
     )
 
     forms = [spelled_alike(pa.array(each, pa.large_string())).to_pylist() for each in alike]
@@ -178,3 +202,36 @@ def test_a_birth_date_is_no_time() -> None:
     frame["born"] = pd.Timestamp("1950-01-01") + pd.to_timedelta(random.permutation(20_000)[:150][who], "D")
     assert not told(frame, "times_left_out")
     assert told(frame, "unnamed_entities")
+
+
+def _filled(frame: pd.DataFrame, random: np.random.Generator, known: Any) -> pd.DataFrame:
+    """Return the columns b and c of two decimals, cells filled by least squares on d and what is known."""
+    frame[["b", "c"]] = frame[["b", "c"]].round(2)
+    for name in "bc":
+        gaps = random.random(N) < 0.3
+        design = np.column_stack([np.ones(N), frame["d"], *known])
+        frame.loc[gaps, name] = design[gaps] @ np.linalg.lstsq(design[~gaps], frame[name][~gaps], rcond=None)[0]
+    return frame
+
+
+@pytest.mark.parametrize("number", [True, False])
+def test_cells_that_an_imputer_filled_are_found_if_it_saw_the_target(number: bool) -> None:
+    frame, random = plain()
+    if number:
+        frame["y"] = frame["a"] + 0.5 * frame["b"] + 0.5 * frame["c"] + random.normal(size=N)
+    assert not told(_filled(frame.copy(), random, []), "filled_cells")
+    assert "b (100% in " in told(_filled(frame.copy(), random, [frame["y"]]), "filled_cells")
+
+
+@pytest.mark.parametrize("number", [True, False])
+def test_features_that_are_the_best_of_many_are_found_and_those_that_are_worth_something_are_not(number: bool) -> None:
+    frame, random = plain(n=300)
+    y = random.normal(size=300)
+    frame["y"] = y if number else (y > 0).astype(int)
+    tried = random.normal(size=(300, 2000))
+    worth = 0.25 * y[:, None] + random.normal(size=(300, 20))
+    best = np.argsort(-np.abs(np.corrcoef(tried.T, frame["y"])[-1, :-1]))[:20]
+    for columns, said in ((tried[:, best], "20 features (g"), (worth, ""), (tried[:, :20], "")):
+        genes = pd.DataFrame(columns, columns=[f"g{i}" for i in range(20)])
+        found = told(pd.concat([frame[["id", "y", "kind"]], genes], axis=1), "chosen_features")
+        assert (said or "nothing") in (found or "nothing")
