@@ -1,6 +1,7 @@
 """A team's own code and loop: code is part of what was evaluated, folds of others are adopted and recorded."""
 
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import numpy as np
@@ -94,12 +95,16 @@ def test_retraining_weighs_changed_code_against_the_scores_of_the_code_before(sh
     assert champion(home, "shop") == "1"
 
 
+OURS: Any = {"folds": KFold(3, shuffle=True, random_state=5), "key": "id", "target": "y", "name": "ours",
+             "engine": "plain"}  # fmt: skip
+
+
 def test_adopted_folds_are_recorded_audited_evaluated_and_grown(home: Home) -> None:
     """The second call finds the first; whatever table comes later needs no column of folds."""
     more = small(90)
     rows = more.head(60)
-    adopted = evenfold.adopt(rows, KFold(3, shuffle=True, random_state=5), key="id", target="y", name="ours")
-    again = evenfold.adopt(rows, KFold(3, shuffle=True, random_state=5), key="id", target="y", name="ours")
+    adopted = evenfold.adopt(rows, **OURS)
+    again = evenfold.adopt(rows, **OURS)
     assert (adopted.cached, again.cached, again.split.split_id) == (False, True, adopted.split.split_id)
     assert adopted.audit is not None
     client = mlflow.MlflowClient(home.tracking_uri)
@@ -117,7 +122,7 @@ def test_adopted_folds_are_recorded_audited_evaluated_and_grown(home: Home) -> N
 def test_scores_of_an_own_loop_are_recorded_once_with_interval_and_audit(home: Home) -> None:
     """cross_validate's answer, a mapping or one list; other scores are another run, wrong ones none."""
     rows = small(60)
-    split = evenfold.adopt(rows, KFold(3, shuffle=True, random_state=5), key="id", target="y", name="ours").split
+    split = evenfold.adopt(rows, **OURS).split
     made = cross_validate(Ridge(), rows[["a", "b"]], rows["y"], cv=split.manifest().as_cv(rows), scoring=["r2"])
     first = evenfold.log_scores(split.manifest(), made, model=Ridge(), data=rows)
     again = evenfold.log_scores(split, {"r2": made["test_r2"]}, model="Ridge", data=rows)

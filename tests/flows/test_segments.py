@@ -26,19 +26,18 @@ def shops() -> pd.DataFrame:
     return rows
 
 
-@pytest.mark.parametrize("engine", ["plain", "prefect"])
-def test_each_segment_has_its_split_and_score_or_its_sentence_and_all_are_one_run(home: Home, engine: Any) -> None:
+def test_each_segment_has_its_split_and_score_or_its_sentence_and_all_are_one_run(prefect_home: Home) -> None:
     """A segment scores as its rows do when they are evaluated alone, and its split is found by its id."""
-    made = evaluated(shops(), by="shop", engine=engine, metrics=["r2"])
+    made = evaluated(shops(), by="shop", engine="prefect", metrics=["r2"])
     table = made.to_frame().set_index("segment")
     assert dict(table["rows"]) == ROWS | {"": 3}
     failed = {name: words for name, words in table["failed"].items() if words}
     assert list(failed) == ["", "few", "same", "twice"]
     assert "repeat" in failed["twice"]
     assert failed[""] == "these rows name no segment."
-    assert [run.info.run_id for run in runs(home)] == [made.run_id]
-    assert {"report.html", "segments.json"} <= artifacts(home, made.run_id)
-    page = MlflowClient(home.tracking_uri).download_artifacts(made.run_id, "report.html")
+    assert [run.info.run_id for run in runs(prefect_home)] == [made.run_id]
+    assert {"report.html", "segments.json"} <= artifacts(prefect_home, made.run_id)
+    page = MlflowClient(prefect_home.tracking_uri).download_artifacts(made.run_id, "report.html")
     assert all(words in Path(page).read_text(encoding="utf-8") for words in ("é/b", table["split_id"]["é/b"][:12]))
     alone = evaluated(
         shops().query("shop == 'é/b'").drop(columns="shop"),

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import typer
 from evenfold.flows.cli import app, main
 from evenfold.flows.commands.console import Words
 from evenfold.manifests import decide, write_manifest
+
+from evenfold import flows
 
 ROOT = Path(__file__).parents[3]
 GROUP: Any = typer.main.get_command(app)
@@ -91,6 +94,7 @@ def ran(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["evenfold", *words, *plain])
+        patch.setattr(flows, "adopt", partial(flows.adopt, engine="plain"))
         with pytest.raises(SystemExit) as stopped:
             main()
     told = capsys.readouterr()

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from pages import Page
 from typer.testing import CliRunner, Result
+
+from evenfold import flows
 
 
 def rows(n: int = 200) -> pd.DataFrame:
@@ -48,6 +51,7 @@ class Place:
 @pytest.fixture
 def place(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(flows, "adopt", partial(flows.adopt, engine="plain"))  # which starts no server of Prefect's
     return Place(tmp_path)
 
 
