@@ -1,7 +1,6 @@
 """Comparisons over repeats of the folds: both recipes fitted anew where that is cheap, and a sentence where not."""
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ import pandas as pd
 import pytest
 from evenfold.estimates import Comparison, compare
 from evenfold.flows import Evaluation, compare as compare_flow, comparison, evaluate, extend, split as split_flow
-from evenfold.flows.comparison import named_metrics
 from evenfold.splitters import BalancedGroupKFold, Repeated, SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.work import further_pairs, work_of
 from sklearn.linear_model import Ridge
 from small import compared
@@ -91,32 +88,6 @@ def test_the_verdict_is_that_of_ten_repeats_of_the_strategy_and_their_fits_are_k
     assert (one.repeats, one.n_fits) == (1, 6)
 
 
-def recorded(y: Any, probabilities: Sequence[str] = (), **params: str) -> Recorded:
-    predictions = pd.DataFrame({"row": range(len(y)), "y": y, **{f"proba_{label}": 0.5 for label in probabilities}})
-    return Recorded("a", "a", {}, {f"model.{name}": value for name, value in params.items()}, predictions)
-
-
-def test_a_comparison_asks_for_each_metric_once_as_its_target_names_it() -> None:
-    """An alias and its name are one; of text, what is of one class names it."""
-    numbers = recorded([0.5, 1.5, 2.5], task="regression")
-    assert named_metrics(numbers, ["mae", "r2", "neg_mean_absolute_error", "r2"]) == ["neg_mean_absolute_error", "r2"]
-    words = recorded(["no", "yes", "no"])
-    assert named_metrics(words, ["f1", "acc"]) == ["f1 of yes", "accuracy"]
-    assert named_metrics(recorded(["no", "yes"], positive="no"), ["recall"]) == ["recall of no"]
-    assert named_metrics(recorded([0, 1, 1], task="classification"), ["f1"]) == ["f1"]
-
-
-def test_the_classes_of_a_run_are_those_of_its_probabilities_too() -> None:
-    """The rows of a look, or of a run whose folds failed, may be all of one class."""
-    for run, metric in (
-        (recorded(["no", "yes"], positive="True"), "f1 of yes"),  # positive: yes, as YAML reads it
-        (recorded([False, True], positive="False"), "f1 of False"),
-        (recorded(["no", "no"], ["no", "yes"], positive="yes"), "f1 of yes"),
-        (recorded([1.0, 1.0], ["0.0", "1.0"], task="classification"), "f1"),
-    ):
-        assert named_metrics(run, ["f1"]) == [metric]
-
-
 def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path) -> None:
     """In a split that has grown as well: each row in use is tested once a repeat, by a model of all other groups."""
     spec = GROUPED | {"holdout": {"fraction": 0.2}}
@@ -139,20 +110,6 @@ def test_no_repeat_parts_a_group_or_touches_a_locked_row(home: Home, data: Path)
             assert set(train.tolist()) == open_rows - set(test.tolist())
             assert not set(groups[train]) & set(groups[test])
         assert [test.tolist() for _, test in further_pairs(work, 3)] == [test.tolist() for _, test in pairs[:6]]
-
-
-VERSIONED = GROUPED | {"name": "versioned", "params": {"n_splits": 2}}
-
-
-def test_versions_of_a_split_are_compared_as_recorded_and_say_what_to_do(home: Home, data: Path) -> None:
-    first = asked(data, spec=VERSIONED)
-    both = pd.concat([table(), table().assign(id=lambda frame: frame["id"] + 500).head(20)])
-    both.to_parquet(data)
-    grown = extend(first.split.uri, data, engine="plain").split
-    second = asked(data, spec=None, manifest=grown.uri, model=RIDGE | FAR)
-    (made,) = compared(first.run_id, second.run_id)
-    assert made.repeats == 1
-    assert any("(--manifest versioned@1.1), and compare the two" in note for note in made.notes)
 
 
 ODD: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, ModelError
-from evenfold.flows import Evaluation, evaluate, retrain, split, tune
+from evenfold.flows import Evaluation, evaluate, retrain, tune
 from evenfold.flows.cli import app
 from evenfold.flows.later import _require_new, predict_later, score_later
 from evenfold.flows.outcomes import LaterScore
@@ -255,17 +255,3 @@ def test_groups_are_known_by_the_type_that_was_declared(home: Home, tmp_path: Pa
     assert score_later(made.run_id, files[1]).known_groups == known > 0
     interval = score_later(made.run_id, files[1], level=0.5).estimates[0].interval
     assert (interval.level, interval.method) == (0.5, "pooled rows, cluster-robust")
-
-
-def test_the_page_of_a_split_leads_to_those_of_its_evaluations(home: Home) -> None:
-    """Also to those that were made after it was written; before the first there is an empty list."""
-    now, _ = students()
-    made = [of_students(home), evaluate(now, spec=SPEC, model=MODEL | {"params": {"C": 2.0}}, engine="plain")]
-    (page,) = home.path.glob(f"mlartifacts/*/{made[0].split_run_id}/artifacts/split/report.html")
-    (address,) = re.findall(r'<a href="([^"#]+)">Every evaluation on this split', page.read_text("utf-8"))
-    found = re.findall(r'<li><a href="([^"]+)">', (page.parent / address).read_text("utf-8"))
-    assert {(page.parent / each).resolve().parent.parent.name for each in found} == {each.run_id for each in made}
-    assert all((page.parent / each).resolve().is_file() for each in found)
-    alone = split(now, spec={**SPEC, "name": "alone"}, engine="plain")
-    (page,) = home.path.glob(f"mlartifacts/*/{alone.run_id}/artifacts/split/evaluations.html")
-    assert "None yet" in page.read_text("utf-8")

@@ -39,12 +39,8 @@ def test_each_segment_has_its_split_and_score_or_its_sentence_and_all_are_one_ru
     assert {"report.html", "segments.json"} <= artifacts(prefect_home, made.run_id)
     page = MlflowClient(prefect_home.tracking_uri).download_artifacts(made.run_id, "report.html")
     assert all(words in Path(page).read_text(encoding="utf-8") for words in ("é/b", table["split_id"]["é/b"][:12]))
-    alone = evaluated(
-        shops().query("shop == 'é/b'").drop(columns="shop"),
-        manifest=table["split_id"]["é/b"],
-        spec=None,
-        metrics=["r2"],
-    )
+    one = shops().query("shop == 'é/b'").drop(columns="shop")
+    alone = evaluated(one, manifest=table["split_id"]["é/b"], spec=None, metrics=["r2"])
     assert (alone.estimates[0].value, alone.split.split_id) == (table["value"]["é/b"], table["split_id"]["é/b"])
     assert evaluated(shops(), by="shop", engine="plain", metrics=["r2"]).run_id == made.run_id
 

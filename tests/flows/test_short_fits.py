@@ -1,6 +1,5 @@
 """Short fits share task runs, which nobody sees in the results."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError
-from evenfold.flows import Evaluation, evaluate, fits
+from evenfold.flows import Evaluation, evaluate
 from evenfold.tasks import Home
 from evenfold.tasks.work import key_of_fit, work_of
 from prefect.client.orchestration import get_client
@@ -22,7 +21,7 @@ from servers import environment, wait_until
 N_SPLITS = 7
 RIDGE = {"estimator": "sklearn.linear_model:Ridge"}
 MODULE = """
-import os, signal, threading, time
+import os, signal
 from pathlib import Path
 from sklearn.linear_model import Ridge
 
@@ -30,15 +29,6 @@ class Picky(Ridge):
     def fit(self, X, y):
         if 53 not in set(X["x"]):  # the fold that tests row 53
             raise ValueError("row 53 is missing")
-        return super().fit(X, y)
-
-class Together(Ridge):
-    def fit(self, X, y):  # at the beginning of a run no fit ends before another has begun
-        Path(f"fit-{os.getpid()}-{threading.get_ident()}-{y.sum()}").touch()
-        until = time.monotonic() + 200
-        while len(list(Path().glob("fit-*"))) < 2:
-            assert time.monotonic() < until, "fitted alone"
-            time.sleep(0.01)
         return super().fit(X, y)
 
 class Mortal(Ridge):
@@ -111,19 +101,6 @@ def test_a_fold_that_fails_in_a_block_loses_no_other(
         assert Counter(part.states) == {"failed": 1, "cached" if n_cached else "fitted": N_SPLITS - 1}
     with pytest.raises(EvaluationError, match=rf"1 of {N_SPLITS} fits failed: fold \d.*row 53 is missing"):
         evaluated(data, model=model)
-
-
-def test_plain_fits_run_at_once(home: Home, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In processes where there is enough to do, with the same numbers; as many as ``EVENFOLD_WORKERS``."""
-    model = {"estimator": "estimators:Together"}
-    monkeypatch.setattr(fits, "APART_SECONDS", 0.0)
-    monkeypatch.setenv("EVENFOLD_WORKERS", "2")
-    at_once = evaluated(data, "plain", model)
-    here = {path.name.split("-")[1] == str(os.getpid()) for path in Path().glob("fit-*")}
-    assert here == {True, False}
-    monkeypatch.setenv("EVENFOLD_WORKERS", "1")
-    alone = evaluated(data, "plain", model, refresh=True)
-    assert (at_once.n_cached, values(at_once), at_once.estimates) == (0, values(alone), alone.estimates)
 
 
 KILLED = """

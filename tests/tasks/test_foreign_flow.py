@@ -12,7 +12,6 @@ import pytest
 from evenfold.flows import evaluate
 from evenfold.tasks import Home
 from mlflow.tracking import MlflowClient
-from prefect import Task
 from servers import ROOT, environment
 from sklearn.linear_model import Ridge
 
@@ -49,27 +48,6 @@ def test_a_foreign_flow_uses_our_tasks_on_a_server(home: Home, prefect_server: s
     assert {first["tasks"][name] for name in steps} == {"Completed"}
     assert {second["tasks"][name] for name in steps} == {"Cached"}
     assert first["run_id"] == second["run_id"]
-
-
-def test_what_the_room_offers_are_tasks_that_work_without_prefect_too(tmp_path: Path) -> None:
-    """Each is a Task; its function alone splits, fits and aggregates."""
-    from evenfold import tasks
-
-    names = "split extend audit_split load_split fit_fold fit_final aggregate record_split"
-    for name in [*names.split(), "record_evaluation", "register_model"]:
-        assert isinstance(getattr(tasks, name), Task), name
-    data = tmp_path / "rows.parquet"
-    pd.DataFrame({"id": range(40), "x": range(40), "y": [i * 2 % 7 for i in range(40)]}).to_parquet(data)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
-        folds = tasks.split.fn(str(data), key="id", target="y", strategy="KFold", n_splits=4)
-        assert len(folds.model_dump_json()) < 1_000
-        assert tasks.split.fn(str(data), key="id", target="y", strategy="KFold", n_splits=4).reused
-        fits = [tasks.fit_fold.fn(folds, i, "sklearn.linear_model:Ridge") for i in folds.splits()]
-        evaluated = tasks.aggregate.fn(folds, fits)
-    assert [estimate.n_splits for estimate in evaluated.estimates] == [4] * len(evaluated.estimates)
-    assert type(folds).model_validate_json(folds.model_dump_json()) == folds
-    assert type(evaluated).model_validate_json(evaluated.model_dump_json()).scores == evaluated.scores
 
 
 ROWS = pd.DataFrame({"id": range(40), "a": [float(i % 7) for i in range(40)], "y": [float(i) for i in range(40)]})

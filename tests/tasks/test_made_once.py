@@ -1,8 +1,5 @@
 """An audit and a record are made once for a split and its data, and again as soon as something is another."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,26 +93,10 @@ def test_a_plan_of_parts_in_two_orders_names_neither(home: Home, tmp_path: Path)
 
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
-AGAIN = """
-import json, sys
-from evenfold.flows import evaluate
-made = evaluate(sys.argv[1], key="id", target="y", strategy="KFold", engine="plain", model=json.loads(sys.argv[2]))
-print(json.dumps([made.run_id, made.split_run_id, sorted({"mlflow", "sqlalchemy", "fastapi"} & set(sys.modules))]))
-"""
 
 
 def evaluated(path: Path, **asked: Any) -> Evaluation:
     return evaluate(str(path), key="id", target="y", strategy="KFold", **{"model": RIDGE, "engine": "plain"} | asked)
-
-
-def test_who_evaluates_the_same_again_waits_for_no_import_of_mlflow(home: Home, tmp_path: Path) -> None:
-    """What was seen complete in the home's own store is complete while nobody has written there."""
-    path = tmp_path / "rows.parquet"
-    rows().to_parquet(path)
-    first = evaluated(path)
-    command = [sys.executable, "-c", AGAIN, str(path), json.dumps(RIDGE)]
-    again = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-    assert json.loads(again) == [first.run_id, first.split_run_id, []]
 
 
 def test_a_record_that_somebody_deleted_is_made_again(home: Home, tmp_path: Path) -> None:

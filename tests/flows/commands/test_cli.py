@@ -195,32 +195,6 @@ def test_flags_and_files_ask_for_the_same(
     assert placed["split"]["split_id"] == run("split rows.parquet --spec placed.yaml")["split"]["split_id"]  # type: ignore[index]
 
 
-def test_flags_set_the_parameters_of_a_model_and_a_comparison_has_a_page(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """--model-param goes over the file's; a grid may be typed; infinity stays so; a median fills what is missing."""
-    monkeypatch.chdir(tmp_path)
-    holed("distance", 3, 7).to_parquet("holed.parquet")
-    Path("model.yaml").write_text(
-        "estimator: sklearn.linear_model:LogisticRegression\nimpute: median\nparams: {C: .inf}\n"
-    )
-
-    def told(command: str) -> dict[str, object]:
-        assert call(*shlex.split(command), "--engine", "plain", "--json") == 0
-        return json.loads(capsys.readouterr().out)
-
-    asked = "evaluate holed.parquet --key id --target late --features distance -k 2 --metric acc --model model.yaml"
-    first, second = told(asked), told(f"{asked} --model-param C=0.5")
-    assert first["model"]["params"] == {"C": float("inf")}  # type: ignore[index]
-    assert second["model"]["params"] == {"C": 0.5}  # type: ignore[index]
-    tuned = told(asked.replace("evaluate", "tune") + " --grid '{C: [0.1, 10]}'")
-    assert [each["C"] for each in tuned["configurations"]] == [0.1, 10]  # type: ignore[attr-defined]
-    pair = [str(each["run_id"])[:10] for each in (first, second)]
-    assert call("compare", *pair, "--repeats", "1", "-o", "two.html", "--engine", "plain") == 0
-    assert capsys.readouterr().out.endswith("page two.html\n")
-    assert "LogisticRegression" in Path("two.html").read_text(encoding="utf-8")
-
-
 def table(n: int = 60) -> pd.DataFrame:
     draw = np.random.default_rng(0)
     return pd.DataFrame({"visit": range(n), "age": draw.normal(50, 9, n), "cost": draw.gamma(2, 50, n)})

@@ -152,15 +152,6 @@ def test_who_stops_reading_changes_no_exit_code(tmp_path: Path) -> None:
         assert (ran.stderr.read(), ran.wait()) == (b"", 0)
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_brackets_in_what_is_printed_are_brackets(terminal: bool) -> None:
-    """Markup is in the words of a heading alone, and what stands in them is text; a bracket that closes nothing too."""
-    assert shown("site [id], [/b]", terminal=terminal) == ["site [id], [/b]"]
-    console = Words(file=io.StringIO(), force_terminal=terminal, width=80, color_system=None)
-    console.styled("[bold]{}[/] by {}", "site [/b] [id]\\", "[red]")
-    assert console.file.getvalue() == "site [/b] [id]\\ by [red]\n"  # type: ignore[attr-defined]
-
-
 WATCHED = """
 import os, sys
 class Watch:

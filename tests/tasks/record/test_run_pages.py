@@ -86,30 +86,6 @@ def test_no_run_and_no_model_per_row(home: Home) -> None:
     assert list(sides.columns) == ["id", "split_0", "split_1", "split_2"]
 
 
-def test_comparisons_and_audits_are_recorded_with_their_page(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
-    """Reading the two evaluations shows no bar of MLflow's."""
-    from evenfold.manifests import audit, read_manifest
-    from evenfold.tasks.record.studies import record_audit
-
-    one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)
-    for _ in range(2):
-        compared(one.run_id, other.run_id, repeats=1)
-    assert "Downloading" not in capfd.readouterr().err
-    manifest = read_manifest(one.split.uri)
-    record_audit(manifest.split_id, audit(manifest, one.split.data))
-    client = MlflowClient(home.tracking_store)
-    experiment = client.get_experiment_by_name("rows").experiment_id
-    asked = f"tags.split = '{one.split.split_id[:12]}' AND attributes.run_name LIKE '%rows 1.0%'"
-    known = [run for run in client.search_runs([experiment], asked) if "evenfold.split_run_id" not in run.data.tags]
-    found = {run.info.run_name: run for run in known}
-    assert len(known) == len(found)
-    assert set(found) == {"Ridge and Ridge @ rows 1.0", "rows 1.0 audit"}
-    for run in found.values():
-        assert "report.html" in {file.path for file in client.list_artifacts(run.info.run_id)}
-        assert "artifacts/report.html?workflowType" in run.data.tags["mlflow.note.content"]
-    assert "difference/r2" in found["Ridge and Ridge @ rows 1.0"].data.metrics
-
-
 def test_a_comparison_by_another_level_or_margin_is_another_run(home: Home) -> None:
     """Its verdict and its ends are others; its parameters say what was asked."""
     one, other = evaluated(alpha=1.0), evaluated(alpha=100.0)

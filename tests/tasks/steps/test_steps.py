@@ -10,7 +10,6 @@ from evenfold.tasks.steps.running import finished_here
 from prefect import Task, flow, task, unmapped
 from prefect.cache_policies import INPUTS, NO_CACHE
 from prefect.states import State
-from prefect.transactions import transaction
 from small import RIDGE, small
 
 
@@ -57,20 +56,6 @@ def test_what_a_task_of_ours_made_is_there_for_the_next_one_in_the_same_task(fol
     around = task(lambda: [fitted(folds), fitted(folds)], name="twice", persist_result=False)
     states = flow(lambda: around(), name="mine")()
     assert [state.name for state in states] == ["Completed", "Cached"]
-
-
-def test_what_a_task_of_ours_made_outlasts_what_fails_around_it(folds: SplitRef) -> None:
-    """By its content it is right whatever becomes of a transaction."""
-
-    @flow
-    def mine() -> State:
-        with transaction():
-            fitted(folds)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        mine()
-    assert flow(lambda: fitted(folds), name="asks")().name == "Cached"
 
 
 OPTIONS: list[dict[str, Any]] = [{"cache_policy": INPUTS}, {"result_storage_key": "fold/{parameters[i]}"}]
