@@ -43,17 +43,6 @@ def test_a_split_that_is_sorted_on_disk_is_recorded_and_found_by_every_other_flo
     assert not list(home.splits.glob(".spilling-*"))
 
 
-def test_a_table_that_no_model_can_be_given_is_refused_with_its_size(
-    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before anything is read; the sentence names the way that is left, and what was split stays."""
-    made = split(data, **COLUMNS, name="flights", engine="plain", memory=LITTLE)
-    monkeypatch.setenv("EVENFOLD_MEMORY", LITTLE)
-    monkeypatch.setattr("evenfold.tasks.work.read_table", lambda *_, **__: pytest.fail("the table was read"))
-    with pytest.raises(SplitError, match=r"5,000 rows of 4 columns take about .* GB .*pass a table with fewer rows"):
-        evaluate(data, manifest=made.split.uri, model="sklearn.linear_model:Ridge", engine="plain")
-
-
 def test_flows_read_a_table_of_a_database_and_notice_that_rows_joined(home: Home, tmp_path: Path) -> None:
     """Split, evaluated, recorded and grown by its address: the manifest is that of a file of the same rows."""
     rng, database = np.random.default_rng(0), tmp_path / "base.db"

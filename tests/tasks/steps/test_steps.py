@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, read_champion, record_evaluation, split
 from evenfold.tasks.steps.running import finished_here
-from prefect import Task, flow, task, unmapped
+from prefect import Task, flow, unmapped
 from prefect.cache_policies import INPUTS, NO_CACHE
 from prefect.states import State
 from small import RIDGE, small
@@ -44,18 +44,6 @@ def test_a_flow_whose_fit_failed_does_not_complete(mine: Any, folds: SplitRef) -
 
 def test_a_task_that_may_find_nothing_answers_none(folds: SplitRef) -> None:
     assert flow(lambda: read_champion(folds), name="asks", persist_result=False)() is None
-
-
-def fitted(folds: SplitRef) -> State:
-    """Return what the first fold's fit came to; a lock that is held by this very thread fails it at once."""
-    return fit_fold.with_options(retries=0)(folds, 0, RIDGE, return_state=True)
-
-
-def test_what_a_task_of_ours_made_is_there_for_the_next_one_in_the_same_task(folds: SplitRef) -> None:
-    """Prefect would write it, and let others have the lock, only when the task around it has ended."""
-    around = task(lambda: [fitted(folds), fitted(folds)], name="twice", persist_result=False)
-    states = flow(lambda: around(), name="mine")()
-    assert [state.name for state in states] == ["Completed", "Cached"]
 
 
 OPTIONS: list[dict[str, Any]] = [{"cache_policy": INPUTS}, {"result_storage_key": "fold/{parameters[i]}"}]
