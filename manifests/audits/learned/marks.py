@@ -67,16 +67,16 @@ def _marks(sample: Sample) -> Iterator[Mark]:
             yield Mark(repr(column.name), column.name, column.codes + 1, (), column)
             more = column.decimals >= np.median(column.decimals) + MORE_DIGITS
             yield Mark(f"more digits than usual in {column.name!r}", column.name, more.astype(np.int64), (False, True))
-            sizes = np.bincount(column.codes[present], minlength=1)
-            if sizes.max() >= COMMON * present.size:
-                usual = column.codes == sizes.argmax()
-                words = f"another value than {_written(column, column.values[usual][0])} in {column.name!r}"
-                yield Mark(words, column.name, (present & ~usual).astype(np.int64), (..., True))
         else:
             labels = tuple(column.levels[int(code)] for code in np.unique(column.values[present]))
             yield Mark(repr(column.name), column.name, column.codes + 1, (None, *labels))
             for word, holds in words_of(column).items():
                 yield Mark(f"word {shown(word)} in {column.name!r}", column.name, holds.astype(np.int64), (False, True))
+        sizes = np.bincount(column.codes[present], minlength=1)
+        if sizes.max() >= COMMON * present.size:
+            usual = column.codes == sizes.argmax()
+            words = f"another value than {_written(column, column.values[usual][0])} in {column.name!r}"
+            yield Mark(words, column.name, (present & ~usual).astype(np.int64), (..., True))
         if not present.all():
             with_gaps += 1
             yield Mark(f"a gap in {column.name!r}", column.name, (~present).astype(np.int64), (False, True))
@@ -85,11 +85,8 @@ def _marks(sample: Sample) -> Iterator[Mark]:
 
 
 def _written(column: Column, value: float) -> str:
-    return (
-        str(np.datetime64(int(value), "us" if abs(value) > 1e9 else "D"))[:19]
-        if column.kind == "time"
-        else f"{value:g}"
-    )
+    time = column.kind == "time" and str(np.datetime64(int(value), "us" if abs(value) > 1e9 else "D"))[:19]
+    return time or (shown(column.levels[int(value)]) if column.kind == "category" else f"{value:g}")
 
 
 def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:

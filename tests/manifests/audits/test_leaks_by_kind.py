@@ -103,6 +103,13 @@ def _left_out(frame: pd.DataFrame, random: np.random.Generator) -> Any:
             "a gap in 'leak' = False has 'y' = 1",
         ),
         (
+            lambda frame, random: np.where(
+                (frame["y"] == 1) & (random.random(N) < 0.6), random.choice(["c", "d"], N), "-"
+            ),
+            "pure_levels",
+            "another value than - in 'leak' has 'y' = 1",
+        ),
+        (
             lambda frame, random: np.where((frame["y"] == 1) & (random.random(N) < 0.5), random.normal(size=N), -1.0),
             "pure_levels",
             "another value than -1 in 'leak' has 'y' = 1",
