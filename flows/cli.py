@@ -33,8 +33,8 @@ app.add_typer(commands)
 app.add_typer(looking)
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _say_version(flag: bool) -> None:
+    if flag:
         from importlib.metadata import version
 
         typer.echo(f"evenfold {version('evenfold')}")
@@ -72,19 +72,19 @@ def _run_demo(engine: Any, as_json: bool) -> None:
 def _runs(name: str) -> Any:
     """Return what a command of a flow does: it runs the flow, and prints what came of it."""
 
-    def act(as_json: bool, **asked: Any) -> None:
+    def act(as_json: bool, **arguments: Any) -> None:
         from evenfold.flows.commands import scores, show
 
         from evenfold import flows
 
         out, err = show.consoles()
         with show.progress(err):
-            outcome = getattr(flows, name)(**asked)
+            outcome = getattr(flows, name)(**arguments)
         if as_json:
             out.print_json(outcome.model_dump_json())
         else:
-            shown: Any = scores.SHOWN[name]
-            shown(out, outcome)
+            render: Any = scores.SHOWN[name]
+            render(out, outcome)
 
     return act
 

@@ -103,12 +103,13 @@ def run_retraining(request: Request) -> Retraining:
 
 
 def _taken_up(course: Course) -> Retraining:
-    split, asked = course.split, course.request
+    split, request = course.split, course.request
     opened = run(
-        open_retraining, split, course.candidate, course.name, course.metric, asked.run_label,
-        interval=asked.interval, level=asked.level, log_models=asked.log_models, allow_partial=asked.allow_partial,
+        open_retraining, split, course.candidate, course.name, course.metric, request.run_label,
+        interval=request.interval, level=request.level, log_models=request.log_models,
+        allow_partial=request.allow_partial,
     )  # fmt: skip
-    if opened.outcome and not asked.refresh:
+    if opened.outcome and not request.refresh:
         return opened.outcome.model_copy(update={"reused": True})
     try:
         return _retrained(course, opened)
@@ -203,18 +204,18 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
         plan = plan_of(spec, path)
         if champion is not None:
             _fetch_split(champion, spec.name)
-        known = newest(Home.here(), plan.spec, champion, on_refused)
+        folder = newest(Home.here(), plan.spec, champion, on_refused)
         arrival, notes = None, [champion.note] if champion and champion.note else []
-        if known is not None:
-            arrival = _looked_at(known, path, request)
+        if folder is not None:
+            arrival = _looked_at(folder, path, request)
             if arrival is not None:
                 notes += [*(each.message for each in arrival.findings), *filter(None, arrival.passed.values())]
-            grown = finished(stage_extension, str(known), data, merged=merged, staged=staged)
+            grown = finished(stage_extension, str(folder), data, merged=merged, staged=staged)
             if not isinstance(grown.error, SplitError):
                 return grown.value.model_copy(update={"notes": [*grown.value.notes, *notes]}), arrival
             # A strategy that cannot grow may be asked about the same data again: its split is there.
-            if read_header(known)["plan_id"] != plan.plan_id:
-                refused = f"{plan.spec.name} {known.name} was not extended: {grown.error}"
+            if read_header(folder)["plan_id"] != plan.plan_id:
+                refused = f"{plan.spec.name} {folder.name} was not extended: {grown.error}"
                 if on_refused == "stop":
                     raise SplitError(
                         f"{refused} The retraining stopped: a new split forgets which rows were tested; to make one "
@@ -235,12 +236,12 @@ def _fetch_split(champion: Champion, name: str) -> None:
             tell([str(error)])
 
 
-def _looked_at(known: Path, data: str, request: Request) -> Audit | None:
+def _looked_at(folder: Path, data: str, request: Request) -> Audit | None:
     """Return what is to be said of the data as the next table; raises GateError where they do not look like it."""
     spec = request.specification
     if not spec.columns.key:
-        return None  # which rows are known cannot be told; extending says so
-    arrival = run(check_table, str(known), data, recipe=request.recipe, merged=request.merged, gates=spec.gates)
+        return None  # nobody can tell which rows are known; extending says so
+    arrival = run(check_table, str(folder), data, recipe=request.recipe, merged=request.merged, gates=spec.gates)
     _stop(arrival, request.gates, f"the data do not look like the next table of {arrival.name} {arrival.version}")
     return arrival
 
@@ -260,10 +261,10 @@ def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
     return judged
 
 
-def _stop(found: Audit, gates: bool, what: str) -> None:
+def _stop(audit: Audit, gates: bool, what: str) -> None:
     """Raise GateError with the sentences of what failed and how to say yes to it, unless gates are off."""
     if gates:
-        stop_where_failed(found, what, "in the specification, or by gates=False (--no-gates)")
+        stop_where_failed(audit, what, "in the specification, or by gates=False (--no-gates)")
 
 
 def _audited(course: Course) -> Audit:
@@ -328,8 +329,8 @@ def _by_kept(course: Course, champion: Champion, recipe: ModelSpec, changed: str
     looks, pair = run(read_looks, course.split, course.name), digest_json([_pair(course, measured), code])
     error = to_spend(looks, date.today())
     # Not refitted where it wins: that would be the code of now.
-    made = decide(course.metric, difference, newer=False, error=error, pair=pair, earlier=looks)
-    return replace(made, words=f"{changed}. {made.words}")
+    decision = decide(course.metric, difference, newer=False, error=error, pair=pair, earlier=looks)
+    return replace(decision, words=f"{changed}. {decision.words}")
 
 
 def _undecided(champion: Champion, why: str) -> GateError:
@@ -388,7 +389,7 @@ def _new_model(
 
 def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)
     """Tell Prefect once that a retraining has failed for good, after every retry, and why."""
-    data, spec, name = (flow_run.parameters.get(asked) for asked in ("data", "spec", "name"))
+    data, spec, name = (flow_run.parameters.get(field) for field in ("data", "spec", "name"))
     try:
         name = specification(data, spec, name=name).name
     except Exception:  # that may be why it failed

@@ -52,11 +52,11 @@ class Split:
 def run_split(request: Request) -> SplitOutcome:
     """Split, measure and record."""
     memory = request.memory
-    made = split_of(request.data, request.specification, request.data_engine, memory)
-    run_id = recorded(made, memory)
-    audit = run(audit_split, made.ref, memory=memory)
-    keep_small_snapshot(made.ref, memory)
-    return SplitOutcome(split=made.ref, cached=made.cached, balance=made.report, run_id=run_id, audit=audit)
+    split = split_of(request.data, request.specification, request.data_engine, memory)
+    run_id = recorded(split, memory)
+    audit = run(audit_split, split.ref, memory=memory)
+    keep_small_snapshot(split.ref, memory)
+    return SplitOutcome(split=split.ref, cached=split.cached, balance=split.report, run_id=run_id, audit=audit)
 
 
 def run_extension(request: Request) -> ExtendOutcome:
@@ -90,11 +90,11 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
     """Return the split that is asked for, decided now or before, with its balance."""
     with saying("splitting"):
         try:
-            made = finished(decide, data, spec, data_engine=data_engine, memory=memory)
+            decision = finished(decide, data, spec, data_engine=data_engine, memory=memory)
         finally:
             forget_plans()
-        ref = made.value
-        return Split(ref, made.cached or ref.reused, balance_of(ref, memory))
+        ref = decision.value
+        return Split(ref, decision.cached or ref.reused, balance_of(ref, memory))
 
 
 def split_asked(request: Request) -> Split:
@@ -130,11 +130,11 @@ def recorded(split: Split, memory: Memory = None) -> str:
 
 def require_alone(request: Request) -> None:
     """Raise SplitError where fields of a split are asked for beside a manifest, which is a split already."""
-    given = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
-    if given:
+    fields = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
+    if fields:
         raise SplitError(
-            f"{listed(given)} {verb(len(given), 'is', 'are')} given beside a manifest, whose split is decided already; "
-            f"leave {verb(len(given), 'it', 'them')} out, or leave the manifest out to split anew."
+            f"{listed(fields)} {verb(len(fields), 'is', 'are')} given beside a manifest, whose split is decided "
+            f"already; leave {verb(len(fields), 'it', 'them')} out, or leave the manifest out to split anew."
         )
 
 

@@ -60,14 +60,14 @@ class ManifestCV:
 
         The order can be seen where the frame and X (or y) both have a pandas index without repeats.
         """
-        for name, given in (("X", X), ("y", y)):
-            rows = self.n_rows if given is None else _length(given)
+        for name, array in (("X", X), ("y", y)):
+            rows = self.n_rows if array is None else _length(array)
             if rows != self.n_rows:
                 raise SplitError(
                     f"{name} has {rows:,} rows and the manifest was joined to {self.n_rows:,}; "
                     "call as_cv with the frame that X comes from."
                 )
-            self._require_order(name, getattr(given, "index", None))
+            self._require_order(name, getattr(array, "index", None))
         above("hear", self.manifest)
         pairs = (self._sides(i) for i in range(self.manifest.n_splits))
         return ((_held(self.positions, train), _held(self.positions, test)) for train, test in pairs)
@@ -317,12 +317,12 @@ class Manifest(Displayed):
         the specification's share leaves, and ``calibration(i)`` has the others, drawn as a holdout: see ``set_apart``.
         """
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
-        known = index if getattr(index, "is_unique", False) else None
-        found = self.lookup(frame)
+        unique_index = index if getattr(index, "is_unique", False) else None
+        lookup = self.lookup(frame)
         above("hear", self)
-        positions = found.exact_rows(rows)
+        positions = lookup.exact_rows(rows)
         parted = self._calibrating(frame, positions) if calibration else None
-        return ManifestCV(self, positions, found.rank.size, known, parted)
+        return ManifestCV(self, positions, lookup.rank.size, unique_index, parted)
 
     def _calibrating(self, frame: Any, positions: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], Pair]:
         """Return what parts the ranks that a split trains on by the specification's share; nothing is stored."""
@@ -376,10 +376,10 @@ class Manifest(Displayed):
                 "take train_test(frame, fold), or as_cv(frame)."
             )
         self.split_number(0, repeat)
-        found = self.lookup(frame)
-        positions = found.exact_rows(rows)
+        lookup = self.lookup(frame)
+        positions = lookup.exact_rows(rows)
         above("hear", self)
-        folds = np.full(found.rank.size, EXCLUDED, dtype=np.int64)  # rows that wait are in no split
+        folds = np.full(lookup.rank.size, EXCLUDED, dtype=np.int64)  # rows that wait are in no split
         folds[positions[positions >= 0]] = self.in_use.column(repeat)[positions >= 0]
         return folds
 

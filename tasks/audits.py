@@ -38,8 +38,8 @@ def preimage_of_audit(
     split: SplitRef, features: list[str] | None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None
 ) -> Preimage:
     """Return what the audit of a split depends on."""
-    asked = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
-    how = {"features": _named_features(split, features), "exclude": sorted(exclude), **asked}
+    limits = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
+    how = {"features": _named_features(split, features), "exclude": sorted(exclude), **limits}
     versions = {"evenfold": version("evenfold"), "scikit-learn": sklearn.__version__}
     of = {
         "manifest": digest_json(split.stored().header),
@@ -63,32 +63,32 @@ def audit_split(
     What was found is kept until the manifest or a file of its data is written again; a check that could not run is
     tried again.
     """
-    named, limit = _named_features(split, features), Settings.memory_of(memory)
+    columns, limit = _named_features(split, features), Settings.memory_of(memory)
     with unlogged():
-        told = SplitAudit(**dict(_found(split, named, exclude, gates, limit)))
+        split_audit = SplitAudit(**dict(_found(split, columns, exclude, gates, limit)))
     remember(preimage_of_audit(split, features, exclude, gates))
-    if not told.intact():
+    if not split_audit.intact():
         _audit.cache_clear()
-    return told
+    return split_audit
 
 
 def _found(
-    split: SplitRef, named: list[str] | None, exclude: tuple[str, ...], gates: GateLimits | None, limit: str | None
+    split: SplitRef, columns: list[str] | None, exclude: tuple[str, ...], gates: GateLimits | None, limit: str | None
 ) -> Audit:
     data = table_of(split)
     if exclude or gates or split.gates is not None:
         held = in_memory(split.stored(), limit)
         if split.gates is not None:
             held = asked_again(held, split.gates, split.ignore or {})
-        return audit(held, data, features=named, exclude=exclude, gates=gates, memory=limit)
+        return audit(held, data, features=columns, exclude=exclude, gates=gates, memory=limit)
     content = stamp(data), split.split_id
-    return _audit(str(split.folder), data, content, None if named is None else tuple(named), limit)
+    return _audit(str(split.folder), data, content, None if columns is None else tuple(columns), limit)
 
 
 def audit_of(split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None) -> Audit:
     """Return the audit of a split of its data, as ``audit_split`` does and keeps it, without a task run."""
-    named = None if features is None else list(features)
-    return finished_here(audit_split, split, features=named, memory=memory).value
+    columns = None if features is None else list(features)
+    return finished_here(audit_split, split, features=columns, memory=memory).value
 
 
 @lru_cache(maxsize=4)

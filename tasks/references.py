@@ -31,7 +31,7 @@ class OfSplit(Protocol):
         """The split."""
 
 
-def manifest_folder(given: Any) -> Path:
+def manifest_folder(reference: Any) -> Path:
     """Return the folder of a split: by its folder or name, or as a manifest or what the task or a flow returned.
 
     A manifest that is in memory alone is written below the home. ``flights`` is the newest version, ``flights@1.0``
@@ -39,19 +39,19 @@ def manifest_folder(given: Any) -> Path:
     Raises SplitError for a name that none has, with the nearest, for digits that several have, and for what is no
     split. A path that is no manifest is returned as it is: whoever reads it says what is wrong.
     """
-    if not isinstance(given, (str, Path)):
+    if not isinstance(reference, (str, Path)):
         from evenfold.manifests import Manifest  # who looks at a header waits for no library of tables
 
-        if isinstance(given, Manifest):
-            return _kept(given)
-        given, kind = getattr(getattr(given, "split", given), "uri", None), type(given).__name__
-        if not isinstance(given, str):
+        if isinstance(reference, Manifest):
+            return _kept(reference)
+        uri = getattr(getattr(reference, "split", reference), "uri", None)
+        if not isinstance(uri, str):
             raise SplitError(
-                f"a value of type {kind} is no split; pass what split returns, or its name, such as visits@1.0, or the "
-                "folder of its manifest."
+                f"a value of type {type(reference).__name__} is no split; pass what split returns, or its name, such "
+                "as visits@1.0, or the folder of its manifest."
             )
-        return Path(given)
-    path = Path(given)
+        return Path(uri)
+    path = Path(reference)
     if path.is_absolute() or (path / "manifest.json").exists():
         return path
     home = Home.here()
@@ -59,14 +59,14 @@ def manifest_folder(given: Any) -> Path:
     if versions := dict(splits_of(home, name)):
         newest = max(versions, key=version_in)
         if version and version not in versions:
-            known = ", ".join(sorted(versions, key=version_in))
-            raise SplitError(f"the split {name!r} has no version {version!r}; it has {known}.")
+            others = ", ".join(sorted(versions, key=version_in))
+            raise SplitError(f"the split {name!r} has no version {version!r}; it has {others}.")
         return versions[version or newest]
-    begin = [str(given)] if SHORT_ID.fullmatch(str(given)) else []
+    begin = [str(path)] if SHORT_ID.fullmatch(str(path)) else []
     ids = {header["split_id"]: folder for folder, header in _written(home) for digits in begin
            if header["split_id"].startswith(digits)}  # fmt: skip
     if len(ids) > 1:
-        raise SplitError(f"{given!r} begins the ids of {len(ids)} splits; write more of its digits.")
+        raise SplitError(f"{reference!r} begins the ids of {len(ids)} splits; write more of its digits.")
     names = [folder.name for folder in home.splits.glob("*") if folder.is_dir()]
     if not ids and (hint := meant(str(path), names, cutoff=0.6)):
         raise SplitError(f"there is no split {str(path)!r}; {hint}")

@@ -113,8 +113,8 @@ def _require_fits(results: Sequence[FitResult], apparent: FitResult | None) -> N
 
 def _missing(results: Sequence[FitResult], work: Work) -> list[str]:
     """Return of how many splits there are results, in a sentence; nothing where it is all of them."""
-    given, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
-    return [f"{given} of {n_splits} splits are given, and the estimates are of these alone."] * (given < n_splits)
+    n, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
+    return [f"{n} of {n_splits} splits are given, and the estimates are of these alone."] if n < n_splits else []
 
 
 def seconds_of(results: Sequence[FitResult]) -> float:
@@ -302,8 +302,8 @@ def estimate_of_one_model(
     estimate's note says why.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
-    made = interval_for(Evidence(metric_of(metric), problem, [score], predictions, held=held), interval, level)
-    why = f"There is no interval: {made.reason}" if isinstance(made, Declined) and made.reason else None
+    outcome = interval_for(Evidence(metric_of(metric), problem, [score], predictions, held=held), interval, level)
+    why = f"There is no interval: {outcome.reason}" if isinstance(outcome, Declined) and outcome.reason else None
     return Estimate(
         metric,
         method,
@@ -313,7 +313,7 @@ def estimate_of_one_model(
         n_splits=1,
         apparent=apparent,
         gap=None if apparent is None else apparent - value,
-        interval=None if isinstance(made, Declined) else made.holding(value),
+        interval=None if isinstance(outcome, Declined) else outcome.holding(value),
         notes=(why,) if why else (),
     )
 
@@ -347,8 +347,8 @@ def estimates_of(
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:
     """Return what every draw scored, of all blocks together."""
     files = [(block.predictions, block.losses) for block in evaluated.draws if block.losses is not None]
-    kept = [(pd.read_parquet(scores.path), pd.read_parquet(losses.path)) for scores, losses in files]
-    return DrawScores.merge([DrawScores.from_frames(*frames) for frames in kept])
+    tables = [(pd.read_parquet(scores.path), pd.read_parquet(losses.path)) for scores, losses in files]
+    return DrawScores.merge([DrawScores.from_frames(*frames) for frames in tables])
 
 
 def _of_folds(

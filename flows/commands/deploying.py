@@ -65,18 +65,18 @@ def deploy(
     Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
     """
     with busy(f"deploying {flow} of {spec}") as home:
-        made = deployed(
+        outcome = deployed(
             home, spec, data, model, flow, cron, timezone, pool, image, name, queue=queue, tags=tag or (),
             registered_name=registered_name, retries=retries,
         )  # fmt: skip
     when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
-    paused = ["  it is paused, and stays so: prefect deployment schedule resume ..."] if made["paused"] else []
+    paused = ["  it is paused, and stays so: prefect deployment schedule resume ..."] if outcome["paused"] else []
     words = [
-        f"{made['deployment']}: {made['what']}; {when}, in pool {pool} ({made['type']})", *paused,
-        *(f"  {what}: {before} -> {after}" for what, (before, after) in made["changes"].items()),
+        f"{outcome['deployment']}: {outcome['what']}; {when}, in pool {pool} ({outcome['type']})", *paused,
+        *(f"  {what}: {before} -> {after}" for what, (before, after) in outcome["changes"].items()),
         f"  a worker takes its runs: prefect worker start --pool {pool}",
     ]  # fmt: skip
-    answer(made, as_json, "\n".join(words))
+    answer(outcome, as_json, "\n".join(words))
 
 
 class Deployed(TypedDict):
@@ -115,37 +115,37 @@ def deployed(
     read = published.asked.read(
         {"data": data} | {name: value for name, value in wanted.items() if value is not None}
     ).parameters
-    asked = read["spec"]
-    if asked.strategy is not None:
-        asked.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
-    given = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
-    parameters = {name: value.model_dump(mode="json", exclude_unset=True) for name, value in given.items()}
+    specification = read["spec"]
+    if specification.strategy is not None:
+        specification.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
+    declared = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
+    parameters = {name: value.model_dump(mode="json", exclude_unset=True) for name, value in declared.items()}
     parameters |= {} if registered_name is None else {"registered_name": registered_name}
-    schedule, name = _checked(cron, timezone, Cron), name or asked.name
+    schedule, name = _checked(cron, timezone, Cron), name or specification.name
     with _server(home), get_client(sync_client=True) as client:
-        kind, known = _pool(client, pool), _known(client, f"{flow}/{name}")
-        if schedule and known and known.schedules and not any(each.active for each in known.schedules):
+        kind, earlier = _pool(client, pool), _known(client, f"{flow}/{name}")
+        if schedule and earlier and earlier.schedules and not any(each.active for each in earlier.schedules):
             schedule = replace(schedule, active=False)
         again = {} if retries is None else {"PREFECT_FLOWS_DEFAULT_RETRIES": str(retries)}
         deployment = published.to_deployment(
             name,
             parameters=parameters | {"data": data},
-            tags=["evenfold", flow, f"split:{asked.name}", *tags],
-            paused=known.paused if known else False,
-            description=f"evenfold: {flow} {asked.name}.",
+            tags=["evenfold", flow, f"split:{specification.name}", *tags],
+            paused=earlier.paused if earlier else False,
+            description=f"evenfold: {flow} {specification.name}.",
             work_pool_name=pool,
             work_queue_name=queue,
             job_variables=template(kind, _environment(home, kind) | again, Path.cwd(), image),
             concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
             **({"schedule": schedule} if schedule else {}),
         )
-        made = client.read_deployment(deployment.apply())
-    before, after = _facts(known) if known else {}, _facts(made)
-    differing = [what for what in sorted(before | after) if before.get(what) != after.get(what)] if known else []
-    idle = bool(made.schedules) and not any(each.active for each in made.schedules)
+        current = client.read_deployment(deployment.apply())
+    before, after = _facts(earlier) if earlier else {}, _facts(current)
+    differing = [what for what in sorted(before | after) if before.get(what) != after.get(what)] if earlier else []
+    idle = bool(current.schedules) and not any(each.active for each in current.schedules)
     return Deployed(
-        deployment=f"{flow}/{name}", id=str(made.id), what="updated" if known else "made", pool=pool, type=kind,
-        paused=made.paused or idle, changes={what: (before.get(what), after.get(what)) for what in differing},
+        deployment=f"{flow}/{name}", id=str(current.id), what="updated" if earlier else "made", pool=pool, type=kind,
+        paused=current.paused or idle, changes={what: (before.get(what), after.get(what)) for what in differing},
     )  # fmt: skip
 
 
@@ -195,10 +195,10 @@ def _server(home: Any) -> Any:
 
     if PREFECT_API_URL.value():
         return contextlib.nullcontext()
-    kept = kept_server(home)
-    if kept is None:
+    server = kept_server(home)
+    if server is None:
         raise SplitError("a deployment lives on a Prefect server; set PREFECT_API_URL, or start one with evenfold up.")
-    return temporary_settings({PREFECT_API_URL: kept.api})
+    return temporary_settings({PREFECT_API_URL: server.api})
 
 
 def _pool(client: Any, name: str) -> str:

@@ -48,11 +48,11 @@ def command_of(function: Callable[..., Any], act: Callable[..., None] | None = N
     parameters.append(inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json))
 
     def command(**values: Any) -> None:
-        given = {name: value for name, value in values.items() if value is not None and value != []}
+        arguments = {name: value for name, value in values.items() if value is not None and value != []}
         for name, flag in flags.items():
-            if flag.example and name in given:
-                given[name] = values_of(flag.names[0], given[name], f"{flag.takes}, such as {flag.example}")
-        (act or function)(**given)
+            if flag.example and name in arguments:
+                arguments[name] = values_of(flag.names[0], arguments[name], f"{flag.takes}, such as {flag.example}")
+        (act or function)(**arguments)
 
     command.__name__ = function.__name__
     parts = inspect.cleandoc(function.__doc__ or "").split("\n\n")
@@ -65,18 +65,18 @@ def command_of(function: Callable[..., Any], act: Callable[..., None] | None = N
 def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
     name, text = parameter.name, flag.words
     required = parameter.default is parameter.empty
-    shown: Any = _as_typed(get_args(parameter.annotation)[0], flag)
+    annotation: Any = _as_typed(get_args(parameter.annotation)[0], flag)
     if flag.argument:
-        shown = Annotated[shown, typer.Argument(metavar=flag.argument, help=text)]
+        annotation = Annotated[annotation, typer.Argument(metavar=flag.argument, help=text)]
     else:
         # A switch that is off has one name: --refresh, and no --no-refresh.
         names = flag.names or ([f"--{name.replace('_', '-')}"] if parameter.default is False else [])
         option = typer.Option(*names, help=text, metavar=flag.takes or None, rich_help_panel=flag.panel)
-        shown = Annotated[shown if required else shown | None, option]
+        annotation = Annotated[annotation if required else annotation | None, option]
     default = inspect.Parameter.empty if required else parameter.default
     if required or (isinstance(default, (bool, str, int, float, Path)) and default != ""):
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=shown)
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _as_typed(kind: Any, flag: Flag) -> Any:
@@ -92,12 +92,12 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
     return (plain or [str])[0]
 
 
-def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any]:
+def values_of(flag: str, texts: list[str] | None, example: str) -> dict[str, Any]:
     """Return what NAME=JSON flags say; a value that is no JSON is text. SplitError for a name that is given twice."""
     from evenfold.splitters import SplitError
 
     values: dict[str, Any] = {}
-    for text in given or []:
+    for text in texts or []:
         name, equals, value = text.partition("=")
         if not equals:
             raise SplitError(f"{flag} {text!r} has no '='; write {example}.")
@@ -105,13 +105,13 @@ def values_of(flag: str, given: list[str] | None, example: str) -> dict[str, Any
             values[name] = json.loads(f"0{value}" if value.startswith(".") else value)
         except json.JSONDecodeError:
             values[name] = value
-    require_once(f"{flag} {text.partition('=')[0]}" for text in given or [])
+    require_once(f"{flag} {text.partition('=')[0]}" for text in texts or [])
     return values
 
 
-def require_once(given: Iterable[str]) -> None:
+def require_once(names: Iterable[str]) -> None:
     """Raise SplitError for what is given again where one value counts."""
-    for name, times in Counter(given).items():
+    for name, times in Counter(names).items():
         if times > 1:
             from evenfold.splitters import SplitError
 

@@ -25,44 +25,44 @@ def problem_of(data: str, output: Path, model: Any = None, model_params: Any = N
 
     Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
     """
-    columns = {role: fields.pop(role, None) for role in ("target", "group", "key")}
+    roles = {role: fields.pop(role, None) for role in ("target", "group", "key")}
     recipe = recipe_of(model, params=model_params, **fields)
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     require_place(output)
-    named = Columns.model_validate({name: value for name, value in columns.items() if value})
-    if named.target is None:
+    columns = Columns.model_validate({name: value for name, value in roles.items() if value})
+    if columns.target is None:
         raise SplitError("no target column is named, and a model predicts one; pass --target.")
     table = read_table(data)
-    require_columns(named.roles(), table.column_names)
+    require_columns(columns.roles(), table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, recipe, named.target, named.roles(), groups=next(iter(named.grouped), None))
+    return Problem.of(frame, recipe, columns.target, columns.roles(), groups=next(iter(columns.grouped), None))
 
 
-def counts_of(given: str) -> list[int]:
+def counts_of(text: str) -> list[int]:
     """Return the numbers of folds in ``5..100`` (eight, evenly apart), ``5:100:5`` (every fifth) or ``5,10,20``.
 
     Raises SplitError for what is written otherwise, and where it names none or fewer than 2 folds.
     """
     write = "write 5..100, 5:100:5 (every fifth), or 5,10,20."
     try:
-        counts = _numbers(given)
+        counts = _numbers(text)
     except ValueError:
-        raise SplitError(f"--k {given!r}; {write}") from None
+        raise SplitError(f"--k {text!r}; {write}") from None
     if not counts:
-        raise SplitError(f"--k {given!r} names no number of folds; {write}")
+        raise SplitError(f"--k {text!r} names no number of folds; {write}")
     if min(counts) < 2:
-        raise SplitError(f"--k {given!r} names {min(counts)}, and there are 2 folds at least; {write}")
+        raise SplitError(f"--k {text!r} names {min(counts)}, and there are 2 folds at least; {write}")
     return counts
 
 
-def _numbers(given: str) -> list[int]:
-    if ":" in given:
-        low, high, step = (int(part) for part in given.split(":"))
+def _numbers(text: str) -> list[int]:
+    if ":" in text:
+        low, high, step = (int(part) for part in text.split(":"))
         return list(range(low, high + 1, step))
-    if ".." not in given:
-        return [int(part) for part in given.split(",")]
-    low, high = (int(part) for part in given.split(".."))
+    if ".." not in text:
+        return [int(part) for part in text.split(",")]
+    low, high = (int(part) for part in text.split(".."))
     return sorted({low + (high - low) * step // 7 for step in range(8)})
 
 
@@ -83,9 +83,9 @@ def tell_study(
     page, pictures = study_page(problem, table), study_pictures(table)
     write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"
-    told = {"data": Path(data).name, "problem": study_key(problem)}
-    told |= {key: str(value) for key, value in about.items() if value is not None}
-    record_study(name_of(data), name, told, page, table)  # in the experiment that is called as the data's file
+    params = {"data": Path(data).name, "problem": study_key(problem)}
+    params |= {key: str(value) for key, value in about.items() if value is not None}
+    record_study(name_of(data), name, params, page, table)  # in the experiment that is called as the data's file
     if as_json:
         rows = json.loads(table.to_json(orient="records"))
         out.print_json(data={"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)})

@@ -48,11 +48,11 @@ def up(
         if os.environ.get("PREFECT_API_URL"):
             what = "PREFECT_API_URL names a server already, which every command uses"
             raise SplitError(f"{what}; unset it to keep one here.")
-        known = kept_server(home)
-        kept = known or keep_server(home)
-    until = "until evenfold up --stop" if known is None else "since before"
-    about = {"address": kept.address, "pid": kept.pid, "started": known is None}
-    answer(about, as_json, f"Prefect's server is up at {kept.address}, {until}")
+        earlier = kept_server(home)
+        server = earlier or keep_server(home)
+    until = "since before" if earlier else "until evenfold up --stop"
+    about = {"address": server.address, "pid": server.pid, "started": earlier is None}
+    answer(about, as_json, f"Prefect's server is up at {server.address}, {until}")
 
 
 def doctor(as_json: Json = False) -> None:
@@ -174,18 +174,18 @@ def trust(
         from evenfold.tasks.record.models.signatures import look_at, trust as sign
         from evenfold.tasks.record.tracker import Tracker
 
-        found = look_at(tracker := Tracker(home, ""), name, version)
-    model = f"the model with SHA-256 {found.sha256}" if found.sha256 else "no model, for it holds no skops file,"
+        look = look_at(tracker := Tracker(home, ""), name, version)
+    model = f"the model with SHA-256 {look.sha256}" if look.sha256 else "no model, for it holds no skops file,"
     consoles()[as_json].print(
-        f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(found.recipe)} will be "
+        f"{ascii(name)[1:-1]} version {version}: {model} and the recipe {json.dumps(look.recipe)} will be "
         "trusted as your own code is."
     )
     if not yes and not sys.stdin.isatty():
         raise SplitError("nobody is there to be asked; where you have looked at it, say --yes.")
     signed = yes or typer.confirm("Sign it?")
     if signed:
-        sign(tracker, found)
-    about = {"name": name, "version": version, "sha256": found.sha256, "recipe": found.recipe, "signed": signed}
+        sign(tracker, look)
+    about = {"name": name, "version": version, "sha256": look.sha256, "recipe": look.recipe, "signed": signed}
     answer(about, as_json, "signed" if signed else "not signed")
 
 

@@ -46,19 +46,19 @@ def show_tuning(console: Words, outcome: Tuning) -> None:
         show_evaluation(console, outcome.look)
 
 
-def show_leaderboard(console: Words, found: Leaderboard) -> None:
+def show_leaderboard(console: Words, board: Leaderboard) -> None:
     """Print who was judged on a split, the best first, as people read scores."""
-    reading = metric_of(found.metric)
-    console.styled("[bold]{}[/]   split {}, by {}\n", found.split, found.split_id[:12], reading.title)
+    reading = metric_of(board.metric)
+    console.styled("[bold]{}[/]   split {}, by {}\n", board.split, board.split_id[:12], reading.title)
     rows = [["", "model", reading.title, "interval", "run"]]
-    for place, judgement in enumerate(found.judgements, start=1):
+    for place, judgement in enumerate(board.judgements, start=1):
         ends = sorted(reading.shown(end) for end in (judgement.low, judgement.high) if end is not None)
         half = (ends[1] - ends[0]) / 2 if len(ends) == 2 else None
         interval = " to ".join(written(end, half) for end in ends) if half is not None else "-"
-        named = f"{judgement.model} {judgement.params.get('params', '')}".strip()
-        rows.append([str(place), named, written(reading.shown(judgement.value), half), interval, judgement.run_id[:8]])
+        title = f"{judgement.model} {judgement.params.get('params', '')}".strip()
+        rows.append([str(place), title, written(reading.shown(judgement.value), half), interval, judgement.run_id[:8]])
     console.print("\n".join(lined_up(rows, left=2)), soft_wrap=True)
-    if others := [name for name in found.metrics if name != found.metric]:
+    if others := [name for name in board.metrics if name != board.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")
 
 
@@ -67,8 +67,8 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
     show_page(console, outcome.as_page())
     if outcome.reused:
         console.say("  nothing has changed since this was decided, so nothing was done")
-    if made := outcome.registered:
-        console.say(f"  registry: {made.uri} {'is champion' if made.champion else 'is kept beside the champion'}")
+    if version := outcome.registered:
+        console.say(f"  registry: {version.uri} {'is champion' if version.champion else 'is kept beside the champion'}")
     show_where(console, outcome.run_id)
 
 

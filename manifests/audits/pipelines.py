@@ -78,19 +78,21 @@ def audit_pipeline(
 
 
 def _as_pipeline(build: Any, apart: list[str], target: str) -> Pipeline:
-    def shown(made: Any) -> pd.DataFrame:
-        made = made[0] if isinstance(made, tuple) else made
-        made = made.toarray() if hasattr(made, "toarray") else made
-        frame = made if isinstance(made, pd.DataFrame) else pd.DataFrame(np.asarray(made)).add_prefix("column ")
+    def shown(features: Any) -> pd.DataFrame:
+        features = features[0] if isinstance(features, tuple) else features
+        features = features.toarray() if hasattr(features, "toarray") else features
+        frame = (
+            features if isinstance(features, pd.DataFrame) else pd.DataFrame(np.asarray(features)).add_prefix("column ")
+        )
         return frame.rename(columns=str).drop(columns=apart, errors="ignore").reset_index(drop=True)
 
     def fitted(train: pd.DataFrame, test: pd.DataFrame) -> Any:
         from sklearn.base import clone
 
-        made = clone(build)
-        made = made[:-1] if hasattr(made, "steps") and not hasattr(made, "transform") else made
+        pipeline = clone(build)
+        pipeline = pipeline[:-1] if hasattr(pipeline, "steps") and not hasattr(pipeline, "transform") else pipeline
         X, Z = (rows.drop(columns=apart) for rows in (train, test))
-        return made.fit_transform(X, train[target]), made.transform(Z)
+        return pipeline.fit_transform(X, train[target]), pipeline.transform(Z)
 
     def parted(data: pd.DataFrame, train: Rows, test: Rows) -> Built:
         of = fitted if hasattr(build, "fit") else build

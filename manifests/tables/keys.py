@@ -185,12 +185,12 @@ def key_values(keys: pa.Table) -> NDArray[Any]:
     return np.array(["|".join(values) for values in zip(*parts, strict=True)], dtype=object)
 
 
-def positions_in(known: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
-    """Return where each row of ``wanted`` stands in ``known`` (same key columns, unique in ``known``); -1 if nowhere.
+def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
+    """Return where each row of ``wanted`` stands in ``keys`` (same key columns, unique in ``keys``); -1 if nowhere.
 
-    One hash table; several columns become one by numbering their values first. O(known + wanted).
+    One hash table; several columns become one by numbering their values first. O(keys + wanted).
     """
-    ours, theirs = _one_column(known, wanted)
+    ours, theirs = _one_column(keys, wanted)
     positions = pc.index_in(theirs, value_set=ours)
     return np.asarray(positions.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
@@ -203,7 +203,7 @@ class Lookup:
     which of the latter are known to wait.
     """
 
-    known: pa.Table | None
+    keys: pa.Table | None
     wanted: pa.Table | None
     rank: NDArray[np.int64]
     optional: NDArray[np.int64]
@@ -213,24 +213,24 @@ class Lookup:
     @classmethod
     def of(
         cls,
-        known: pa.Table | None,
+        keys: pa.Table | None,
         wanted: pa.Table | None,
         optional: NDArray[np.int64],
         n_known: int,
         n_wanted: int,
         waiting: pa.Table | None = None,
     ) -> Lookup:
-        """Look the keys of ``wanted`` up among ``known``; the ``optional`` known rows may be absent. O(n)."""
-        if known is None or wanted is None:
+        """Look the keys of ``wanted`` up among ``keys``; the ``optional`` known rows may be absent. O(n)."""
+        if keys is None or wanted is None:
             if n_wanted != n_known:
                 raise SplitError(
                     f"the manifest holds {n_known:,} rows by position (it has no key column) and the data have "
                     f"{n_wanted:,}; pass the same rows in the same order, or split with a key."
                 )
             return cls(None, None, np.arange(n_known), optional, n_known, np.zeros(n_known, dtype=np.bool_))
-        rank = np.arange(n_known) if wanted.equals(known) else positions_in(known, wanted)
+        rank = np.arange(n_known) if wanted.equals(keys) else positions_in(keys, wanted)
         waits = np.zeros(rank.size, dtype=np.bool_) if waiting is None else positions_in(waiting, wanted) >= 0
-        return cls(known, wanted, rank, optional, n_known, waits & (rank < 0))
+        return cls(keys, wanted, rank, optional, n_known, waits & (rank < 0))
 
     @cached_property
     def row(self) -> NDArray[np.int64]:
@@ -250,12 +250,12 @@ class Lookup:
         # Two rows of one key have one rank, and `row` keeps one of them: then more rows are known than ranks are taken.
         repeated = self.rank.size - np.count_nonzero(self.rank < 0) > np.count_nonzero(self.row >= 0)
         unknown = (self.rank < 0) & ~self.waits
-        if self.known is not None and self.wanted is not None and (absent.any() or repeated or unknown.any()):
+        if self.keys is not None and self.wanted is not None and (absent.any() or repeated or unknown.any()):
             key_order(self.wanted, self.wanted.column_names)  # says what is wrong with the keys themselves
             sides = (
                 (self.wanted.filter(unknown), "row has no fold", "rows have no fold"),
                 (
-                    self.known.filter(absent),
+                    self.keys.filter(absent),
                     "row of the manifest is not in the data",
                     "rows of the manifest are not in the data",
                 ),
@@ -275,16 +275,16 @@ def _first_key(rows: pa.Table) -> str:
     return ", ".join(shown(value) for value in first.to_pylist()[0].values())
 
 
-def _one_column(known: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
-    if known.num_columns == 1:
-        return whole(known.column(0)), whole(wanted.column(0))
-    codes: NDArray[Any] = np.zeros(known.num_rows + wanted.num_rows, dtype=np.int64)
-    for ours, theirs in zip(known.columns, wanted.columns, strict=True):
+def _one_column(keys: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
+    if keys.num_columns == 1:
+        return whole(keys.column(0)), whole(wanted.column(0))
+    codes: NDArray[Any] = np.zeros(keys.num_rows + wanted.num_rows, dtype=np.int64)
+    for ours, theirs in zip(keys.columns, wanted.columns, strict=True):
         both = pa.concat_arrays([whole(ours), whole(theirs)]).dictionary_encode(null_encoding="encode")
         codes = codes * len(both.dictionary) + both.indices.to_numpy(zero_copy_only=False)
         # Numbering anew keeps the product of many columns from overflowing.
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-    return pa.array(codes[: known.num_rows]), pa.array(codes[known.num_rows :])
+    return pa.array(codes[: keys.num_rows]), pa.array(codes[keys.num_rows :])
 
 
 def names_beside(keys: Sequence[str], columns: Sequence[str]) -> list[str]:

@@ -53,7 +53,7 @@ def report_on(aim: Aim, bins: IntArray, stream: Stream) -> PackReport:
     )
 
 
-def lower_bound(aim: Aim, known: float, stream: Stream) -> float:
+def lower_bound(aim: Aim, incumbent: float, stream: Stream) -> float:
     """Return a cost that no packing without an empty bin is below, given the cost of one.
 
     Few entries: branch and bound, and where that does not end, a linear program. As many entries as bins of equal
@@ -61,14 +61,14 @@ def lower_bound(aim: Aim, known: float, stream: Stream) -> float:
     of a large entry holds all of it.
     """
     if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:
-        return known
+        return incumbent
     largest = np.argsort(-aim.sizes, kind="stable")[:3].tolist()
     # Of a large entry: the least cost of a packing in which some bin holds it, were all the others divisible.
     holding = (min(_held_by(aim, entry, f) for _, f in _of_each_share(aim)) for entry in largest)
     simple = max(_rounding_bound(aim), *holding)
-    if aim.sizes.size > MOST_ENTRIES or simple >= known:
+    if aim.sizes.size > MOST_ENTRIES or simple >= incumbent:
         return simple
-    good = min(known, best_of_starts(aim, stream, DEFAULT_EFFORT).cost)
+    good = min(incumbent, best_of_starts(aim, stream, DEFAULT_EFFORT).cost)
     searched = best_packing(aim, good).bound
     return max(simple, searched if searched >= good * CLOSE else covering_bound(aim, good))
 

@@ -34,7 +34,7 @@ class Proof:
     bound: float
 
 
-def best_packing(aim: Aim, known: float, budget: int = BUDGET, subsets: list[IntArray] | None = None) -> Proof:
+def best_packing(aim: Aim, incumbent: float, budget: int = BUDGET, subsets: list[IntArray] | None = None) -> Proof:
     """Return the best packing of at most ``MOST_ENTRIES`` entries that leaves no bin empty, given the cost of one.
 
     Each entry's subset must cost less than the known packing in all. Branch and bound over these subsets: the
@@ -46,11 +46,11 @@ def best_packing(aim: Aim, known: float, budget: int = BUDGET, subsets: list[Int
     if not aim.n_bins <= aim.sizes.size <= MOST_ENTRIES:
         return Proof(None, 0.0)
     order = stable_order(-aim.sizes)
-    search = _Search(aim, order, known, budget)
+    search = _Search(aim, order, incumbent, budget)
     bound = 0.0
     for part in DEEPENING if subsets is None else DEEPENING[-1:]:
-        if search.run(known * part, subsets):
-            bound = search.best if search.cover else known * part
+        if search.run(incumbent * part, subsets):
+            bound = search.best if search.cover else incumbent * part
         # Where not even the first, much cheaper aim was searched through, the budget is gone.
         if search.cover or bound == 0.0:
             break
@@ -65,12 +65,12 @@ def best_packing(aim: Aim, known: float, budget: int = BUDGET, subsets: list[Int
 class _Search:
     """Depth-first over the bins of the largest entry left; bins with the same aim are one kind."""
 
-    def __init__(self, aim: Aim, order: IntArray, known: float, budget: int) -> None:
+    def __init__(self, aim: Aim, order: IntArray, incumbent: float, budget: int) -> None:
         self.kinds = kinds_of_bins(aim)
         self.costs = [subset_costs(aim, order, bins[0]) for bins in self.kinds]
         self.all = (1 << order.size) - 1
         self.n = order.size
-        self.best = known
+        self.best = incumbent
         self.cover: list[tuple[int, int]] = []
         self.left = budget
 
@@ -197,7 +197,7 @@ ROUNDS, SHOWN = 25, 2_000
 CLOSE = 1.0 - 1e-6
 
 
-def covering_bound(aim: Aim, known: float) -> float:
+def covering_bound(aim: Aim, incumbent: float) -> float:
     """Return a cost that no packing of few entries is below, given the cost of one; nearly always that of the best.
 
     The linear program gives prices of entries and bins. What these are worth is computed here, over all subsets, so
@@ -207,7 +207,7 @@ def covering_bound(aim: Aim, known: float) -> float:
     order = stable_order(-aim.sizes)
     bins = kinds_of_bins(aim)
     # In units of the known cost, so that a subset above 1 can be in no better packing.
-    costs = [subset_costs(aim, order, same[0]) / known for same in bins]
+    costs = [subset_costs(aim, order, same[0]) / incumbent for same in bins]
     masks = [np.flatnonzero(cost <= 1.0) for cost in costs]
     cover = Cover(
         order.size,
@@ -218,8 +218,8 @@ def covering_bound(aim: Aim, known: float) -> float:
     )
     bound, covers = cover.bound()
     if bound < CLOSE:
-        bound = max(bound, best_packing(aim, known, subsets=covers).bound / known)
-    return known * min(bound, 1.0)
+        bound = max(bound, best_packing(aim, incumbent, subsets=covers).bound / incumbent)
+    return incumbent * min(bound, 1.0)
 
 
 @dataclass(frozen=True)

@@ -75,15 +75,15 @@ Point = tuple[str, int, float, int]
 
 
 def news(
-    points: Mapping[tuple[str, int], float], known: Mapping[tuple[str, int], float], start: int
+    points: Mapping[tuple[str, int], float], earlier: Mapping[tuple[str, int], float], start: int
 ) -> Iterator[Point]:
     """Yield name, step, value and time of the points that a run does not hold yet; one that has changed is a later one.
 
-    Of two points at the same time MLflow shows the larger. Seconds and memory are those of the first fit: they differ
+    MLflow shows the larger of two points at the same time. Seconds and memory are those of the first fit: they differ
     each time.
     """
     for (name, step), value in points.items():
-        before = known.get((name, step))
+        before = earlier.get((name, step))
         if before is None:
             yield name, step, value, start
         elif before != value and not name.startswith(_DIFFERS) and not (math.isnan(before) and math.isnan(value)):
@@ -111,10 +111,10 @@ def code_tags(key: str, code: Mapping[str, str]) -> dict[str, str]:
 def code_in(tags: Mapping[str, str]) -> dict[str, str]:
     """Return the code that the tags of a run or version name; empty where they name none, or were cut or edited."""
     try:
-        named = json.loads(tags.get(CODE, "{}"))
+        code = json.loads(tags.get(CODE, "{}"))
     except ValueError:
         return {}
-    return named if isinstance(named, dict) else {}
+    return code if isinstance(code, dict) else {}
 
 
 def unless_usual(interval: str, level: float) -> dict[str, object]:
@@ -122,8 +122,8 @@ def unless_usual(interval: str, level: float) -> dict[str, object]:
 
     Another interval is another conclusion; the usual one leaves the keys of earlier runs as they are.
     """
-    asked: dict[str, object] = {"interval": interval, "level": level}
-    return asked if asked != {"interval": "auto", "level": 0.95} else {}
+    parts: dict[str, object] = {"interval": interval, "level": level}
+    return parts if parts != {"interval": "auto", "level": 0.95} else {}
 
 
 def balance_metrics(report: BalanceReport) -> dict[str, float]:
@@ -161,7 +161,7 @@ def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
     series: dict[str, dict[int, float]] = {}
     classes = named_apart(report.classes or ()).values()
     for fold in report.folds:
-        arrays = {name: getattr(fold, kept) for name, kept in columns.items()}
+        arrays = {name: getattr(fold, attribute) for name, attribute in columns.items()}
         if len(classes) <= MOST_CLASSES:
             arrays |= {f"share/{name}": share for name, share in zip(classes, fold.shares or (), strict=False)}
         for name, value in arrays.items():

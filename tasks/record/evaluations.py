@@ -94,22 +94,22 @@ def record_evaluation(
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states)
     labelled, since, new = digest_json([record.content, run_label]), "", False
-    known = seen_complete(Home.here(), labelled)
-    if known is None:
+    run_id = seen_complete(Home.here(), labelled)
+    if run_id is None:
         tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
-        known = None if again else tracker.complete(record.key, record.content, EVALUATION_FILES, "")
-        if known is None:
+        run_id = None if again else tracker.complete(record.key, record.content, EVALUATION_FILES, "")
+        if run_id is None:
             since = tracker.since(record.same, evaluation.model.code) if evaluation.model.code else ""
-            known, new = record.write(tracker), True
+            run_id, new = record.write(tracker), True
         else:
-            tracker.tell(known, origin_tags() | record.tags)
+            tracker.tell(run_id, origin_tags() | record.tags)
         if evaluation.estimates:
-            see_complete(split, (labelled, record.key), known, EVALUATION_FILES, record.split_run)
+            see_complete(split, (labelled, record.key), run_id, EVALUATION_FILES, record.split_run)
             remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
-    run = run_ref(split, known).model_copy(update={"since": since})
+    run = run_ref(split, run_id).model_copy(update={"since": since})
     if new and evaluation.estimates:  # once, and not again where the same is found
         title = f"# {evaluation.model.title} @ {split.name} {split.version}"
-        table, link = in_markdown(scores_table(evaluation.estimates)), linked({f"Run {known} in MLflow": run.url})
+        table, link = in_markdown(scores_table(evaluation.estimates)), linked({f"Run {run_id} in MLflow": run.url})
         parts = [title, table, link]
         publish(f"estimate-{split.name}", "\n\n".join(parts), f"Scores of the newest evaluation on {split.name}.")
     return run
@@ -160,8 +160,8 @@ def finished_record(home: Home, work: Work, label: str, interval: str, level: fl
     if not home.is_recorded:
         return None
     key = with_code(run_key(**record_parts(work, label, interval, level)), work.problem.model.code)
-    if known := seen_complete(home, key):
-        return known
+    if run_id := seen_complete(home, key):
+        return run_id
     runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
     return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
 

@@ -64,18 +64,18 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
         raise SplitError(
             f"no model was judged on {manifest.name} {manifest.version} in {home.tracking_uri}; evaluate one on it."
         )
-    known = [metric.key.removeprefix(HEADLINE) for metric in newest[0].metrics or [] if metric.key.startswith(HEADLINE)]
-    asked = allowed(metric or known[0])
-    runs = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{asked}", most)
-    ranked = [_judgement(run, asked, home) for run in runs if _value(run, HEADLINE + asked) is not None]
+    metrics = [each.key.removeprefix(HEADLINE) for each in newest[0].metrics or [] if each.key.startswith(HEADLINE)]
+    metric = allowed(metric or metrics[0])
+    runs = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{metric}", most)
+    ranked = [_judgement(run, metric, home) for run in runs if _value(run, HEADLINE + metric) is not None]
     if not ranked:
-        others = " or ".join(known)
-        raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {asked!r}; say {others}.")
+        others = " or ".join(metrics)
+        raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {metric!r}; say {others}.")
     return Leaderboard(
         split=f"{manifest.name} {manifest.version}",
         split_id=manifest.split_id,
-        metric=asked,
-        metrics=known,
+        metric=metric,
+        metrics=metrics,
         judgements=ranked,
     )
 
@@ -107,8 +107,8 @@ def _judgement(model: Any, metric: str, home: Home) -> Judgement:
 
 def list_evaluations(tracker: Tracker, split: SplitRef, split_run: str) -> None:
     """Write the list of a split's evaluations beside its page, which links to it: whatever was recorded by now."""
-    asked = f"tags.`evenfold.split_run_id` = '{split_run}' and tags.`evenfold.record` = 'evaluation'"
-    runs = () if split_run in tracker.made else islice(tracker.runs(asked, here=True), MOST_LISTED)
+    query = f"tags.`evenfold.split_run_id` = '{split_run}' and tags.`evenfold.record` = 'evaluation'"
+    runs = () if split_run in tracker.made else islice(tracker.runs(query, here=True), MOST_LISTED)
     rows = [
         (
             str(run.info.run_name),

@@ -119,11 +119,11 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
         return 0, [str(error)]
     if home.tracks_here and not (home.path / "mlflow.db").exists():
         return len(looks), []
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     for run in Tracker(home, "").runs(_ON_HOLDOUT.format(ledger.holdout)):
         tags = run.data.tags
-        known[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {run.info.run_id[:8]})"
-    lost = ledger.missing(known)
+        names[tags.get("evenfold.look_digest", "")] = f"look {tags.get('evenfold.look')} (run {run.info.run_id[:8]})"
+    lost = ledger.missing(names)
     message = (
         f"the ledger {ledger.path} lacks {', '.join(sorted(lost))}, which MLflow knows of; restore it from a copy."
     )
@@ -190,10 +190,10 @@ def record_tuning(
     tracker, chosen = tracker_of(split), tried[choice.chosen]
     anew = _of(metric, nested.estimates) if nested else None
     params, scores = [trial.params for trial in tried], [_of(metric, trial.estimates) for trial in tried]
-    asked = {"model": model.canonical(), "tried": params, "metric": metric, "one_standard_error": one_standard_error}
-    asked |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
+    identity = {"model": model.canonical(), "tried": params, "metric": metric, "one_standard_error": one_standard_error}
+    identity |= {"fingerprint": work_of(split, model).fingerprint, "seed": split.stored().spec.seed}
     how = unless_usual(interval, level) | ({"nested": True} if nested else {})
-    key = run_key(kind="tune", split_id=split.split_id, **how, **asked)
+    key = run_key(kind="tune", split_id=split.split_id, **how, **identity)
     figures = ("best", "chosen", "naive", "value", "low", "high")
     whole = Entry(
         key=with_code(key, model.code),

@@ -40,45 +40,48 @@ def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
     return str(version.tags[EVALUATION])
 
 
-def is_registered(given: Any) -> bool:
+def is_registered(reference: Any) -> bool:
     """Return whether ``run_named`` looks into the registry for it."""
-    return isinstance(given, Retraining) or str(given).startswith("models:/")
+    return isinstance(reference, Retraining) or str(reference).startswith("models:/")
 
 
-def run_named(tracker: Tracker, given: Any) -> Any:
+def run_named(tracker: Tracker, reference: Any) -> Any:
     """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
-    Of ``models:/NAME@champion`` and ``models:/NAME/2`` it is the run that evaluated the recipe; a retraining stands
+    ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe; a retraining stands
     for the version that it registered, or for the champion that stays.
     Raises SplitError where there is none, where several begin so, and where the store cannot be asked.
     """
-    asked, served = given, given.served if isinstance(given, Retraining) else None
-    given = _evaluated_by(tracker, served.name, "/", served.version) if served else getattr(given, "run_id", given)
-    if not isinstance(given, str):
-        raise SplitError(f"a value of type {type(asked).__name__} is no run; pass its id, or what the flow returned.")
-    if given.startswith("models:/"):
-        address = given.removeprefix("models:/")
+    run_id = getattr(reference, "run_id", reference)
+    if isinstance(reference, Retraining) and (served := reference.served):
+        run_id = _evaluated_by(tracker, served.name, "/", served.version)
+    if not isinstance(run_id, str):
+        raise SplitError(
+            f"a value of type {type(reference).__name__} is no run; pass its id, or what the flow returned."
+        )
+    if run_id.startswith("models:/"):
+        address = run_id.removeprefix("models:/")
         of_version = address.rpartition("/")[2].isdecimal()  # a name may hold @, and none holds /
-        given = _evaluated_by(tracker, *address.rpartition("/" if of_version else "@"))
+        run_id = _evaluated_by(tracker, *address.rpartition("/" if of_version else "@"))
 
-    digits = SHORT_ID.fullmatch(given)
+    digits = SHORT_ID.fullmatch(run_id)
     try:
-        if len(given) == 32:
-            return tracker.client.get_run(given)
-        runs = [run for run in tracker.runs() if run.info.run_id.startswith(given)] if digits else []
+        if len(run_id) == 32:
+            return tracker.client.get_run(run_id)
+        runs = [run for run in tracker.runs() if run.info.run_id.startswith(run_id)] if digits else []
     except Exception as error:  # MLflow has a kind of error of its own per store
         raise SplitError(
-            f"there is no run {given!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
+            f"there is no run {run_id!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
         ) from None
     if len(runs) == 1:
         return runs[0]
     if not runs:
-        named = "" if digits else "; a registered model is models:/NAME@champion"
+        hint = "" if digits else "; a registered model is models:/NAME@champion"
         raise SplitError(
-            f"there is no run {given!r} in {tracker.home.tracking_uri}; evenfold list shows those that are{named}."
+            f"there is no run {run_id!r} in {tracker.home.tracking_uri}; evenfold list shows those that are{hint}."
         )
-    names = ", ".join(f"{run.info.run_id[: len(given) + 4]} ({run.info.run_name})" for run in runs[:3])
-    raise SplitError(f"{len(runs)} runs begin with {given!r}: {names}; write more digits.")
+    names = ", ".join(f"{run.info.run_id[: len(run_id) + 4]} ({run.info.run_name})" for run in runs[:3])
+    raise SplitError(f"{len(runs)} runs begin with {run_id!r}: {names}; write more digits.")
 
 
 def recorded_runs(home: Home, kind: str) -> list[Listed]:

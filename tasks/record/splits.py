@@ -55,8 +55,8 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
         )
     measured = report or balance_of(split, memory)
     limit = Settings.memory_of(memory) or ""
-    asked = [] if split.gates is None else [dict(split.gates), split.ignore]
-    whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold"), *asked]
+    rules = [] if split.gates is None else [dict(split.gates), split.ignore]
+    whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold"), *rules]
     content = digest_json(whole)
     run_id = seen_complete(Home.here(), content)
     if run_id is None:
@@ -78,32 +78,32 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
     """Write the run of a split and return it; a record that is complete and of the same content is not made again."""
     tracker, tags = tracker_of(split), origin_tags()
     entry = split_entry(split, report, tags)
-    known = None if is_refreshing() else tracker.complete(entry.key, content, SPLIT_FILES, "split")
-    if known is not None:
-        tracker.tell(known, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
-        return known
+    earlier = None if is_refreshing() else tracker.complete(entry.key, content, SPLIT_FILES, "split")
+    if earlier is not None:
+        tracker.tell(earlier, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
+        return earlier
     with tracker.run(entry) as run_id:
         audited = partial(audit_of, split, memory=memory or None)
-        shown = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
+        pages = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
         tracker.keep(run_id, "split", split.folder)
         list_evaluations(tracker, split, run_id)
         if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
             tracker.keep_table(run_id, "sides.parquet", sides_of(split.manifest()).to_pandas())
         tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
-        for name, file in shown.files.items():
+        for name, file in pages.files.items():
             tracker.keep(run_id, f"split/{name}", file)
-        reads = split_input(split, run_id, report, shown.audit)
+        reads = split_input(split, run_id, report, pages.audit)
         tracker.reads(run_id, data_input(split, split.stored().fingerprint, "training"), reads)
         links = {
             "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
             "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
         }
-        note = page_note(shown.page, links, figures_table(report), places_table(report))
+        note = page_note(pages.page, links, figures_table(report), places_table(report))
         tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
     run, places = run_ref(split, run_id), places_table(report, MOST_FOLDS)
     top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
-    told = page_note(shown.page, {f"Run {run_id} in MLflow": run.url}, figures_table(report), places)
-    publish(f"split-{split.name}", f"{top}\n\n{told}", f"What the newest split of {split.name} is, and how even.")
+    text = page_note(pages.page, {f"Run {run_id} in MLflow": run.url}, figures_table(report), places)
+    publish(f"split-{split.name}", f"{top}\n\n{text}", f"What the newest split of {split.name} is, and how even.")
     rows = [dict(zip(places.head, row, strict=True)) for row in places.rows]
     publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
     return run_id

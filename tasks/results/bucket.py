@@ -140,36 +140,36 @@ class Bucket:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
-    def _fetched(self, named: Naming) -> Naming:
-        if "uri" in named:
-            folder = self._inside(named["uri"], in_splits=True)
+    def _fetched(self, naming: Naming) -> Naming:
+        if "uri" in naming:
+            folder = self._inside(naming["uri"], in_splits=True)
             self._fetch_split(folder.parent.name, folder.name)
-            return named | {"uri": str(folder)}
-        path = self._inside(named["path"], in_splits=False)
-        if not path.exists() or sha256(path) != named["sha256"]:
-            content = self._get(f"files/{named['sha256']}")
-            if content is None or hashlib.sha256(content).hexdigest() != named["sha256"]:
-                raise LookupError(named["path"])
+            return naming | {"uri": str(folder)}
+        path = self._inside(naming["path"], in_splits=False)
+        if not path.exists() or sha256(path) != naming["sha256"]:
+            content = self._get(f"files/{naming['sha256']}")
+            if content is None or hashlib.sha256(content).hexdigest() != naming["sha256"]:
+                raise LookupError(naming["path"])
             write_aside(path, lambda aside: aside.write_bytes(content))
-        return named | {"path": str(path)}
+        return naming | {"path": str(path)}
 
-    def _inside(self, named: Any, in_splits: bool) -> Path:
+    def _inside(self, name: Any, in_splits: bool) -> Path:
         """Return the place of the mirror that a result names: ``splits/NAME/VERSION`` of a split, elsewhere of a file.
 
         Raises LookupError for any other. Whoever may write to the bucket wrote the result, and what it names is
         written to: no other file of this machine.
         """
-        parts = Path(str(named)).parts
-        inside = isinstance(named, str) and ".." not in parts and not Path(named).is_absolute()
+        parts = Path(str(name)).parts
+        inside = isinstance(name, str) and ".." not in parts and not Path(name).is_absolute()
         if not inside or (parts[:1] == ("splits",)) != in_splits or (in_splits and len(parts) != 3):
-            raise LookupError(f"it names {str(named)[:200]!r}, which is not the place of a result")
-        return Path(self.here, named)
+            raise LookupError(f"it names {str(name)[:200]!r}, which is not the place of a result")
+        return Path(self.here, name)
 
-    def _sent(self, named: Naming) -> Naming:
-        where = "uri" if "uri" in named else "path"
+    def _sent(self, naming: Naming) -> Naming:
+        where = "uri" if "uri" in naming else "path"
         if where == "path":
-            self._put(f"files/{named['sha256']}", Path(named["path"]).read_bytes())
-        return named | {where: Path(named[where]).relative_to(self.here).as_posix()}
+            self._put(f"files/{naming['sha256']}", Path(naming["path"]).read_bytes())
+        return naming | {where: Path(naming[where]).relative_to(self.here).as_posix()}
 
     def _get(self, name: str) -> bytes | None:
         with self._reached():
@@ -199,7 +199,7 @@ _EXTRAS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
 def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:
     """Return a result as JSON with what names a file or a split changed, wherever it stands."""
 
-    def changed(named: Naming) -> Naming:
-        return change(named) if "uri" in named or {"path", "sha256"} <= set(named) else named
+    def changed(naming: Naming) -> Naming:
+        return change(naming) if "uri" in naming or {"path", "sha256"} <= set(naming) else naming
 
     return json.dumps(json.loads(text, object_hook=changed)).encode()

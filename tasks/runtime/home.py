@@ -37,19 +37,19 @@ class Home:
     @property
     def bucket(self) -> str | None:
         """The bucket that machines share, where ``EVENFOLD_RESULTS`` names one."""
-        given = Settings.here().results
-        return given if given and "://" in given else None
+        place = Settings.here().results
+        return place if place and "://" in place else None
 
     @property
     def shared(self) -> Path:
-        """Where results lie that projects and machines may share: ``EVENFOLD_RESULTS``, or the home itself.
+        """The folder of the results that projects and machines may share; of a bucket, the one here that mirrors it.
 
-        Of a bucket, the folder here that mirrors it.
+        ``EVENFOLD_RESULTS`` names it; without that it is the home itself.
         """
-        given = Settings.here().results
-        if given and "://" in given:
-            return self.path / "buckets" / hashlib.sha256(given.rstrip("/").encode()).hexdigest()[:16]
-        return Path(given).absolute() if given else self.path
+        if self.bucket:
+            return self.path / "buckets" / hashlib.sha256(self.bucket.rstrip("/").encode()).hexdigest()[:16]
+        place = Settings.here().results
+        return Path(place).absolute() if place else self.path
 
     @property
     def is_recorded(self) -> bool:
@@ -124,9 +124,9 @@ def prepare_environment(home: Home) -> None:
 
     For a process of ours, before the import. In anybody else's process a flow of ours sets it while it runs.
     """
-    told = {"PREFECT_API_URL", "PREFECT_LOGGING_LEVEL"} & os.environ.keys()
+    own = {"PREFECT_API_URL", "PREFECT_LOGGING_LEVEL"} & os.environ.keys()
     # On a server of ours what goes wrong is said in a sentence; Prefect would print the traceback as well.
-    quiet = {} if told else {CONSOLE: "CRITICAL"}
+    quiet = {} if own else {CONSOLE: "CRITICAL"}
     for name, value in (embedded_settings(home) | OTHERS | SILENT | quiet).items():
         os.environ.setdefault(name, value)
 

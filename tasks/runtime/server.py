@@ -73,24 +73,23 @@ class Kept:
 def kept_server(home: Home) -> Kept | None:
     """Return the server that is kept for a home, where it lives, is of this Prefect's version and answers."""
     try:
-        kept = Kept(**json.loads(_record(home).read_text(encoding="utf-8")))
+        server = Kept(**json.loads(_record(home).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    lives = mark_of(kept.pid) == kept.mark and kept.address.startswith("http://127.0.0.1:")
-    return kept if lives and kept.prefect == prefect.__version__ and _answers(kept.api, 10.0) else None
+    lives = mark_of(server.pid) == server.mark and server.address.startswith("http://127.0.0.1:")
+    return server if lives and server.prefect == prefect.__version__ and _answers(server.api, 10.0) else None
 
 
 def keep_server(home: Home) -> Kept:
-    """Start a server that stays for a home until it is stopped; one that is kept already is it."""
+    """Return the server that is kept for a home, started now where none is; it stays until it is stopped."""
     home.make()
     with locked(home.locks, "kept server"):
-        known = kept_server(home)
-        if known is not None:
-            return known
+        if server := kept_server(home):
+            return server
         address, process = _started(home, keep=True)
-        made = Kept(address, process.pid, mark_of(process.pid), prefect.__version__)
-        write_aside(_record(home), lambda aside: aside.write_text(json.dumps(asdict(made)), encoding="utf-8"))
-        return made
+        server = Kept(address, process.pid, mark_of(process.pid), prefect.__version__)
+        write_aside(_record(home), lambda aside: aside.write_text(json.dumps(asdict(server)), encoding="utf-8"))
+        return server
 
 
 def stop_server(home: Home) -> bool:
@@ -177,15 +176,15 @@ def forget_runs(home: Home, older_than: float, dry_run: bool = False) -> int:
         return 0
     before = datetime.fromtimestamp(time.time() - older_than, UTC)
     old = FlowRunFilter.model_validate({"end_time": {"before_": before}})
-    known: set[Any] = set()
+    run_ids: set[Any] = set()
     with temporary_settings({PREFECT_API_URL: api_of(home)}), get_client(sync_client=True) as client:
         while True:
-            runs = client.read_flow_runs(flow_run_filter=old, limit=200, offset=len(known) if dry_run else 0)
-            known |= {run.id for run in runs}
+            runs = client.read_flow_runs(flow_run_filter=old, limit=200, offset=len(run_ids) if dry_run else 0)
+            run_ids |= {run.id for run in runs}
             for run in () if dry_run else runs:
                 client.delete_flow_run(run.id)
             if len(runs) < 200:
-                return len(known)
+                return len(run_ids)
 
 
 def _started(home: Home, keep: bool = False) -> tuple[str, subprocess.Popen[bytes]]:

@@ -71,10 +71,9 @@ class Body(Generic[P, R]):
                 return self._performed(args, kwargs), False
             token = UNDER_KEY.set(key)
             try:
-                value, known = kept(key, lambda: self._performed(args, kwargs), again)
+                return kept(key, lambda: self._performed(args, kwargs), again)
             finally:
                 UNDER_KEY.reset(token)
-            return value, known
 
     def _performed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
         with naming_once():
@@ -96,8 +95,8 @@ def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any,
     for setting, value in settings.items():
         # Not over what the worker's own machine says, as of its folders.
         os.environ.setdefault(setting, value)
-    known: Body[Any, Any] = getattr(room, name).fn
-    return known
+    body: Body[Any, Any] = getattr(room, name).fn
+    return body
 
 
 @dataclass
@@ -138,10 +137,10 @@ class ByContent(CachePolicy):
         return key
 
 
-def _in_store(asked: Task[..., Any]) -> bool:
+def _in_store(task: Task[..., Any]) -> bool:
     """Return whether a task's results lie in the content store: no option of the user's own says otherwise."""
-    own = asked.result_storage is None and asked.cache_expiration is None
-    return own and isinstance(asked.cache_policy, ByContent)
+    own = task.result_storage is None and task.cache_expiration is None
+    return own and isinstance(task.cache_policy, ByContent)
 
 
 def _intact(value: object) -> bool:
@@ -193,8 +192,8 @@ def is_refreshing() -> bool:
     run = TaskRunContext.get()
     if run is None:
         return REFRESHING.get()
-    asked = run.task.refresh_cache
-    return bool(PREFECT_TASKS_REFRESH_CACHE.value() if asked is None else asked)
+    refresh = run.task.refresh_cache
+    return bool(PREFECT_TASKS_REFRESH_CACHE.value() if refresh is None else refresh)
 
 
 def worth_another_try(task: Any, run: Any, state: Any) -> bool:

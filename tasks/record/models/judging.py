@@ -48,14 +48,14 @@ def judge_month(
     after those that led to the champion.
     """
     odd = [text for name, text in (arrival.passed if arrival else {}).items() if name in TELLING and text]
-    told, scored = (Judgement(), {}) if champion is None else _by_champion(split, champion, metric)
-    verdict = "unclear" if odd and told.verdict == "sound" else told.verdict
+    judgement, scored = (Judgement(), {}) if champion is None else _by_champion(split, champion, metric)
+    verdict = "unclear" if odd and judgement.verdict == "sound" else judgement.verdict
     series: dict[str, dict[int, float]] = {}
-    if champion is not None and told.figures and run_id:
+    if champion is not None and judgement.figures and run_id:
         tracker, generation = tracker_of(split), int(split.version.partition(".")[2])
-        series = _series(tracker, champion, told.figures, generation)
+        series = _series(tracker, champion, judgement.figures, generation)
         tracker.measured(run_id, {}, series)
-    return Judged(verdict=verdict, sentences=[*told.sentences, *odd], series=series, **scored)
+    return Judged(verdict=verdict, sentences=[*judgement.sentences, *odd], series=series, **scored)
 
 
 def _series(
@@ -121,12 +121,12 @@ def _month(work: Work, y: Any, answers: Any, units: Rows) -> Month:
     classes = work.problem.classes
     if not classes:
         return month_of(y, answers.say("predict"), units)
-    said = answers.say("predict_proba")
-    if said is None:
-        said = np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(answers.say("predict"))][:, :-1]
-    elif said.shape[1] != len(classes):
-        said = all_classes(np.asarray(said), np.asarray(answers.classes_), classes)
-    return month_of(pd.Index(classes).get_indexer(y), said, units, len(classes))
+    probabilities = answers.say("predict_proba")
+    if probabilities is None:
+        probabilities = np.eye(len(classes) + 1)[pd.Index(classes).get_indexer(answers.say("predict"))][:, :-1]
+    elif probabilities.shape[1] != len(classes):
+        probabilities = all_classes(np.asarray(probabilities), np.asarray(answers.classes_), classes)
+    return month_of(pd.Index(classes).get_indexer(y), probabilities, units, len(classes))
 
 
 def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
@@ -137,8 +137,8 @@ def _earlier(work: Work, champion: Champion, size: int) -> list[Month]:
         return []
     if recorded.key == ["row"] or not recorded.is_ours():
         return []
-    known = work.keyed(pd.DataFrame({"row": np.arange(work.problem.n)})).to_pandas()[[*recorded.key, "row"]]
-    frame = recorded.predictions.query("repeat == 0").drop(columns="row").merge(known, on=recorded.key)
+    keys = work.keyed(pd.DataFrame({"row": np.arange(work.problem.n)})).to_pandas()[[*recorded.key, "row"]]
+    frame = recorded.predictions.query("repeat == 0").drop(columns="row").merge(keys, on=recorded.key)
     rows, born = frame["row"].to_numpy(), work.manifest.born
     generations = np.zeros(work.problem.n) if born is None else born[np.flatnonzero(work.place >= 0)]
     when: NDArray[Any] = generations if work.problem.times is None else work.problem.times

@@ -125,10 +125,14 @@ def open_retraining(
     same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
     code = work.problem.model.code
     key = with_code(same, code)
-    known = tracker.find(key)
-    if known is not None and known.info.status == "FINISHED" and (outcome := _outcome(tracker, known.info.run_id)):
+    earlier = tracker.find(key)
+    if (
+        earlier is not None
+        and earlier.info.status == "FINISHED"
+        and (outcome := _outcome(tracker, earlier.info.run_id))
+    ):
         _require_let_in(tracker.client, split, outcome)
-        return Opened(run_id=known.info.run_id, outcome=outcome)
+        return Opened(run_id=earlier.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     opened = uuid4().hex[:12]
     tags = split_tags(split) | flow_run_tags() | {OPENED: opened} | code_tags(same, code)
@@ -250,26 +254,28 @@ def register_model(
     with aliases_held(tracker.home, name):
         with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
-        made = version_of_run(client, name, run_id)
+        number = version_of_run(client, name, run_id)
         if decision is not None:
-            _require_champion(client, name, decision, made)
-        if made is None:
+            _require_champion(client, name, decision, number)
+        if number is None:
             row = typical_row(work.problem.X)
             own = _new_version(tracker, run, name, recipe["estimator"], final, tags, row)
-            made = version_of_run(client, name, run_id) or own
-            if own != made:  # two hosts share no lock: the first of the twins stays
+            number = version_of_run(client, name, run_id) or own
+            if own != number:  # two hosts share no lock: the first of the twins stays
                 client.delete_model_version(name, own)
-        version = client.get_model_version(name, made)
+        version = client.get_model_version(name, number)
         # New, or a try was killed before; one that is not what we made stays refused.
         if not is_signed_version(version):
             sign_version(client, version, tags)
         if promote:
             if decision is not None:
-                _require_champion(client, name, decision, made)
-            _promote(client, name, made)
+                _require_champion(client, name, decision, number)
+            _promote(client, name, number)
         else:
-            client.set_registered_model_alias(name, CHALLENGER, made)
-    return Registered(name=name, version=made, uri=f"models:/{name}/{made}", champion=promote, run_id=version.run_id)
+            client.set_registered_model_alias(name, CHALLENGER, number)
+    return Registered(
+        name=name, version=number, uri=f"models:/{name}/{number}", champion=promote, run_id=version.run_id
+    )
 
 
 def version_of_run(client: Any, name: str, run_id: str) -> str | None:

@@ -96,22 +96,22 @@ def keep_stored(
         with fetched(left.artifact_location, client.tracking_uri) as files:
             if [sha256(each) for each in files] == [sha256(Path(file))]:
                 return f"models:/{left.model_id}"
-    made = client.create_logged_model(experiment_id, "model", source_run_id=run_id, tags=maker)
+    logged = client.create_logged_model(experiment_id, "model", source_run_id=run_id, tags=maker)
     try:
-        client.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
-        client.log_batch(run_id, _metrics_of(client, run_id, made.model_id))
-        named = {"run_id": run_id, "model_id": made.model_id, "model_uuid": made.model_id}
+        client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+        client.log_batch(run_id, _metrics_of(client, run_id, logged.model_id))
+        ids = {"run_id": run_id, "model_id": logged.model_id, "model_uuid": logged.model_id}
         with tempfile.TemporaryDirectory() as folder:
             place = str(Path(folder) / "model")
-            header = Model(artifact_path=made.artifact_location, **named)
+            header = Model(artifact_path=logged.artifact_location, **ids)
             mlflow.sklearn.save_model(model, place, mlflow_model=header, **how)
             shutil.copyfile(file, Path(place) / "model.skops")
-            client.log_model_artifacts(made.model_id, place)
+            client.log_model_artifacts(logged.model_id, place)
     except BaseException:
-        client.finalize_logged_model(made.model_id, "FAILED")
+        client.finalize_logged_model(logged.model_id, "FAILED")
         raise
-    client.finalize_logged_model(made.model_id, "READY")
-    return f"models:/{made.model_id}"
+    client.finalize_logged_model(logged.model_id, "READY")
+    return f"models:/{logged.model_id}"
 
 
 def models_of(client: MlflowClient, experiment_id: str, run_id: str, name: str) -> list[Any]:
@@ -131,9 +131,9 @@ def _metrics_of(client: MlflowClient, run_id: str, model_id: str) -> list[Metric
 
 def requirements(estimator: str) -> list[str]:
     """Return what must be installed to load a model, with exact versions."""
-    known = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
+    packages = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
     of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
-    names = dict.fromkeys([*known, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
+    names = dict.fromkeys([*packages, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
     return [f"{name}=={installed}" for name in names if (installed := _installed(name))]
 
 

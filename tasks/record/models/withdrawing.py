@@ -46,19 +46,19 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     home, (name, _, version) = Home.here(), reference.partition("@")
     settle_commits(home, name)
     results_of(home).fetch_splits(name)
-    known = dict(splits_of(home, name))
+    versions = dict(splits_of(home, name))
     major, _, minor = version.partition(".")
-    if version not in known:
-        raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(known)) or 'no version'}.")
-    line = {each: int(each.partition(".")[2]) for each in known if each.partition(".")[0] == major}
+    if version not in versions:
+        raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(versions)) or 'no version'}.")
+    line = {each: int(each.partition(".")[2]) for each in versions if each.partition(".")[0] == major}
     gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
-    about, splits = _about(reason), [SplitRef.of(StoredManifest(known[each]), known[each], "") for each in gone]
+    about, splits = _about(reason), [SplitRef.of(StoredManifest(versions[each]), versions[each], "") for each in gone]
     models = _models_withdrawn(home, splits, about)
     with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
         for each in gone:  # the newest first: what is left is a line
-            snapshot_of(StoredManifest(known[each]).split_id).unlink(missing_ok=True)
-            results_of(home).take_back(known[each])
-            folder = known[each]
+            snapshot_of(StoredManifest(versions[each]).split_id).unlink(missing_ok=True)
+            results_of(home).take_back(versions[each])
+            folder = versions[each]
             place = folder.with_name(f".withdrawn-{folder.name}")
             shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
             folder.rename(place)
@@ -82,17 +82,17 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
     if not home.is_recorded:
         return []
     tracker = Tracker(home, "")
-    found: dict[str, list[str]] = {}
+    models: dict[str, list[str]] = {}
     client: Any = tracker.client
     for split in splits:
         spec, split_id = f"{split.name}@{split.version}", split.split_id
         for each in client.search_model_versions(f"tags.`evenfold.spec` = '{spec}'"):
             if each.tags.get("evenfold.split_id") == split_id:
-                found.setdefault(each.name, []).append(str(each.version))
+                models.setdefault(each.name, []).append(str(each.version))
         for run in tracker.runs(f"tags.`{RUN_KEY}` = '{split_key(split)}'"):  # in whatever experiment
             client.set_tag(run.info.run_id, RECORD, "withdrawn split")
     done = []
-    for name, versions in found.items():
+    for name, versions in models.items():
         with aliases_held(home, name):
             done.append(step_down(client, name, set(versions), about))
     return [each for each in done if each is not None]
@@ -175,10 +175,10 @@ def _remember(client: Any, done: RolledBack) -> None:
     if done.withdrawn is not None:
         client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(fields))
     try:
-        known = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
+        log = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
     except (ValueError, RecursionError):
-        known = []
-    log = [*(known if isinstance(known, list) else []), fields][-MOST_REMEMBERED:]
+        log = []
+    log = [*(log if isinstance(log, list) else []), fields][-MOST_REMEMBERED:]
     while len(json.dumps(log)) > MOST_CHARACTERS and len(log) > 1:
         log = log[1:]
     client.set_registered_model_tag(done.name, ROLLBACKS, json.dumps(log))
