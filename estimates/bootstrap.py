@@ -249,7 +249,7 @@ def resampled_aggregate(
         elif interval != "none" and defined.size > 1:
             test = corrected_resampled_t(defined, n_train, n_test, level=level, stratified=stratified)
         reading = metric_of(metric)
-        made = (
+        estimate = (
             Estimate(
                 metric, "random splits", mean, sd=sample_sd(defined.tolist()), se=None, n_splits=defined.size,
                 apparent=on_all, gap=on_all - mean, notes=tuple(notes),
@@ -257,5 +257,5 @@ def resampled_aggregate(
             )
         )  # fmt: skip
         sizes = {"n_train": n_train, "n_test": n_test, "level": level} if test else {}
-        estimates.append(with_baseline(made, draws.table, baseline, **sizes))
+        estimates.append(with_baseline(estimate, draws.table, baseline, **sizes))
     return estimates

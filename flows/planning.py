@@ -172,5 +172,5 @@ def _record(request: Request, work: Work, n_computed: int) -> Step:
     about = request.run_label, request.interval, request.level
     if n_computed:
         return Step(name="record", n=1, n_cached=0, reasons=[f"{counted(n_computed, 'fit')} to compute first"])
-    known = finished_record(Home.here(), work, *about)
-    return _step(request, preimage_of_record(work, *about), 1, int(known is not None))
+    run_id = finished_record(Home.here(), work, *about)
+    return _step(request, preimage_of_record(work, *about), 1, int(run_id is not None))

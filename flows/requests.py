@@ -32,10 +32,10 @@ class Request(BaseModel):
         return create_model(name, __base__=cls, **fields)
 
     @classmethod
-    def read(cls, given: Mapping[str, object]) -> Request:
+    def read(cls, fields: Mapping[str, object]) -> Request:
         """Return a request with every parameter as the flow takes it; raises SplitError or ModelError for bad ones."""
         try:
-            return cls(**given)
+            return cls(**fields)
         except ValidationError as error:
             for problem in error.errors():
                 cause = problem.get("ctx", {}).get("error")
@@ -75,7 +75,7 @@ class Request(BaseModel):
 def recipe_of(model: Any, **fields: Any) -> ModelSpec:
     """Return the model with the fields put over it that are given: all but None, also what is empty."""
     base = ModelSpec.of(model)
-    given = {name: value for name, value in fields.items() if value is not None}
-    if "params" in given:
-        given["params"] = {**base.params, **given["params"]}
-    return ModelSpec.of(base.model_dump(exclude_unset=True) | given) if given else base
+    values = {name: value for name, value in fields.items() if value is not None}
+    if "params" in values:
+        values["params"] = {**base.params, **values["params"]}
+    return ModelSpec.of(base.model_dump(exclude_unset=True) | values) if values else base

@@ -170,8 +170,8 @@ def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float |
         fits.n_fits += done.value.n_fits
         fits.n_cached += done.value.n_fits if done.cached else 0
         say("choosing inside the folds", len(results), len(calls))
-    kept = {number: pd.read_parquet(result.predictions.path) for number, result in results.items()}
-    return {i: [kept[t * split.n_splits + i] for t in range(len(trials))] for i in split.splits()}
+    predictions = {number: pd.read_parquet(result.predictions.path) for number, result in results.items()}
+    return {i: [predictions[t * split.n_splits + i] for t in range(len(trials))] for i in split.splits()}
 
 
 def _require_nestable(split: SplitRef, work: Work) -> None:

@@ -97,12 +97,12 @@ def _quarters(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]
         return np.full(values.size, -1, dtype=np.int64), []
     edges = np.unique(present[[(part * present.size) // QUARTERS for part in range(1, QUARTERS)]])
     codes = np.where(np.isnan(values), -1, np.searchsorted(edges, values, side="right"))
-    kept, numbered = np.unique(codes[codes >= 0], return_inverse=True)
+    quarters, numbered = np.unique(codes[codes >= 0], return_inverse=True)
     codes[codes >= 0] = numbered
     written = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
     texts = next(each for each in written if len(set(each)) == edges.size)  # 17 digits tell any two apart
     names = [f"below {texts[0]}", *(f"{a} to {b}" for a, b in pairwise(texts)), f"{texts[-1]} up"]
-    return codes.astype(np.int64), [names[code] for code in kept]
+    return codes.astype(np.int64), [names[code] for code in quarters]
 
 
 def _classes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:

@@ -115,8 +115,8 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> Bala
         update["reach"] = _reach(beside, rows, groups)
     update["strata"] = {name: _worst_share(_distribution(beside, name, rows, sets)) for name in columns.stratify}
     update["attributes"] = {name: _attribute(beside, name, rows, sets) for name in columns.balance_on}
-    known = [place.model_copy(update=dict(of)) for place, of in zip(report.measured, figures[1:], strict=True)]
-    update |= {"folds": known[: len(report.folds)], "parts": known[len(report.folds) :]}
+    of_places = [place.model_copy(update=dict(of)) for place, of in zip(report.measured, figures[1:], strict=True)]
+    update |= {"folds": of_places[: len(report.folds)], "parts": of_places[len(report.folds) :]}
     return report.model_copy(update=dict(figures[0]) | update)
 
 

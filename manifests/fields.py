@@ -87,11 +87,11 @@ class Columns(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _several_groups(cls, given: Any) -> Any:
-        group = given.get("group") if isinstance(given, Mapping) else None
+    def _several_groups(cls, fields: Any) -> Any:
+        group = fields.get("group") if isinstance(fields, Mapping) else None
         if not isinstance(group, (list, tuple)):
-            return given
-        names, rest = list(dict.fromkeys(group)), {name: value for name, value in given.items() if name != "group"}
+            return fields
+        names, rest = list(dict.fromkeys(group)), {name: value for name, value in fields.items() if name != "group"}
         if len(names) < 2:
             return rest | {"group": names[0] if names else None}
         if rest.get("entities") not in (None, [], names):

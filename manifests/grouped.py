@@ -45,12 +45,14 @@ class GroupTable:
     def of(cls, table: pa.Table, columns: Columns, needs: Needs) -> GroupTable:
         """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n)."""
         groups, values = numbered(table.column(str(columns.group)))
-        made = cls(values, groups)
+        group_table = cls(values, groups)
         names = columns.shared_out if needs.y != "ignored" else []
         if len(names) == 1 and is_numeric_target(table.column(names[0])):
-            return made.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))
+            return group_table.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))
         encoded = [whole(table.column(name)).dictionary_encode() for name in names]
-        return replace(made, strata=tuple(map(_codes, encoded)), levels=tuple(each.dictionary for each in encoded))
+        return replace(
+            group_table, strata=tuple(map(_codes, encoded)), levels=tuple(each.dictionary for each in encoded)
+        )
 
     def cut(self, y: NDArray[np.float64]) -> GroupTable:
         """Return the groups with the bins of a number as classes."""
@@ -95,10 +97,10 @@ class GroupTable:
         if y is not None:
             return rest.cut(y[rows])
         strata, levels = [], []
-        for codes, known in zip(self.strata, self.levels, strict=True):
+        for codes, values in zip(self.strata, self.levels, strict=True):
             again, first = pd.factorize(codes[rows])
             strata.append(again.astype(np.int32))
-            levels.append(known.take(pa.array(first)))
+            levels.append(values.take(pa.array(first)))
         return replace(rest, strata=tuple(strata), levels=tuple(levels))
 
     def state(self, splitter: LabelSplitter, labels: Labels, of_groups: IntArray, locked: float) -> State | None:

@@ -166,7 +166,7 @@ class Labels(Membership):
     unit: ClassVar[str] = "fold"
     kind = "labels"
     tested: Sequence[int]
-    named: Mapping[str, int] = field(default_factory=dict)
+    part_codes: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, codes: Codes, splitter: Splitter) -> Labels:
@@ -187,7 +187,7 @@ class Labels(Membership):
     @property
     def parts(self) -> Mapping[str, int]:
         """The code of each named part; none where labels are folds."""
-        return self.named
+        return self.part_codes
 
     def split_title(self, i: int) -> str:
         """Return what people call split ``i``: ``fold 3``, or ``check part``."""

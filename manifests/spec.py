@@ -195,9 +195,9 @@ class SplitSpec(Strict):
         return decided | self.model_dump(include=rules, exclude_defaults=True)
 
 
-def _with_strategy_named(given: Mapping[str, Any]) -> dict[str, Any]:
+def _with_strategy_named(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields with a strategy that is passed as an object, if any, as its name, parameters and seed."""
-    fields = dict(given)
+    fields = dict(values)
     if isinstance(fields.get("strategy"), (str, type(None))):
         return fields
     recipe = strategy_recipe(fields["strategy"])
@@ -235,18 +235,20 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
         return _unknown_field(
             str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
         )
-    told: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
+    furthest: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
     for each in error.errors():
         place = fields = each["loc"]
-        # A request's parameter may be of several types, which pydantic names: told is the one that came furthest.
+        # A request's parameter may be of several types, which pydantic names: of these the one that came furthest.
         kind = model.model_fields[fields[0]].annotation if fields and fields[0] in model.model_fields else None
         if get_origin(kind) in (Union, UnionType) and len({*get_args(kind)} - {NoneType}) > 1:
             place, fields = fields[:1], fields[:1] + fields[2:]
-        if place not in told or len(fields) > len(told[place][0]):
+        if place not in furthest or len(fields) > len(furthest[place][0]):
             such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
             reason = each["msg"].removeprefix("Value error, ") + such
-            told[place] = fields, reason[:1].lower() + reason[1:]
-    sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in told.values()]
+            furthest[place] = fields, reason[:1].lower() + reason[1:]
+    sentences = [
+        ": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in furthest.values()
+    ]
     more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
     return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
 

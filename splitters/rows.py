@@ -224,8 +224,8 @@ def _require_apart(entities: Entities, largest: int, n: int) -> None:
     )
 
 
-def _count(given: dict[str, Any]) -> int:
-    lengths = {name: _length(values, name) for name, values in given.items() if values is not None}
+def _count(columns: dict[str, Any]) -> int:
+    lengths = {name: _length(values, name) for name, values in columns.items() if values is not None}
     if not lengths:
         raise SplitError("there are no rows: X, y and groups are all None; pass one of them.")
     (name, n), *others = lengths.items()

@@ -283,7 +283,7 @@ def _require_an_answer(uri: str) -> None:
 
 
 def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding]:
-    asked = time.time()
+    start = time.time()
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             date = answer.headers["Date"]
@@ -296,7 +296,7 @@ def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding
     if date:
         # It was written between the question and the answer, and holds whole seconds.
         written = parsedate_to_datetime(date).timestamp()
-        skew = max(0.0, asked - 1 - written, written - time.time())
+        skew = max(0.0, start - 1 - written, written - time.time())
         ok = skew <= MOST_SKEW_SECONDS
         fix = "" if ok else "Set both clocks by NTP: schedules and the order of runs go by them."
         yield Finding(f"{name}'s clock", ok, f"{skew:.0f} s apart from this machine's", fix)

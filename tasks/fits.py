@@ -89,9 +89,9 @@ def _fit(split: SplitRef, i: Any, model: Any, of: str | int, apparent: str, key:
             sums = keep_predictions(losses, f"{key}-rows")
             return FitResult(predictions=keep_predictions(scores, key), losses=sums, **about)
         if of == "folds":
-            made = [fit_and_score(problem.model, problem, **fit, **how) for fit in _scored(work, i)]
-            table: Any = work.keyed(pd.concat([each for _, each in made], ignore_index=True))
-            about |= {"scores": [score for score, _ in made]}
+            fits = [fit_and_score(problem.model, problem, **fit, **how) for fit in _scored(work, i)]
+            table: Any = work.keyed(pd.concat([each for _, each in fits], ignore_index=True))
+            about |= {"scores": [score for score, _ in fits]}
         else:
             frames = [fit_predictions(problem.model, problem, **fit, **how) for fit in _predicted(work, i, of)]
             table, about["n_fits"] = pd.concat(frames, ignore_index=True), len(frames)
@@ -213,8 +213,8 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     write_aside(path, lambda aside: aside.write_bytes(content))
     # Its digest is of these bytes: others may have written over the file where results are shared.
     file = KeptFile(path=str(path), sha256=hashlib.sha256(content).hexdigest())
-    made = FinalModel(key=key, file=file, n_train=int(rows.size), learnt=final_key(work.without_metrics(), i))
-    return made.model_copy(update={"signature": sign("model", made.claim)})
+    final = FinalModel(key=key, file=file, n_train=int(rows.size), learnt=final_key(work.without_metrics(), i))
+    return final.model_copy(update={"signature": sign("model", final.claim)})
 
 
 def keep_predictions(table: pd.DataFrame | pa.Table, key: str) -> KeptFile:

@@ -26,8 +26,8 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """Return a function's signature with each field of its group as a parameter of its own, with its default."""
     signature, parameters = inspect.signature(function), []
     # What it returns may be named for type checkers alone, so only what it takes is looked up.
-    named = {each.name: each.annotation for each in signature.parameters.values()}
-    taken = type("Taken", (), {"__annotations__": named})
+    annotations = {each.name: each.annotation for each in signature.parameters.values()}
+    taken = type("Taken", (), {"__annotations__": annotations})
     kinds = inspect.get_annotations(taken, globals=inspect.unwrap(function).__globals__, eval_str=True)
     for each in signature.parameters.values():
         kind = kinds[each.name]

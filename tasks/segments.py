@@ -60,8 +60,8 @@ def _segmented(data: str, _stamp: tuple[Any, ...], spec: SplitSpec, model: Model
         raise SplitError(
             f"{by!r} has {len(order):,} values, and at most {MOST_SEGMENTS:,} can be segments; name another."
         )
-    known = rest.filter(pc.is_valid(rest[columns.target])).replace_schema_metadata(None).to_pandas()
-    recipe = Problem.of(known, model, columns.target, columns.kept_from_models(model.features)).model
+    frame = rest.filter(pc.is_valid(rest[columns.target])).replace_schema_metadata(None).to_pandas()
+    recipe = Problem.of(frame, model, columns.target, columns.kept_from_models(model.features)).model
     recipe = recipe.model_copy(update={"metrics": recipe.metrics[:1], "importance": "none"})
 
     def numeric(name: str) -> bool:
@@ -88,12 +88,12 @@ def evaluate_segment(
     Its split, its fits and its audit are kept as those of any other table. Raises SplitError, ModelError or
     EvaluationError where it cannot be split or fitted.
     """
-    made = finished_here(decide, data, spec).value
-    fits = [finished_here(fit_fold, made, block, model, time_limit=time_limit).value for block in made.blocks()]
-    whole = finished_here(fit_fold, made, "all rows", model).value if made.kind == "draws" else None
-    of = finished_here(aggregate, made, fits, apparent=whole, interval=interval, level=level).value
-    audit = finished_here(audit_split, made, features=of.features, gates=UNASKED).value
+    split = finished_here(decide, data, spec).value
+    fits = [finished_here(fit_fold, split, block, model, time_limit=time_limit).value for block in split.blocks()]
+    whole = finished_here(fit_fold, split, "all rows", model).value if split.kind == "draws" else None
+    of = finished_here(aggregate, split, fits, apparent=whole, interval=interval, level=level).value
+    audit = finished_here(audit_split, split, features=of.features, gates=UNASKED).value
     return Segment(
-        segment=segment, rows=made.n_rows, estimate=of.estimates[-1], audit=verdict_of(None, audit).word,
-        split_id=made.split_id,
+        segment=segment, rows=split.n_rows, estimate=of.estimates[-1], audit=verdict_of(None, audit).word,
+        split_id=split.split_id,
     )  # fmt: skip

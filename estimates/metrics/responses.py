@@ -41,8 +41,8 @@ class Responses:
 
         def answer(X: Any) -> Any:
             if name not in self._answers:
-                said = value(self._X)
-                self._answers[name] = _one_a_row(said, len(self._X)) if name == "predict" else self._sorted(said)
+                values = value(self._X)
+                self._answers[name] = _one_a_row(values, len(self._X)) if name == "predict" else self._sorted(values)
             return self._answers[name]
 
         answer.__name__ = name  # scikit-learn tells probabilities from decisions by the method's name

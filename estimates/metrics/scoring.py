@@ -71,33 +71,35 @@ def among_rows(metric: str, scorer: Any, y: NDArray[Any]) -> Any:
     return _with(scorer, labels=np.unique(y)) if is_mean_of_classes(metric) else scorer
 
 
-def positive_class(classes: tuple[Any, ...], given: Any) -> Any:
-    """Return the class that ``given`` names, or scikit-learn's usual one: 1, else the second in sorted order.
+def positive_class(classes: tuple[Any, ...], positive: Any) -> Any:
+    """Return the class that ``positive`` names, or scikit-learn's usual one: 1, else the second in sorted order.
 
     A yes that YAML has read as true is the class that says so. Raises ModelError where there is no such class, or
     there are not two.
     """
-    if given is None:
+    if positive is None:
         return _usual(classes) if len(classes) == 2 else None
     if len(classes) != 2:
         held = f"{len(classes)} classes" if classes else "numbers"
         raise ModelError(f"positive names one of two classes, and the target holds {held}; leave it out.")
     for label in classes:
-        word = isinstance(given, bool) and isinstance(label, str) and (label.lower() in _YES) == given
-        if word or str(label) == str(given):
+        word = isinstance(positive, bool) and isinstance(label, str) and (label.lower() in _YES) == positive
+        if word or str(label) == str(positive):
             return label
-    raise ModelError(f"positive is {shown(repr(given))}, and the target holds {describe_classes(np.asarray(classes))}.")
+    raise ModelError(
+        f"positive is {shown(repr(positive))}, and the target holds {describe_classes(np.asarray(classes))}."
+    )
 
 
-def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], given: Any) -> tuple[str, ...]:
+def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], positive: Any) -> tuple[str, ...]:
     """Return the metrics of one class by its name, where one is given or scikit-learn knows none of text.
 
     ``recall`` of the classes no and yes becomes ``recall of yes``; of 0 and 1 it stays as it is.
     """
-    positive = positive_class(classes, given)
-    if positive is None or (given is None and 1 in list(classes)):
+    label = positive_class(classes, positive)
+    if label is None or (positive is None and 1 in list(classes)):
         return tuple(metrics)
-    return tuple(f"{metric}{OF}{positive}" if metric in OF_ONE_CLASS else metric for metric in metrics)
+    return tuple(f"{metric}{OF}{label}" if metric in OF_ONE_CLASS else metric for metric in metrics)
 
 
 def score(

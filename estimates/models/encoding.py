@@ -77,8 +77,8 @@ def _read_by(estimator: Any, model: ModelSpec, table: pd.DataFrame, kinds: Mappi
     seen = feature_table(table, dict(kinds)) if any(callable(selector) for selector in selections) else table
     chosen = [columns(seen) if callable(columns) else columns for columns in selections]
     chosen += [value for key, value in estimator.get_params(deep=True).items() if key.rpartition("__")[2] in NAMING]
-    named = {name for columns in chosen for name in _named(columns)}
-    return frozenset(named & set(names))
+    chosen_names = {name for columns in chosen for name in _named(columns)}
+    return frozenset(chosen_names & set(names))
 
 
 def _made(model: ModelSpec) -> Any:

@@ -31,11 +31,11 @@ def busy(what: str, console: Console | None = None, at_home: bool = True) -> Ite
     if not console.is_terminal:
         yield home
         return
-    shown = Progress(
+    spinner = Progress(
         SpinnerColumn(), TextColumn(what, markup=False), TimeElapsedColumn(), console=console, transient=True
     )
-    shown.add_task(what, total=None)
-    timer = threading.Timer(AFTER, shown.start)
+    spinner.add_task(what, total=None)
+    timer = threading.Timer(AFTER, spinner.start)
     timer.daemon = True
     timer.start()
     try:
@@ -43,7 +43,7 @@ def busy(what: str, console: Console | None = None, at_home: bool = True) -> Ite
     finally:
         timer.cancel()
         timer.join()  # a start that is under way is finished before it is stopped
-        shown.stop()
+        spinner.stop()
 
 
 def answer(came: Any, as_json: bool, show: str | Callable[[Words, Any], None]) -> None:

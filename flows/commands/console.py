@@ -71,8 +71,8 @@ def lined_up(rows: Cells, left: int = 1, indent: int = 2) -> list[str]:
 
     No line ends in blanks. Of names, at the head of a column and of a row, long ones lose their middle.
     """
-    named = [[shortened(cell, MOST_OF_A_NAME) for cell in row] for row in rows[:1]]
-    rows = [*named, *([shortened(row[0], MOST_OF_A_NAME), *row[1:]] for row in rows[1:])]
+    head = [[shortened(cell, MOST_OF_A_NAME) for cell in row] for row in rows[:1]]
+    rows = [*head, *([shortened(row[0], MOST_OF_A_NAME), *row[1:]] for row in rows[1:])]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 
     def cells(row: Sequence[str]) -> Iterator[str]:
@@ -91,5 +91,5 @@ def consoles() -> tuple[Words, Console]:
 
 
 def _columns() -> int | None:
-    given = os.environ.get("COLUMNS", "")
-    return int(given) if given.isdigit() and int(given) else None
+    setting = os.environ.get("COLUMNS", "")
+    return int(setting) if setting.isdigit() and int(setting) else None

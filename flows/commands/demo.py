@@ -28,14 +28,14 @@ def run_demo(engine: Any, as_json: bool = False) -> None:
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
     say_why = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
     out.styled(f"{say_why} Rows of one date share weather and queues.\n")
-    asked: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "key": "flight_id", "target": "arr_delay", "features": FEATURES, "metrics": ("r2", "mae"),
         "model": {"text": "ordinal"},
     }  # fmt: skip
     evaluations = []
     for name, strategy, group in (("flights-random", "KFold", None), ("flights-by-date", None, "date")):
         with progress(err):
-            evaluations.append(evaluate(FLIGHTS, engine=engine, name=name, strategy=strategy, group=group, **asked))
+            evaluations.append(evaluate(FLIGHTS, engine=engine, name=name, strategy=strategy, group=group, **fields))
         show_evaluation(out, evaluations[-1])
         out.print()
     random, grouped = (outcome.estimates[0].value for outcome in evaluations)

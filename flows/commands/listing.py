@@ -52,12 +52,12 @@ def _show(out: Any, kind: str, rows: list[Listed], most: int | None) -> None:
 
     if not rows:
         return
-    shown = rows[:most]
-    cells = [[_cell(name, value) for name, value in row.items()] for row in shown]
-    out.print("\n".join(lined_up([[kind, *list(shown[0])[1:]], *cells], left=len(shown[0]), indent=0)),
+    newest = rows[:most]
+    cells = [[_cell(name, value) for name, value in row.items()] for row in newest]
+    out.print("\n".join(lined_up([[kind, *list(newest[0])[1:]], *cells], left=len(newest[0]), indent=0)),
               soft_wrap=True)  # fmt: skip
-    if len(rows) > len(shown):
-        out.say(f"and {len(rows) - len(shown):,} older {kind}: evenfold list --all")
+    if len(rows) > len(newest):
+        out.say(f"and {len(rows) - len(newest):,} older {kind}: evenfold list --all")
     out.print()
 
 

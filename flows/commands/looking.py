@@ -120,8 +120,7 @@ def _print_look(out: Any, header: Header, sizes: Sequence[list[str]] = ()) -> No
 
         locked = f"; holdout {in_percent(held.get('fraction', 0.2))}"
     locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
-    asked = f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}"
-    out.print(asked)
+    out.print(f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}")
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:
             out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")

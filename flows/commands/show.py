@@ -74,14 +74,14 @@ def _lines(console: Console) -> Say:
 
 
 def _bars(bar: Progress) -> Say:
-    known: dict[str, Any] = {}
+    tasks: dict[str, Any] = {}
     guard = threading.Lock()
 
     def say(what: str, done: int, of: int) -> None:
         with guard:
-            if what not in known:
-                known[what] = bar.add_task(what, total=of or None)
-            bar.update(known[what], completed=done, total=of or None)
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=of or None)
+            bar.update(tasks[what], completed=done, total=of or None)
 
     return say
 

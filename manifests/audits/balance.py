@@ -181,14 +181,14 @@ def constant_target(joined: Joined) -> Outcome:
     name = joined.columns.target
     if name is None:
         return NotAsked("no target column is named")
-    known = joined.column(name).drop_null()
-    values = known.unique().to_pylist()
+    target = joined.column(name).drop_null()
+    values = target.unique().to_pylist()
     if not values:
         return NotAsked("no row has a target")
     if len(values) > 1:
         return None
     value = shown(f"{values[0]:g}" if isinstance(values[0], float) else repr(values[0]))
-    of = amount(len(known), "row") + ("" if len(known) == joined.n else " that have one")
+    of = amount(len(target), "row") + ("" if len(target) == joined.n else " that have one")
     return Found(
         1,
         f"{name!r} is {value} in all {of}, so "

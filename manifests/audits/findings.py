@@ -23,7 +23,7 @@ class DropFeatures:
     """The remedy of leaving features out."""
 
     features: tuple[str, ...]
-    said = "without"
+    words = "without"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class KeepTogether:
     """The remedy of keeping units whole: a code for each row of the data, -1 for a row of none."""
 
     units: NDArray[np.int64]
-    said = "with such rows kept together"
+    words = "with such rows kept together"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SplitByTime:
     """The remedy of training on the past alone."""
 
     column: str
-    said = "learnt from the past alone"
+    words = "learnt from the past alone"
 
 
 Remedy = DropFeatures | KeepTogether | SplitByTime

@@ -30,7 +30,7 @@ def judged(
     A check that raises could not run, whatever it raises, and the others are run; but OSError and MemoryError are
     raised, for they are of the machine and its networks and may be over at the next try.
 
-    What a check with a reason to be ignored finds is told with that reason, and fails nothing. ``priced`` adds to what
+    A finding with a reason to be ignored is told with that reason, and fails nothing. ``priced`` adds to what
     was found beyond its limit what it costs.
     """
     findings: dict[bool, list[Finding]] = {True: [], False: []}  # by whether they are ignored
@@ -47,8 +47,8 @@ def judged(
         elif isinstance(outcome, Found) and gate.limit is not None and outcome.figure <= gate.limit:
             passed[name] = outcome.message
         else:
-            found = priced(outcome) if priced and isinstance(outcome, Found) else outcome
-            findings[name in (reasons or {})].append(_finding(name, gate, found))
+            outcome = priced(outcome) if priced and isinstance(outcome, Found) else outcome
+            findings[name in (reasons or {})].append(_finding(name, gate, outcome))
     return Audit(
         name=manifest.name,
         version=manifest.version,

@@ -58,8 +58,8 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     ours = names == joined.manifest.spec.columns.grouped
     remedy = "run `evenfold extend`, which quarantines them" if ours else f"split by group {listed(map(repr, names))}"
     units = joined.units(names[0]) if len(names) == 1 else joined.together()
-    kept = None if units is None else KeepTogether(units)
-    return Found(total, f"{'; '.join(sentences)}; {remedy}.", {"rows": n_rows, "folds": folds}, kept)
+    mend = None if units is None else KeepTogether(units)
+    return Found(total, f"{'; '.join(sentences)}; {remedy}.", {"rows": n_rows, "folds": folds}, mend)
 
 
 def constant_groups(joined: Joined) -> Outcome:

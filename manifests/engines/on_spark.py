@@ -43,8 +43,8 @@ class Spark:
     def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
         """Yield the shards that Spark writes: sorted by ranges of the key, UTF-8 text by its bytes as everywhere."""
         require_key(key)
-        made = canonical.schema(source.schema)
-        types = dict(zip(made.names, made.types, strict=True))
+        arrow_schema = canonical.schema(source.schema)
+        types = dict(zip(arrow_schema.names, arrow_schema.types, strict=True))
         stored = {name: STORED.get(kind, kind) for name, kind in types.items()}
         schema = ", ".join(f"`{name}` {SPARK_TYPES[arrow]}" for name, arrow in stored.items())
         maker = Made(canonical, of_files=not _is_frame(source))

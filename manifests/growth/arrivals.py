@@ -33,7 +33,7 @@ KINDS = {"int": "number", "float": "number", "bool": "truth value", "text": "tex
 
 
 def check_arrival(
-    known: Manifest,
+    manifest: Manifest,
     data: Any,
     snapshot: Snapshot | None,
     *,
@@ -41,21 +41,21 @@ def check_arrival(
     quarantined: int = 0,
     gates: Mapping[str, Any] | None = None,
 ) -> Audit:
-    """Return what is wrong with ``data``, the whole current table, as the next one after those that ``known`` is of.
+    """Return what is wrong with ``data``, the whole current table, as the next one after those of ``manifest``.
 
-    ``known`` is the newest manifest *before* it is extended, ``snapshot`` of the table that was last learnt from, None
-    where none is kept. ``columns``: those that matter besides the target, a model's features; all by default.
+    ``manifest`` is the newest *before* it is extended, ``snapshot`` of the table that was last learnt from, None where
+    none is kept. ``columns``: those that matter besides the target, a model's features; all by default.
     ``quarantined``: how many rows extending puts out of use. ``gates`` goes over the limits of the specification, which
     go over those of ``ARRIVAL_GATES``: a number beyond which the table is stopped, or "off". ``failed`` names what
     stops it.
 
     Promises: no finding quotes a value of the data. O(n log n).
     """
-    arrived = _Arrived(Joined.of(known, data), snapshot, columns)
+    arrived = _Arrived(Joined.of(manifest, data), snapshot, columns)
     checks: dict[str, Callable[[], Outcome]] = {check.__name__: partial(check, arrived) for check in CHECKS}
-    checks["merged_groups"] = partial(_merged_groups, known, quarantined)
-    limits = gates_with({**known.spec.gates, **(gates or {})}, ARRIVAL_GATES)
-    return judged(limits, checks, known, n_rows=arrived.joined.n, features=sorted(columns or ()))
+    checks["merged_groups"] = partial(_merged_groups, manifest, quarantined)
+    limits = gates_with({**manifest.spec.gates, **(gates or {})}, ARRIVAL_GATES)
+    return judged(limits, checks, manifest, n_rows=arrived.joined.n, features=sorted(columns or ()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,17 +52,17 @@ def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> 
 
 
 def matured(
-    table: pa.Table, spec: SplitSpec, types: Mapping[str, str], known: pa.Table | None = None
+    table: pa.Table, spec: SplitSpec, types: Mapping[str, str], keys: pa.Table | None = None
 ) -> tuple[pa.Table, pa.Table | None]:
     """Return the rows of a table that can be split, and those that wait; None where none does.
 
-    Rows of ``known`` keys do not wait any more, whatever is said of them now. Raises SplitError where rows wait that no
+    Rows of ``keys`` do not wait any more, whatever is said of them now. Raises SplitError where rows wait that no
     key names, and where no row is left.
     """
     waits = waiting_rows(table, spec, types)
-    if known is not None and waits.any():
+    if keys is not None and waits.any():
         # A row that has a fold keeps it, though its target is lost again.
-        waits[positions_in(known, key_table(table, spec, types)) >= 0] = False
+        waits[positions_in(keys, key_table(table, spec, types)) >= 0] = False
     if not waits.any():
         return table, None
     n, columns = int(np.count_nonzero(waits)), spec.columns
@@ -81,12 +81,12 @@ def matured(
 
 
 def waiting_keys(
-    waiting: pa.Table | None, spec: SplitSpec, types: Mapping[str, str], known: pa.Table
+    waiting: pa.Table | None, spec: SplitSpec, types: Mapping[str, str], used_keys: pa.Table
 ) -> pa.Table | None:
-    """Return the keys of the rows that wait, in key order; SplitError where one of them repeats, or is ``known``."""
+    """Return the keys of the rows that wait, in key order; SplitError where one repeats, or is in ``used_keys``."""
     if waiting is None:
         return None
     keys = key_table(waiting, spec, types)
     order = key_order(keys, keys.column_names)
-    key_order(pa.concat_tables([known, keys]), keys.column_names)  # unique among all
+    key_order(pa.concat_tables([used_keys, keys]), keys.column_names)  # unique among all
     return keys if order is None else keys.take(order)

@@ -171,8 +171,8 @@ def cumulative(seen: SplitData) -> Cumulative | None:
     if seen.target is None or not seen.target.numeric:
         return None
     y = seen.target.values
-    known = y[seen.rows]
-    ranked = known[stable_order(known)]
+    ranked = y[seen.rows]
+    ranked = ranked[stable_order(ranked)]
     low, high = ranked.size // 200, ranked.size - 1 - ranked.size // 200
     values = np.unique(ranked[np.unique(np.linspace(low, high, MOST_POINTS).astype(np.int64))])
     whole = np.searchsorted(ranked, values, side="right") / ranked.size
@@ -223,8 +223,8 @@ def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
     else:
         folds = manifest.group_table.column("fold").to_numpy()
         rows = manifest.group_table.column("rows").fill_null(0).to_numpy()
-    named = manifest.membership.parts.values()
-    held = [fold for fold in np.unique(folds).tolist() if (fold in named if named else fold >= 0)]
+    part_codes = manifest.membership.parts.values()
+    held = [fold for fold in np.unique(folds).tolist() if (fold in part_codes if part_codes else fold >= 0)]
     return {fold: sorted(rows[folds == fold].tolist(), reverse=True) for fold in held} or None
 
 

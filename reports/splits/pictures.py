@@ -75,14 +75,14 @@ def size_deviations(seen: SplitData) -> Picture | None:
     rows = np.array([fold.rows for fold in folds])
     if np.ptp(rows) <= 1:
         return None
-    shown, mean = rows[:MOST_FOLDS], float(rows.mean())
+    sizes, mean = rows[:MOST_FOLDS], float(rows.mean())
     bound = seen.balance.reachable.get("size")
-    drawn = [*(shown - mean).tolist(), *([bound * mean, -bound * mean] if bound else [])]
+    drawn = [*(sizes - mean).tolist(), *([bound * mean, -bound * mean] if bound else [])]
     deviation = float(np.abs(rows / mean - 1).max())
     picture = Picture(
         f"Test sizes differ from their mean by up to {100 * deviation:.1f} %",
-        unit_of(seen), f"rows above or below the mean of {mean:,.0f}", (-0.5, shown.size - 0.5), around([0.0, *drawn]),
-        height=200, x_ticks=list(enumerate(names[: shown.size])), caption=cut(shown.size, rows.size),
+        unit_of(seen), f"rows above or below the mean of {mean:,.0f}", (-0.5, sizes.size - 0.5), around([0.0, *drawn]),
+        height=200, x_ticks=list(enumerate(names[: sizes.size])), caption=cut(sizes.size, rows.size),
     )  # fmt: skip
     left, right = picture.x_range
     if bound and bound < 10 * deviation:
@@ -91,7 +91,7 @@ def size_deviations(seen: SplitData) -> Picture | None:
         picture.name(f"no split of these rows has all folds inside ±{high:,.1f} rows", "band")
     picture.line([(left, 0), (right, 0)], "whole")
     picture.dots(
-        [(i, n - mean, f"{unit_of(seen)} {names[i]}: {counted(n, 'row')}") for i, n in enumerate(shown.tolist())], 0
+        [(i, n - mean, f"{unit_of(seen)} {names[i]}: {counted(n, 'row')}") for i, n in enumerate(sizes.tolist())], 0
     )
     return picture
 

@@ -57,18 +57,20 @@ class Predefined(LabelSplitter):
         return whole_numbers(self.folds, "folds") if fixed is None else fixed
 
     def _check(self, rows: Rows) -> None:
-        given = self._given(rows.fixed)
-        if given.size != rows.n:
-            raise SplitError(f"folds has {given.size:,} labels for {rows.n:,} rows; pass one label per row.")
-        if given.min() < -3 or given.max() < 0:
+        labels = self._given(rows.fixed)
+        if labels.size != rows.n:
+            raise SplitError(f"folds has {labels.size:,} labels for {rows.n:,} rows; pass one label per row.")
+        if labels.min() < -3 or labels.max() < 0:
             raise SplitError(
-                f"labels run from {given.min()} to {given.max()}; choose 0 and above for the fold that tests a row, "
+                f"labels run from {labels.min()} to {labels.max()}; choose 0 and above for the fold that tests a row, "
                 "-1 for never tested, -2 for locked, -3 for excluded."
             )
-        skipped = np.setdiff1d(np.arange(min(int(given.max()), rows.n + 1)), given)
+        skipped = np.setdiff1d(np.arange(min(int(labels.max()), rows.n + 1)), labels)
         if skipped.size:
-            raise SplitError(f"no row has label {skipped[0]}, and labels go up to {given.max()}; number them 0, 1, ...")
-        if given.max() == 0 and not (given == -1).any():
+            raise SplitError(
+                f"no row has label {skipped[0]}, and labels go up to {labels.max()}; number them 0, 1, ..."
+            )
+        if labels.max() == 0 and not (labels == -1).any():
             raise SplitError("every row is in fold 0, so there is nothing to train on; give some rows label -1 or 1.")
 
 
@@ -84,8 +86,8 @@ def valid_pair(train: Any, test: Any, n: int, whose: str) -> Pair:
     return pair
 
 
-def _positions(given: Any, n: int, whose: str) -> IntArray:
-    positions = np.asarray(given)
+def _positions(places: Any, n: int, whose: str) -> IntArray:
+    positions = np.asarray(places)
     if positions.dtype.kind == "b":
         if positions.size != n:
             raise SplitError(f"{whose} has a mask of {positions.size:,} values for {n:,} rows; pass one value per row.")

@@ -17,8 +17,8 @@ from mlflow.tracking.context.abstract_context import RunContextProvider
 class SplitContext(RunContextProvider):  # type: ignore[misc]
     """The split that ``EVENFOLD_SPLIT`` names: ``flights@1.0``, or a split_id.
 
-    A person writes it for code that reads folds from a column. Of what ``as_cv``, ``fold_of`` and ``train_test`` give,
-    the run that is active then is told.
+    A person writes it for code that reads folds from a column. The run that is active when
+    ``as_cv``, ``fold_of`` or ``train_test`` gives folds is told by these.
     """
 
     def in_context(self) -> bool:
@@ -27,10 +27,10 @@ class SplitContext(RunContextProvider):  # type: ignore[misc]
 
     def tags(self) -> dict[str, str]:
         """Return the tags by which every run on a split is found."""
-        given = os.environ.get("EVENFOLD_SPLIT", "")
-        if len(given) == 64 and not set(given) - set("0123456789abcdef"):
-            return {"split": given[:12], "evenfold.split_id": given}
-        return {"spec": given} if given else {}
+        reference = os.environ.get("EVENFOLD_SPLIT", "")
+        if len(reference) == 64 and not set(reference) - set("0123456789abcdef"):
+            return {"split": reference[:12], "evenfold.split_id": reference}
+        return {"spec": reference} if reference else {}
 
 
 def _tag(used: Any) -> None:

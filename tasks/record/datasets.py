@@ -50,16 +50,16 @@ def split_input(
 def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     """Return the data by our own digest (MLflow's reads the first 10,000 rows only), with columns and rows.
 
-    Of Parquet files and addresses all columns are told, of others those that the split read. What an address is
-    opened with, as a token, is not.
+    Parquet files and addresses are told with all their columns, others with those that the split read; an address
+    without what opens it, such as a token.
     """
-    shown = redacted(split.data)
+    uri = redacted(split.data)
     return _input(
         context,
-        name=Path(shown).name[:500],
+        name=Path(uri).name[:500],
         digest=digest[:32],
         source_type="local",
-        source=json.dumps({"uri": shown}),
+        source=json.dumps({"uri": uri}),
         schema=_schema(_columns(split)),
         profile=json.dumps({"rows": split.n_rows}),
     )

@@ -31,8 +31,8 @@ def run_page(experiment_id: str, run_id: str, below: str = "", server: str = "")
 
 def runs_on(experiment_id: str, split_id: str) -> str:
     """Return the address of the list of every run that rests on a split."""
-    asked = quote(f'tags.split="{split_id[:SHORT]}"')
-    return f"#/experiments/{experiment_id}/runs?searchFilter={asked}&{TRAINING}"
+    query = quote(f'tags.split="{split_id[:SHORT]}"')
+    return f"#/experiments/{experiment_id}/runs?searchFilter={query}&{TRAINING}"
 
 
 def server_of(home: Home) -> str:

@@ -244,10 +244,10 @@ def load_split(
     these are left out, and a warning says how many they are.
     """
     manifest = read_split(reference)
-    made = SplitRef.of(manifest, str(manifest.uri), from_anywhere(data or ""), True).model_copy(update={"rows": rows})
+    split = SplitRef.of(manifest, str(manifest.uri), from_anywhere(data or ""), True).model_copy(update={"rows": rows})
     if data:
-        require_rows(made)
-    return made
+        require_rows(split)
+    return split
 
 
 def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:
@@ -260,8 +260,8 @@ def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:
         runs = [run for run in runs if run.data.tags["evenfold.spec"].rpartition("@")[0] == reference]
     if runs or len(reference) < 8 or not SHORT_ID.fullmatch(reference):
         return runs
-    asked = [f"tags.`evenfold.{name}` LIKE '{reference}%'" for name in ("split_id", "plan_id")]
-    return [run for each in asked for run in tracker.runs(f"{each} AND tags.`evenfold.record` = 'split'")]
+    filters = [f"tags.`evenfold.{name}` LIKE '{reference}%'" for name in ("split_id", "plan_id")]
+    return [run for each in filters for run in tracker.runs(f"{each} AND tags.`evenfold.record` = 'split'")]
 
 
 def _newest_of(runs: list[Any], reference: str, home: Home) -> Any:

@@ -76,7 +76,7 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
         spec.partition(" ")[0] or "comparisons",
         f"{names[0]} and {names[1]} @ {spec}",
         "comparison",
-        about | {name: str(asked) for name, (asked, usual) in another.items() if asked != usual},
+        about | {name: str(value) for name, (value, usual) in another.items() if value != usual},
         page,
         {},
         {name: a.tags[name] for name in SPLIT_TAGS if name in a.tags} | origin_tags(),

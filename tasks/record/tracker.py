@@ -188,20 +188,20 @@ class Tracker:
         from mlflow.entities import Param, RunTag
 
         run = None if parent in self.made else self.find(entry.key)
-        known, tags = run is not None, _cut(entry.tags)
+        exists, tags = run is not None, _cut(entry.tags)
         if run is None:
             about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
             run = self.client.create_run(self.experiment_id, tags=about | tags, run_name=entry.name)
             self.made.add(run.info.run_id)
             tags = {}
         run_id, start = str(run.info.run_id), run.info.start_time
-        if known:
+        if exists:
             self.client.update_run(run_id, status="RUNNING", name=entry.name)
             # What an earlier attempt said of its failure holds no more.
             for tag in {"evenfold.failure", PARTIAL, NOTE} & set(run.data.tags):
                 self.client.delete_tag(run_id, tag)
-        model_id = self._keep_light_model(run, entry.light_model, known) if entry.light_model else None
-        points = list(news(entry.points, self._held(run, entry) if known else {}, start))
+        model_id = self._keep_light_model(run, entry.light_model, exists) if entry.light_model else None
+        points = list(news(entry.points, self._held(run, entry) if exists else {}, start))
         if model_id and JUDGED not in run.data.tags:
             # What the run held before it had a model is told again, as the model's; in the run it stays one point.
             new = {(name, step) for name, step, _, _ in points}
@@ -243,14 +243,14 @@ class Tracker:
         for start in range(BATCH, len(metrics), BATCH):
             self.client.log_batch(run_id, metrics[start : start + BATCH])
 
-    def _keep_light_model(self, run: Any, light: LightModel, known: bool) -> str:
+    def _keep_light_model(self, run: Any, light: LightModel, exists: bool) -> str:
         """Return the light model of a run, made once; no artifact belongs to it."""
         from mlflow.entities import LoggedModelStatus
 
         if JUDGED in run.data.tags:
             return str(run.data.tags[JUDGED])
         # A kill may have come between a model and the tag that names it.
-        left = models_of(self.client, self.experiment_id, run.info.run_id, light.name) if known else []
+        left = models_of(self.client, self.experiment_id, run.info.run_id, light.name) if exists else []
         params = {name: str(value)[:5900] for name, value in light.params.items() if value not in (None, {})}
         model = left[0] if left else self.client.create_logged_model(
             self.experiment_id, light.name, source_run_id=run.info.run_id, params=params, model_type="evenfold-recipe",

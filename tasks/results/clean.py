@@ -46,8 +46,11 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
 def _files(home: Home) -> list[Path]:
     storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
     places = (home.results, home.scores, home.shared / "models", home.data, storage)
-    kept = (home.path.glob(".writing-*"), (home.shared / "snapshots").glob(".writing-*"))  # but what a kill left there
-    return [path for found in (*(place.rglob("*") for place in places), *kept) for path in found if path.is_file()]
+    leftovers = (
+        home.path.glob(".writing-*"),
+        (home.shared / "snapshots").glob(".writing-*"),
+    )  # but what a kill left there
+    return [path for paths in (*(place.rglob("*") for place in places), *leftovers) for path in paths if path.is_file()]
 
 
 def _idle(path: Path) -> float:

@@ -27,15 +27,15 @@ MOST_COMPARED = 200  # earlier ones, the newest
 def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]:
     """Return what is kept under ``key``, or make and keep it, one on a host at a time; and whether it was kept.
 
-    ``again``: make it anew. What ``make`` returns is kept whole or, where this process is killed, not at all.
+    ``again``: make it anew. The value is kept whole or, where this process is killed, not at all.
     """
     home = Home.here()
     home.make()
     # Looked for under the lock: whoever waited for another's computation finds its result.
     with locked(home.locks, key):
-        known: object = None if again else ready(key)
-        if known is not None:
-            return known, True  # type: ignore[return-value]
+        earlier: object = None if again else ready(key)
+        if earlier is not None:
+            return earlier, True  # type: ignore[return-value]
         value = make()
         if isinstance(value, Outcome):
             results_of(home).keep(key, value)
@@ -74,8 +74,8 @@ def remember(preimage: Preimage, marks: Callable[[], Marks] | None = None) -> No
 def asked(folder: str) -> list[Preimage]:
     """Return what was remembered in a folder of preimages, the newest first."""
     files = sorted((Home.here().results / folder).glob("*"), key=lambda file: file.stat().st_mtime, reverse=True)
-    kept = (read(f"{folder}/{file.name}", file.read_bytes()) for file in files[:MOST_COMPARED])
-    return [each for each in kept if isinstance(each, Preimage)]
+    preimages = (read(f"{folder}/{file.name}", file.read_bytes()) for file in files[:MOST_COMPARED])
+    return [each for each in preimages if isinstance(each, Preimage)]
 
 
 def nearest(preimage: Preimage, marks: Callable[[], Marks] | None = None) -> tuple[Preimage | None, list[str]]:

@@ -104,8 +104,8 @@ def data_reference(data: Any, home: Home) -> str:
     """
     if isinstance(data, (str, Path)):
         return str(data)
-    named = _NAMED.get()
-    for frame, path, _ in named or ():
+    frames = _NAMED.get()
+    for frame, path, _ in frames or ():
         if frame is data and path.parent == home.data and path.exists():
             return str(path)
     content = parquet_bytes(read_table(data).replace_schema_metadata(None))
@@ -114,8 +114,8 @@ def data_reference(data: Any, home: Home) -> str:
     if is_new:
         home.make()
         write_aside(path, lambda aside: aside.write_bytes(content))
-    if named is not None:
-        named.append((data, path, is_new))
+    if frames is not None:
+        frames.append((data, path, is_new))
     return str(path)
 
 
@@ -123,14 +123,14 @@ def data_reference(data: Any, home: Home) -> str:
 def naming_once() -> Iterator[None]:
     """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file.
 
-    Where the outermost block ends in a refusal, files that were written for it go.
+    Files that were written for the outermost block go where it ends in a refusal.
     """
     outer = _NAMED.get()
-    token = _NAMED.set(named := [] if outer is None else outer)
+    token = _NAMED.set(frames := [] if outer is None else outer)
     try:
         yield
     except (SplitError, ModelError):
-        for path in [path for _, path, is_new in named if is_new] if outer is None else ():
+        for path in [path for _, path, is_new in frames if is_new] if outer is None else ():
             path.unlink(missing_ok=True)
             for folder in (path.parent, path.parent.parent):
                 with suppress(OSError):  # there is more in it

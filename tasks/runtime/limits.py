@@ -204,8 +204,8 @@ def _cores() -> int:
 
 def _fair_threads() -> int:
     share = _cores() if ALONE.get() else max(1, _cores() // Settings.here().n_workers)
-    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return min(share, int(asked)) if asked.isdecimal() and int(asked) else share
+    setting = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(share, int(setting)) if setting.isdecimal() and int(setting) else share
 
 
 def peak_memory() -> float:

@@ -100,9 +100,9 @@ class _Line:
 
     def _show(self, words: str, done: int, of: int) -> None:
         bar = f'<progress value="{done}" max="{max(of, 1)}" aria-label="progress"></progress>'
-        shown = {"text/plain": words, "text/html": f"{bar} <span>{html.escape(words)}</span>"}
+        bundle = {"text/plain": words, "text/html": f"{bar} <span>{html.escape(words)}</span>"}
         with self._guard:  # fits end in several threads
             if self._handle is None:
-                self._handle = self._display(shown, raw=True, display_id=True)
+                self._handle = self._display(bundle, raw=True, display_id=True)
             else:
-                self._handle.update(shown, raw=True)
+                self._handle.update(bundle, raw=True)

@@ -44,9 +44,9 @@ class Settings(BaseSettings):
         return self.workers or min(4, int(joblib.cpu_count()))
 
     @classmethod
-    def memory_of(cls, asked: str | None) -> str | None:
+    def memory_of(cls, memory: str | None) -> str | None:
         """Return the memory that a step may take: as it is asked, else as the environment says, else None."""
-        return asked or cls.here().memory
+        return memory or cls.here().memory
 
     @classmethod
     def here(cls) -> Settings:

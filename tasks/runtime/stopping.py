@@ -64,11 +64,11 @@ def ending_at_signals() -> Iterator[None]:
 
 
 def _end(ours: socket.socket) -> None:
-    while (told := ours.recv(1)) and told[0] not in SIGNALS:  # others' signals are heard here too
+    while (byte := ours.recv(1)) and byte[0] not in SIGNALS:  # others' signals are heard here too
         continue
-    if not told:
+    if not byte:
         return ours.close()  # else it stays open to the end: of a second signal nothing is said either
-    number = told[0]
+    number = byte[0]
     cursor = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""  # a live bar hides it
     message = f"{cursor}evenfold: stopped by {SIGNALS[signal.Signals(number)]}; what is finished is kept, and the same "
     with contextlib.suppress(OSError):

@@ -21,7 +21,7 @@ from prefect.events import emit_event
 from .running import under_prefect
 
 
-def publish(name: str, shown: str | list[dict[str, object]], description: str) -> None:
+def publish(name: str, content: str | list[dict[str, object]], description: str) -> None:
     """Show Markdown, or the rows of a table, as an artifact of the run under way, where there is one.
 
     ``name`` is the same from run to run, so that Prefect shows how a split or a score went on.
@@ -29,10 +29,10 @@ def publish(name: str, shown: str | list[dict[str, object]], description: str) -
     if not under_prefect():
         return
     key = re.sub(r"[^a-z0-9]+", "-", f"evenfold-{name}".lower()).strip("-")
-    if isinstance(shown, str):
-        create_markdown_artifact(shown, key=key, description=description)
-    elif shown:
-        create_table_artifact(shown, key=key, description=description)
+    if isinstance(content, str):
+        create_markdown_artifact(content, key=key, description=description)
+    elif content:
+        create_table_artifact(content, key=key, description=description)
 
 
 def tell(sentences: Iterable[str]) -> None:
@@ -60,8 +60,8 @@ def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, 
     context = AssetContext.get()
     if context is None or not under_prefect():
         return
-    made = Asset(key=key, properties=AssetProperties(name=name, url=url) if url else AssetProperties(name=name))
-    context.downstream_assets.add(made)
+    asset = Asset(key=key, properties=AssetProperties(name=name, url=url) if url else AssetProperties(name=name))
+    context.downstream_assets.add(asset)
     context.direct_asset_dependencies.add(Asset(key=upstream))
     context.materialized_by = "evenfold"
     context.add_asset_metadata(key, facts)

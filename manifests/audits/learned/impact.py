@@ -33,7 +33,7 @@ def with_impact(read: Callable[[], Sample | NotAsked]) -> Callable[[Found], Foun
         if impact is None:
             return finding
         measure, before, mended = impact
-        scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.said}"
+        scores = f"{measure} {before:.3f} as split, {mended:.3f} {finding.remedy.words}"
         message = f"{finding.message} At stake: {scores}, of a small model."
         figures = {"measure": measure, "as_split": before, "mended": mended}
         return replace(finding, message=message, figures={**finding.figures, "impact": figures})

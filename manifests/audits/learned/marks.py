@@ -145,6 +145,6 @@ def _identifier_parts(sample: Sample) -> dict[str, str]:
             continue
         effect, name = level_effect(sample.target.outcomes, part.codes), column.name
         if effect.chance * len(parts) < BY_CHANCE and effect.share > LEAST_EFFECT:
-            told = f"{part.words} of {name!r} tells {effect.share:.0%} of the variance of {sample.target.name!r}"
-            signs.setdefault(name, told)
+            sentence = f"{part.words} of {name!r} tells {effect.share:.0%} of the variance of {sample.target.name!r}"
+            signs.setdefault(name, sentence)
     return signs

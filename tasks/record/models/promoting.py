@@ -118,10 +118,10 @@ class _New:
         """The evaluation of the champion's recipe, None where it is gone, kept no predictions, or is not ours."""
         run_id = None if self.champion is None else self.champion.tags.get(EVALUATION)
         try:
-            found = read_evaluation(run_id) if run_id else None
+            evaluation = read_evaluation(run_id) if run_id else None
         except SplitError:
             return None
-        return found if found is not None and found.is_ours() else None
+        return evaluation if evaluation is not None and evaluation.is_ours() else None
 
     def lower_score(self) -> Outcome:
         """Compare the score with the champion's recorded one, on the rows that both tested."""
@@ -162,10 +162,10 @@ class _New:
             same = both.loc[both["y"] == both["y_now"], by]
             if len(same) < max(2, len(both) / 2):
                 return None
-            made = compare(before.merge(same, on=by), after.merge(same, on=by), self.metric, on=on)
+            comparison = compare(before.merge(same, on=by), after.merge(same, on=by), self.metric, on=on)
         except (ModelError, ValueError, TypeError, KeyError):  # of other types than they were: nothing to pair
             return None
-        return (made.a, made.b), f"on the {made.n_rows:,} rows that both tested"
+        return (comparison.a, comparison.b), f"on the {comparison.n_rows:,} rows that both tested"
 
     def unusable_predictions(self) -> Outcome:
         """Look for predictions that are no numbers."""
