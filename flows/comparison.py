@@ -248,7 +248,7 @@ def _unchanged(run: Recorded, recipe: Recipe) -> Work:
 
 
 def _repeated(pair: _Pair, plan: _Plan, repeats: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Return the predictions of both recipes over all repeats, and what is to be said of them."""
+    """Return the predictions of both recipes over all repeats, and a sentence about them."""
     recorded = (pair.a.predictions, pair.b.predictions)
     if not plan.recipes:
         return *recorded, plan.why

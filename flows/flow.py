@@ -258,7 +258,7 @@ class Flow(prefect.Flow[P, R]):
         __call__ = _called
 
     def request(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Request:
-        """Return what the flow is asked by a call; SplitError or ModelError for bad input."""
+        """Return the request of a call; SplitError or ModelError for bad input."""
         arguments = self._named(args, kwargs)
         if "data" in arguments:  # a frame becomes a file, for parameters travel as JSON
             arguments |= {"data": data_reference(arguments["data"], Home.here())}

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 
 class Request(BaseModel):
-    """What a flow is asked: each of its parameters, and the specification and the recipe that they come to."""
+    """The request of a flow: each of its parameters, and the specification and the recipe that they come to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -25,7 +25,7 @@ class Request(BaseModel):
 
     @classmethod
     def to(cls, name: str, signature: inspect.Signature) -> type[Request]:
-        """Return the class of what a flow of this signature is asked."""
+        """Return the class of the requests of a flow of this signature."""
         fields: Any = {
             p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in signature.parameters.values()
         }

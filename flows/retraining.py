@@ -237,7 +237,7 @@ def _fetch_split(champion: Champion, name: str) -> None:
 
 
 def _looked_at(folder: Path, data: str, request: Request) -> Audit | None:
-    """Return what is to be said of the data as the next table; raises GateError where they do not look like it."""
+    """Return the audit of the data as the next table; raises GateError where they do not look like it."""
     spec = request.specification
     if not spec.columns.key:
         return None  # nobody can tell which rows are known; extending says so

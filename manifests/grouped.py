@@ -31,8 +31,8 @@ STRETCH = 1 << 22
 class GroupTable:
     """The rows of each class in each group, and which group a row is of; both numbered by first appearance.
 
-    ``groups`` has an int32 a row. Of numbers, classes are the bins between ``edges``; of several columns there is a
-    code of each. ``levels`` are the classes of each column.
+    ``groups`` has an int32 a row. The classes of numbers are the bins between ``edges``; each of several columns has
+    a code. ``levels`` are the classes of each column.
     """
 
     values: pa.Array

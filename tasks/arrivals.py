@@ -144,7 +144,7 @@ MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for
 
 
 def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
-    """Return what differs in ``data`` from the table that the manifest in ``folder`` last met, in sentences.
+    """Return the differences of ``data`` from the table that the manifest in ``folder`` last met, in sentences.
 
     Corrected targets of known rows, be they few, columns that are gone or of another type, values that no known row
     had. Nothing where nothing was kept of that table, and where this one takes more than ``memory``.

@@ -37,7 +37,7 @@ def audit_key(
 def preimage_of_audit(
     split: SplitRef, features: list[str] | None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None
 ) -> Preimage:
-    """Return what the audit of a split depends on."""
+    """Return the preimage of the key of a split's audit."""
     limits = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
     how = {"features": _named_features(split, features), "exclude": sorted(exclude), **limits}
     versions = {"evenfold": version("evenfold"), "scikit-learn": sklearn.__version__}
@@ -60,7 +60,7 @@ def audit_split(
 ) -> SplitAudit:
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
 
-    What was found is kept until the manifest or a file of its data is written again; a check that could not run is
+    The findings are kept until the manifest or a file of its data is written again; a check that could not run is
     tried again.
     """
     columns, limit = _named_features(split, features), Settings.memory_of(memory)

@@ -112,7 +112,7 @@ def _require_fits(results: Sequence[FitResult], apparent: FitResult | None) -> N
 
 
 def _missing(results: Sequence[FitResult], work: Work) -> list[str]:
-    """Return of how many splits there are results, in a sentence; nothing where it is all of them."""
+    """Return a sentence that says how many splits have results; none where all have."""
     n, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
     return [f"{n} of {n_splits} splits are given, and the estimates are of these alone."] if n < n_splits else []
 
@@ -296,10 +296,10 @@ def estimate_of_one_model(
     method: str, metric: str, score: FoldScore, predictions: pd.DataFrame, problem: Problem,
     interval: str = "auto", level: float = 0.95, *, held: bool = False,
 ) -> Estimate:  # fmt: skip
-    """Return what one fitted model scores on rows that it was not trained on, called ``method``, with its interval.
+    """Return the estimate of one fitted model on rows that it was not trained on, called ``method``, with its interval.
 
-    ``held``: whether a mean of classes in ``score`` is one of those that the rows hold. Where there is no interval, the
-    estimate's note says why.
+    ``held``: whether a mean of classes in ``score`` is one of those that the rows hold. The estimate's note says why
+    there is no interval where there is none.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
     outcome = interval_for(Evidence(metric_of(metric), problem, [score], predictions, held=held), interval, level)
@@ -345,7 +345,7 @@ def estimates_of(
 
 
 def scores_of_draws(evaluated: Evaluated) -> DrawScores:
-    """Return what every draw scored, of all blocks together."""
+    """Return the scores of every draw, of all blocks together."""
     files = [(block.predictions, block.losses) for block in evaluated.draws if block.losses is not None]
     tables = [(pd.read_parquet(scores.path), pd.read_parquet(losses.path)) for scores, losses in files]
     return DrawScores.merge([DrawScores.from_frames(*frames) for frames in tables])

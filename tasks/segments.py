@@ -83,7 +83,7 @@ def evaluate_segment(
     level: Level = 0.95,
     time_limit: TimeLimit = None,
 ) -> Segment:
-    """Return what ``model`` scores on the rows of a segment, which are a table of their own; one task run for all.
+    """Return the score of ``model`` on the rows of a segment, which are a table of their own; one task run for all.
 
     Its split, its fits and its audit are kept as those of any other table. Raises SplitError, ModelError or
     EvaluationError where it cannot be split or fitted.

@@ -218,7 +218,7 @@ def marks_of(plan: Plan) -> Marks:
 
 
 def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
-    """Return what differs between what two manifests of a name are the answers to, in words, as far as it is kept."""
+    """Return the differences between the requests of two manifests of a name, in words, as far as they are kept."""
     recorded = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
 
     def parts_of_split(manifest: Manifest) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def _work(
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
     """Return all of a table, which is read once for who checks it and who learns from it; SplitError for want of room.
 
-    Where all columns take too much, those alone that the model names. The last table is kept while its file is
+    The columns that the model names are read alone where all take too much. The last table is kept while its file is
     unchanged.
     """
     memory, names = Settings.here().memory, None
@@ -344,9 +344,9 @@ def _further_pairs(work: Work, method: str) -> list[Pair]:
 def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
     """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
 
-    As positions in the problem; they depend on the split, the seed and what is asked only. Repeats follow those that
-    the split has, fold after fold; SplitError where its strategy has no other folds. Empty where an interval method
-    asks for none, or where it is for no metric of the model on such splits.
+    They are positions in the problem, and depend on the split, the seed and ``purpose`` alone. Repeats follow those
+    that the split has, fold after fold; SplitError where its strategy has no other folds. Empty where an interval
+    method asks for none, or where it is for no metric of the model on such splits.
     """
     if isinstance(purpose, str) and (work.manifest.kind == "draws" or purpose in ("auto", "none")):
         return []

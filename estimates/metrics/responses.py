@@ -20,7 +20,7 @@ class Responses:
 
     It has the methods, tags and attributes of the estimator and no others, so scikit-learn's scorers take it for the
     estimator itself and give the same scores; each of ``predict``, ``predict_proba`` and ``decision_function`` runs at
-    most once. Of an estimator that does not sort its classes the answers are those of one that does, for scorers know
+    most once. The answers of an estimator that does not sort its classes are those of one that does, for scorers know
     no other order. Predictions in a column are one per row; raises EvaluationError where there are several.
     """
 

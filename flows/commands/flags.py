@@ -93,7 +93,7 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
 
 
 def values_of(flag: str, texts: list[str] | None, example: str) -> dict[str, Any]:
-    """Return what NAME=JSON flags say; a value that is no JSON is text. SplitError for a name that is given twice."""
+    """Return the values of NAME=JSON flags; one that is no JSON is text. SplitError for a name that is given twice."""
     from evenfold.splitters import SplitError
 
     values: dict[str, Any] = {}

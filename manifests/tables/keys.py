@@ -197,7 +197,7 @@ def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """Where rows stand that are named by key, or by position where there is none.
+    """The places of rows that are named by key, or by position where there is no key.
 
     ``rank`` is the place among the known rows of each row that was looked up, -1 where it has none; ``waits`` says
     which of the latter are known to wait.

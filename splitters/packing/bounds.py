@@ -56,9 +56,9 @@ def report_on(aim: Aim, bins: IntArray, stream: Stream) -> PackReport:
 def lower_bound(aim: Aim, incumbent: float, stream: Stream) -> float:
     """Return a cost that no packing without an empty bin is below, given the cost of one.
 
-    Few entries: branch and bound, and where that does not end, a linear program. As many entries as bins of equal
-    shares: there is one packing only. Otherwise the better of two: whole rows cannot have exact shares, and the bin
-    of a large entry holds all of it.
+    Few entries: branch and bound, and where that does not end, a linear program. There is one packing only of as many
+    entries as bins of equal shares. Otherwise the better of two: whole rows cannot have exact shares, and the bin of a
+    large entry holds all of it.
     """
     if aim.sizes.size == aim.n_bins and np.ptp(aim.wanted) == 0.0:
         return incumbent

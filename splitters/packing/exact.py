@@ -200,7 +200,7 @@ CLOSE = 1.0 - 1e-6
 def covering_bound(aim: Aim, incumbent: float) -> float:
     """Return a cost that no packing of few entries is below, given the cost of one; nearly always that of the best.
 
-    The linear program gives prices of entries and bins. What these are worth is computed here, over all subsets, so
+    The linear program gives prices of entries and bins. Their worth is computed here, over all subsets, so
     that the bound is one whatever the solver's tolerance. A better packing can hold only subsets that cost hardly
     more than they are worth; these are few, and searched through.
     """

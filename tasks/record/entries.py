@@ -153,7 +153,7 @@ def balance_metrics(report: BalanceReport) -> dict[str, float]:
 
 
 def balance_series(report: BalanceReport) -> dict[str, dict[int, float]]:
-    """Return what each fold holds as metrics whose step is the fold: rows, those asked, class shares, ``NUMBERS``."""
+    """Return the contents of each fold as metrics, a step a fold: rows, wanted ones, class shares, ``NUMBERS``."""
     if report.n_splits > MOST_FOLDS:
         return {}
     columns = {"rows": "rows", "wanted": "wanted", "rows_train": "train", "wanted_train": "wanted_train"}

@@ -80,8 +80,8 @@ def record_evaluation(
 ) -> RunRef:
     """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
 
-    Up to 100 folds have a child run each. The split is recorded too where it is not yet. Where fits failed and nothing
-    was aggregated, the run is FAILED with the reason, and the finished folds are kept; an estimate of some of the
+    Up to 100 folds have a child run each. The split is recorded too where it is not yet. The run is FAILED with the
+    reason where fits failed and nothing was aggregated, and the finished folds are kept; an estimate of some of the
     splits is partial, and is put over none of all of them, but in a run of its own. ``run_label``: another makes
     another run of the same evaluation. ``states``: where the fit of each split came from, for the page. A record that
     is complete and of the same content is not made again.

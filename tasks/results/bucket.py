@@ -197,7 +197,7 @@ _EXTRAS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
 
 
 def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:
-    """Return a result as JSON with what names a file or a split changed, wherever it stands."""
+    """Return a result as JSON with every name of a file or a split changed, wherever it stands."""
 
     def changed(naming: Naming) -> Naming:
         return change(naming) if "uri" in naming or {"path", "sha256"} <= set(naming) else naming

@@ -79,9 +79,9 @@ def keep_stored(
 
     The very ``file`` that it was loaded from is what is kept, for its digest was signed.
 
-    MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone.
-    What a kill left half made of the run's model in this home is removed, and what it left whole is taken; another home
-    may be making its own of the same run at this moment.
+    MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone. A
+    model of the run that a kill in this home left half made is removed, and one that it left whole is taken; another
+    home may be making its own of the same run at this moment.
     """
     import mlflow.sklearn
     from mlflow.entities import LoggedModelOutput
@@ -130,7 +130,7 @@ def _metrics_of(client: MlflowClient, run_id: str, model_id: str) -> list[Metric
 
 
 def requirements(estimator: str) -> list[str]:
-    """Return what must be installed to load a model, with exact versions."""
+    """Return the distributions that loading a model needs, with exact versions."""
     packages = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
     of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
     names = dict.fromkeys([*packages, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])

@@ -36,10 +36,10 @@ RECORD = "evenfold.record"  # at the run of a split: what it records
 def withdraw(reference: str, *, reason: str) -> Withdrawn:
     """Take back a generation such as ``visits@1.3`` and what grew from it: new rows join the one before from now on.
 
-    Where a model that was trained on one of them is champion, the one before it that was not is champion again, or
-    none. Who did it, when and why stands at the versions (``evenfold.withdrawn``) and, as for a rollback, at the model.
-    The generations lie aside (``.withdrawn-1.3``), and a second try goes on with what a first one left. Raises
-    SplitError where there is no such generation, and without a reason.
+    A champion that was trained on one of them gives way to the one before it that was not, or to none. Who did it, when
+    and why stands at the versions (``evenfold.withdrawn``) and, as for a rollback, at the model. The generations lie
+    aside (``.withdrawn-1.3``), and a second try goes on with what a first one left. Raises SplitError where there is no
+    such generation, and without a reason.
     """
     if not reason.strip():
         raise SplitError("a withdrawal needs a reason, which is kept in the registry; pass reason (--reason).")
