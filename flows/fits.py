@@ -102,7 +102,8 @@ def _collected(
         if done.error is None:
             results[number] = done.value
         else:
-            errors[number] = _reason(done.error)
+            sentence = isinstance(done.error, (EvaluationError, ValueError))
+            errors[number] = str(done.error) if sentence else f"{type(done.error).__name__}: {done.error}"
         came[number] = "failed" if done.error else "cached" if done.cached else "fitted"
         if not quiet:
             say("fitting models", fits.n_fits, total)
@@ -172,7 +173,3 @@ def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tu
     n_blocks = min(last - first, workers * max(1, rounds))
     edges = [first + (last - first) * i // n_blocks for i in range(n_blocks + 1)]
     return list(pairwise(edges))
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, (EvaluationError, ValueError)) else f"{type(error).__name__}: {error}"

@@ -45,14 +45,12 @@ class GroupTable:
     def of(cls, table: pa.Table, columns: Columns, needs: Needs) -> GroupTable:
         """Return the groups and classes of a canonical table in key order. O(n), with numbers O(n log n)."""
         groups, values = numbered(table.column(str(columns.group)))
-        group_table = cls(values, groups)
+        base = cls(values, groups)
         names = columns.shared_out if needs.y != "ignored" else []
         if len(names) == 1 and is_numeric_target(table.column(names[0])):
-            return group_table.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))
+            return base.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))
         encoded = [whole(table.column(name)).dictionary_encode() for name in names]
-        return replace(
-            group_table, strata=tuple(map(_codes, encoded)), levels=tuple(each.dictionary for each in encoded)
-        )
+        return replace(base, strata=tuple(map(_codes, encoded)), levels=tuple(each.dictionary for each in encoded))
 
     def cut(self, y: NDArray[np.float64]) -> GroupTable:
         """Return the groups with the bins of a number as classes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -360,7 +360,8 @@ def _of_folds(
     level: float,
 ) -> list[Estimate]:
     tested = {(score.repeat, score.fold) for score in scores}
-    splits = (split for split in _splits(work) if split[:2] in tested)
+    names = ((i, work.manifest.membership.split_name(i)) for i in range(work.manifest.n_splits))
+    splits = ((*name, *work.pair(i)) for i, name in names if name in tested)
     return fold_estimates(
         scores,
         predictions,
@@ -375,11 +376,6 @@ def _of_folds(
         seed=work.manifest.spec.seed,
         parts=work.tested_parts,
     )
-
-
-def _splits(work: Work) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
-    for i in range(work.manifest.n_splits):
-        yield *work.manifest.membership.split_name(i), *work.pair(i)
 
 
 MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hundredths of itself

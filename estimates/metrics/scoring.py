@@ -122,10 +122,9 @@ def score(
     if labels != trained and hasattr(answers, "predict_proba"):
         # Without their labels scikit-learn takes columns for the classes that happen to be in y.
         wide = all_classes(answers.predict_proba(rows), np.asarray(trained), tuple(labels))
-        answers, scorer = (
-            Replay({"predict_proba": wide}, tuple(labels)),
-            _with(scorer_of(metric, labels), labels=labels) if _takes_labels(scorer) else scorer,
-        )
+        answers = Replay({"predict_proba": wide}, tuple(labels))
+        if "labels" in signature(scorer._score_func).parameters:
+            scorer = _with(scorer_of(metric, labels), labels=labels)
     if held:
         scorer = among_rows(metric, scorer, y if weights is None else y[weights > 0])
     weighted = {} if weights is None else {"sample_weight": weights}
@@ -172,10 +171,6 @@ def _labels(metric: str, trained: list[Any], y: NDArray[Any], classes: tuple[Any
     if labels != trained and len(labels) > np.unique(y).size:
         raise ValueError("no row is of one of the classes that the model knows.")
     return labels
-
-
-def _takes_labels(scorer: Any) -> bool:
-    return "labels" in signature(scorer._score_func).parameters
 
 
 def method_of(metric: str) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
 
     They are made again when they are needed. Manifests are not touched.
     """
-    old = [path for path in _files(home) if _idle(path) > older_than or _half_written(path)]
+    limits = {True: min(older_than, HALF_WRITTEN_SECONDS), False: older_than}  # by whether a kill left it half written
+    old = [path for path in _files(home) if _idle(path) > limits[path.name.startswith(".writing-")]]
     size = sum(path.stat().st_size for path in old)
     if not dry_run:
         for path in old:
@@ -46,18 +47,11 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
 def _files(home: Home) -> list[Path]:
     storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
     places = (home.results, home.scores, home.shared / "models", home.data, storage)
-    leftovers = (
-        home.path.glob(".writing-*"),
-        (home.shared / "snapshots").glob(".writing-*"),
-    )  # but what a kill left there
-    return [path for paths in (*(place.rglob("*") for place in places), *leftovers) for path in paths if path.is_file()]
+    left = (home.path.glob(".writing-*"), (home.shared / "snapshots").glob(".writing-*"))  # but what a kill left there
+    return [path for paths in (*(place.rglob("*") for place in places), *left) for path in paths if path.is_file()]
 
 
 def _idle(path: Path) -> float:
     status = path.stat()
     # Some systems do not note when files are read; then the time of writing is all there is.
     return time.time() - max(status.st_mtime, status.st_atime)
-
-
-def _half_written(path: Path) -> bool:
-    return path.name.startswith(".writing-") and _idle(path) > HALF_WRITTEN_SECONDS
