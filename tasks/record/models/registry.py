@@ -125,14 +125,10 @@ def open_retraining(
     same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
     code = work.problem.model.code
     key = with_code(same, code)
-    earlier = tracker.find(key)
-    if (
-        earlier is not None
-        and earlier.info.status == "FINISHED"
-        and (outcome := _outcome(tracker, earlier.info.run_id))
-    ):
+    prior = tracker.find(key)
+    if prior is not None and prior.info.status == "FINISHED" and (outcome := _outcome(tracker, prior.info.run_id)):
         _require_let_in(tracker.client, split, outcome)
-        return Opened(run_id=earlier.info.run_id, outcome=outcome)
+        return Opened(run_id=prior.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     opened = uuid4().hex[:12]
     tags = split_tags(split) | flow_run_tags() | {OPENED: opened} | code_tags(same, code)
@@ -273,9 +269,8 @@ def register_model(
             _promote(client, name, number)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
-    return Registered(
-        name=name, version=number, uri=f"models:/{name}/{number}", champion=promote, run_id=version.run_id
-    )
+    uri = f"models:/{name}/{number}"
+    return Registered(name=name, version=number, uri=uri, champion=promote, run_id=version.run_id)
 
 
 def version_of_run(client: Any, name: str, run_id: str) -> str | None:
