@@ -123,9 +123,10 @@ def answer_requests(preloaded: list[str]) -> None:
 
 
 def _end_with_child(*_: Any) -> None:
-    pid, status = os.waitpid(-1, os.WNOHANG)
-    if pid and status:
-        os._exit(abs(os.waitstatus_to_exitcode(status)))
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # one signal may stand for several that ended
+            if ended[1]:
+                os._exit(abs(os.waitstatus_to_exitcode(ended[1])))
 
 
 def _answer(pipe: Any, path: list[str], environment: dict[str, str], folder: str, request: bytes) -> int:

@@ -87,6 +87,13 @@ def test_a_process_that_dies_or_does_not_start_is_a_sentence(
         within(300, "fold 1", max, 3, 4)
 
 
+def test_a_process_that_dies_is_noticed_where_another_ended_with_it() -> None:
+    """One signal may tell of both; else whoever waits for the second would wait for the whole time limit."""
+    both = "import os, time; from evenfold.tasks.runtime.limits import _end_with_child as told\n"
+    both += "for code in (0, 7): os.fork() or os._exit(code)\ntime.sleep(0.5); told()"
+    assert subprocess.run([sys.executable, "-c", both]).returncode == 7
+
+
 def test_a_fit_that_takes_too_long_is_stopped_and_named(slow: dict[str, Any], home: Home) -> None:
     """The other folds are kept, the message says which fold and which limit, and nothing of it runs on."""
     with pytest.raises(EvaluationError, match=r"1 of 2 fits failed: fold \d took more than its 3 s and was stopped"):
