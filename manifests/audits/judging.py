@@ -83,10 +83,10 @@ def _outcome(check: Callable[[], Outcome]) -> Outcome | CouldNotRun:
 
 def _finding(name: str, gate: Gate, outcome: Found | CouldNotRun) -> Finding:
     ran = isinstance(outcome, Found)
-    found = outcome if isinstance(outcome, Found) else Found(0.0, f"{name} could not run: {outcome.reason}")
+    fact = outcome if isinstance(outcome, Found) else Found(0.0, f"{name} could not run: {outcome.reason}")
     failed = gate.fails and not (ran and gate.limit is None)
-    severity: Any = "error" if failed else "note" if gate.limit is None or found.harmless else "warning"
+    severity: Any = "error" if failed else "note" if gate.limit is None or fact.harmless else "warning"
     return Finding(
         check=name, code=CODES.get(name, ""), severity=severity, gate="failed" if failed else "passed", ran=ran,
-        limit=gate.limit, message=found.message, figure=float(found.figure) if ran else None, figures=found.figures,
+        limit=gate.limit, message=fact.message, figure=float(fact.figure) if ran else None, figures=fact.figures,
     )  # fmt: skip

@@ -31,25 +31,25 @@ def filled_cells(sample: Sample) -> Outcome:
         return sample.why_not
     sample = sample.learned
     target, signs, rows = sample.target, dict[str, str](), dict[str, list[int]]()
-    known = np.column_stack([_scaled(target.values), target.outcomes]) if target.numeric else target.outcomes
+    outcomes = np.column_stack([_scaled(target.values), target.outcomes]) if target.numeric else target.outcomes
     numbers = {c: _scaled(c.values) for c in sample.feature_columns() if c.kind == "number" and c.n_levels > 2}
     least = LEAST_CELLS + CELLS_A_COLUMN * min(len(numbers) - 1, MOST_OTHERS)
     for column, own in numbers.items():
-        present, made = column.codes >= 0, column.decimals > np.median(column.decimals)
-        sides = present & made, present & ~made
+        present, computed = column.codes >= 0, column.decimals > np.median(column.decimals)
+        sides = present & computed, present & ~computed
         if min(side.sum() for side in sides) < least:
             continue
         others = sorted((z for z in numbers.values() if z is not own), key=lambda z: -abs(z @ own))[:MOST_OTHERS]
         space = np.column_stack([np.ones(own.size), *others])
-        (there, share, chance, left), (usual, _, _, beside) = (_gain(own[s], space[s], known[s]) for s in sides)
+        (there, share, chance, left), (usual, _, _, beside) = (_gain(own[s], space[s], outcomes[s]) for s in sides)
         apart = np.arctanh(np.sqrt(there)) - np.arctanh(np.sqrt(usual))
         chance = max(chance, float(norm.sf(apart / np.sqrt(sum(1.0 / side.sum() for side in sides)))))
         large = there - usual > LEAST_GAIN and share > OF_ALL and left < QUIETER * beside
         if large and chance * len(numbers) < BY_CHANCE:
             cells = sample.rows[sides[0]]
             rows[column.name] = cells[:10].tolist()
-            told = f"{there:.0%} in {cells.size:,} cells, as in row {cells.min()}, {usual:.0%} in others"
-            signs[column.name] = f"{column.name} ({told})"
+            shares = f"{there:.0%} in {cells.size:,} cells, as in row {cells.min()}, {usual:.0%} in others"
+            signs[column.name] = f"{column.name} ({shares})"
     if not signs:
         return None
     message = (
@@ -64,11 +64,11 @@ def _scaled(values: Array) -> Array:
     return np.asarray(away / max(float(away.std()), 1e-300))
 
 
-def _gain(z: Array, space: Array, known: Array) -> tuple[float, float, float, float]:
+def _gain(z: Array, space: Array, outcomes: Array) -> tuple[float, float, float, float]:
     """Return what the target adds: as a share of what is left, in variance, by what chance; and what is left then."""
-    both = np.column_stack([space, known])
+    both = np.column_stack([space, outcomes])
     a, b = (float(np.square(z - X @ np.linalg.lstsq(X, z, rcond=None)[0]).sum()) for X in (space, both))
-    free, added = z.size - both.shape[1], known.shape[1]
+    free, added = z.size - both.shape[1], outcomes.shape[1]
     gain = min(max(1.0 - b / max(a, 1e-300), 0.0), 0.9999)
     chance = float(f.sf((a - b) / added / max(b / free, 1e-300), added, free))
     return gain, (a - b) / z.size, chance, b / free

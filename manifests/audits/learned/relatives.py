@@ -222,7 +222,7 @@ def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, flo
     slope = np.clip((centred * predicted).sum(axis=0) / np.maximum(np.square(predicted).sum(axis=0), 1e-12), 0.0, 1.0)
     left = centred - slope * predicted
     left /= np.sqrt(np.square(left).sum(axis=1).mean())
-    mates, found = _mates(codes, alone(small.groups)), None
+    mates, effect = _mates(codes, alone(small.groups)), None
     own = [column.take(chosen) for column in candidate.columns if column.kind != "category"]
     for near in (columns, own) if own else (columns,):
         strangers = _strangers(near, units)
@@ -239,9 +239,9 @@ def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, flo
         agree = float(alike.mean())
         if not (UNEVEN * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
             return None
-        found = found or (agree, chance)
+        effect = effect or (agree, chance)
     stake = at_stake(sample.learned, KeepTogether(sample.units(several(candidate.codes)))) if len(own) > 1 else None
-    return found if stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]) else None
+    return effect if stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]) else None
 
 
 def _mates(codes: Codes, groups: Codes) -> Codes:
