@@ -235,20 +235,18 @@ def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpe
         return _unknown_field(
             str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
         )
-    furthest: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
+    best: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
     for each in error.errors():
         place = fields = each["loc"]
         # A request's parameter may be of several types, which pydantic names: of these the one that came furthest.
         kind = model.model_fields[fields[0]].annotation if fields and fields[0] in model.model_fields else None
         if get_origin(kind) in (Union, UnionType) and len({*get_args(kind)} - {NoneType}) > 1:
             place, fields = fields[:1], fields[:1] + fields[2:]
-        if place not in furthest or len(fields) > len(furthest[place][0]):
+        if place not in best or len(fields) > len(best[place][0]):
             such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
             reason = each["msg"].removeprefix("Value error, ") + such
-            furthest[place] = fields, reason[:1].lower() + reason[1:]
-    sentences = [
-        ": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in furthest.values()
-    ]
+            best[place] = fields, reason[:1].lower() + reason[1:]
+    sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in best.values()]
     more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
     return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
 

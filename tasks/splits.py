@@ -219,13 +219,11 @@ def marks_of(plan: Plan) -> Marks:
 
 def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
     """Return the differences between the requests of two manifests of a name, in words, as far as they are kept."""
-    recorded = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
+    past = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
 
     def parts_of_split(manifest: Manifest) -> dict[str, Any]:
         parts = split_parts(manifest)
-        same = (
-            each for each in recorded if digest_json({name: each.get(name) for name in parts}) == digest_json(parts)
-        )
+        same = (each for each in past if digest_json({name: each.get(name) for name in parts}) == digest_json(parts))
         return next(same, parts)
 
     return differences(parts_of_split(before), parts_of_split(now))

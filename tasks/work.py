@@ -268,11 +268,9 @@ def _number(i: object, most: int) -> bool:
 
 def require_split(work: Work, i: int) -> None:
     """Raise SplitError where there is no split ``i``."""
-    manifest, last = work.manifest, work.manifest.n_splits - 1
+    last, title = work.manifest.n_splits - 1, f"{work.manifest.name} {work.manifest.version}"
     if not _number(i, last):
-        raise SplitError(
-            f"{manifest.name} {manifest.version} has no split {i!r}; its {last + 1:,} are called 0 to {last}."
-        )
+        raise SplitError(f"{title} has no split {i!r}; its {last + 1:,} are called 0 to {last}.")
 
 
 def require_block(work: Work, block: Block) -> None:

@@ -174,11 +174,7 @@ def strategies(
 
     from .fold_counts import problem_of, tell_study
 
-    about = {
-        "n_splits": 5 if n_splits is None else n_splits,
-        "n_seeds": n_seeds,
-        "seed": seed or 0,
-        "strategy": strategy,
-    }
+    n_splits = 5 if n_splits is None else n_splits
+    about = {"n_splits": n_splits, "n_seeds": n_seeds, "seed": seed or 0, "strategy": strategy}
     problem = problem_of(data, output, **fields)
     tell_study(data, "ways of stratifying", problem, stratification_study, about, output, as_json)

@@ -78,12 +78,10 @@ def audit_pipeline(
 
 
 def _as_pipeline(build: Any, apart: list[str], target: str) -> Pipeline:
-    def shown(features: Any) -> pd.DataFrame:
-        features = features[0] if isinstance(features, tuple) else features
-        features = features.toarray() if hasattr(features, "toarray") else features
-        frame = (
-            features if isinstance(features, pd.DataFrame) else pd.DataFrame(np.asarray(features)).add_prefix("column ")
-        )
+    def shown(table: Any) -> pd.DataFrame:
+        table = table[0] if isinstance(table, tuple) else table
+        table = table.toarray() if hasattr(table, "toarray") else table
+        frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table)).add_prefix("column ")
         return frame.rename(columns=str).drop(columns=apart, errors="ignore").reset_index(drop=True)
 
     def fitted(train: pd.DataFrame, test: pd.DataFrame) -> Any:

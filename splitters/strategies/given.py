@@ -57,20 +57,18 @@ class Predefined(LabelSplitter):
         return whole_numbers(self.folds, "folds") if fixed is None else fixed
 
     def _check(self, rows: Rows) -> None:
-        labels = self._given(rows.fixed)
-        if labels.size != rows.n:
-            raise SplitError(f"folds has {labels.size:,} labels for {rows.n:,} rows; pass one label per row.")
-        if labels.min() < -3 or labels.max() < 0:
+        codes = self._given(rows.fixed)
+        if codes.size != rows.n:
+            raise SplitError(f"folds has {codes.size:,} labels for {rows.n:,} rows; pass one label per row.")
+        if codes.min() < -3 or codes.max() < 0:
             raise SplitError(
-                f"labels run from {labels.min()} to {labels.max()}; choose 0 and above for the fold that tests a row, "
+                f"labels run from {codes.min()} to {codes.max()}; choose 0 and above for the fold that tests a row, "
                 "-1 for never tested, -2 for locked, -3 for excluded."
             )
-        skipped = np.setdiff1d(np.arange(min(int(labels.max()), rows.n + 1)), labels)
+        skipped = np.setdiff1d(np.arange(min(int(codes.max()), rows.n + 1)), codes)
         if skipped.size:
-            raise SplitError(
-                f"no row has label {skipped[0]}, and labels go up to {labels.max()}; number them 0, 1, ..."
-            )
-        if labels.max() == 0 and not (labels == -1).any():
+            raise SplitError(f"no row has label {skipped[0]}, and labels go up to {codes.max()}; number them 0, 1, ...")
+        if codes.max() == 0 and not (codes == -1).any():
             raise SplitError("every row is in fold 0, so there is nothing to train on; give some rows label -1 or 1.")
 
 
