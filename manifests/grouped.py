@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .fields import Columns
 from .membership import LOCKED, Labels
 from .state import State, bins_of, group_table_of, is_numeric_target, plain, shares_of, uncounted
-from .tables.canonical import numbered, to_numpy, whole
+from .tables.canonical import numbered, to_numpy
 
 IntArray = NDArray[Any]
 STRETCH = 1 << 22
@@ -49,8 +49,8 @@ class GroupTable:
         names = columns.shared_out if needs.y != "ignored" else []
         if len(names) == 1 and is_numeric_target(table.column(names[0])):
             return base.cut(to_numpy(table.column(names[0])).astype(np.float64, copy=False))
-        encoded = [whole(table.column(name)).dictionary_encode() for name in names]
-        return replace(base, strata=tuple(map(_codes, encoded)), levels=tuple(each.dictionary for each in encoded))
+        encoded = [numbered(table.column(name)) for name in names]
+        return replace(base, strata=tuple(codes for codes, _ in encoded), levels=tuple(levels for _, levels in encoded))
 
     def cut(self, y: NDArray[np.float64]) -> GroupTable:
         """Return the groups with the bins of a number as classes."""
@@ -145,11 +145,6 @@ def with_locked(of_kept: IntArray, mask: NDArray[np.bool_] | None) -> IntArray:
         return of_kept
     codes = np.full((mask.size, *of_kept.shape[1:]), LOCKED, dtype=of_kept.dtype)
     codes[mask] = of_kept
-    return codes
-
-
-def _codes(encoded: pa.DictionaryArray) -> IntArray:
-    codes: IntArray = encoded.indices.to_numpy(zero_copy_only=False)
     return codes
 
 

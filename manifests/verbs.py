@@ -18,8 +18,8 @@ from .spec import SplitSpec, name_like, read_spec
 from .store.stored import StoredManifest
 from .store.write import write_manifest
 from .tables.addresses import Source, is_address
-from .tables.canonical import InKeyOrder, require_columns
-from .tables.limits import bytes_of_memory, fits_in_memory, require_rows
+from .tables.canonical import InKeyOrder, numbered, require_columns
+from .tables.limits import bytes_of_memory, fits_in_memory, require_rows, room_of
 from .tables.read import no_rows
 from .tables.source import source_of
 
@@ -132,10 +132,18 @@ def planned(
 IN_KEY_ORDER = " Rows are counted in key order."
 
 
+BYTES_A_GROUP = 340  # of the table of groups, with three classes: measured at 5 million groups
+
+
 def _require_memory(plan: Plan, memory: str | int | None) -> None:
     """Raise SplitError where what a strategy is given of each row takes more than there is."""
-    by_key = isinstance(plan.splitter, HashSplit) and plan.spec.holdout is None
-    if by_key or (plan.splitter.by_group_table and plan.spec.columns.group):
+    if isinstance(plan.splitter, HashSplit) and plan.spec.holdout is None:
+        return
+    if plan.splitter.by_group_table and plan.spec.columns.group:
+        n = plan.table.num_rows
+        if n * BYTES_A_GROUP > room_of(memory):  # to count groups is a pass over the rows
+            n = len(numbered(plan.table.column(plan.spec.columns.group))[1])
+        require_rows(n, BYTES_A_GROUP, str(plan.spec.strategy), memory, "groups")
         return
     table = plan.table.drop_columns(
         [] if plan.splitter.needs.key else [name for name in plan.key if name in plan.types]

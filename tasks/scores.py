@@ -87,8 +87,8 @@ def aggregate(
     if not evaluated.errors:
         by, seconds = interval if refits else None, seconds_of(results)
         remember(preimage_of_fits(work, results[0].apparent, by, seconds), work.marks)
-    files = evaluated.predictions
-    confusion = Confusion.of(work.problem, frame_of(files)) if files else None
+    files = evaluated.predictions or ([evaluated.apparent.predictions.path] if evaluated.apparent else [])
+    confusion = Confusion.of(work.problem, frame_of(files), not evaluated.predictions)
     update = {
         "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion
     }  # fmt: skip

@@ -15,7 +15,7 @@ MOST_CLASSES = 20
 
 @dataclass(frozen=True)
 class Confusion:
-    """What was called what, over the test rows of all folds together.
+    """What was called what, over the test rows of all folds together; ``apparent``: over the rows it was trained on.
 
     ``counts``: a row per true class, a column per class that it was called. ``thresholds``: the lowest and the highest
     over the folds, of ``positive``, where the model has one that is not .5; else None.
@@ -25,9 +25,10 @@ class Confusion:
     counts: list[list[int]]
     positive: str | None = None
     thresholds: tuple[float, float] | None = None
+    apparent: bool = False
 
     @classmethod
-    def of(cls, problem: Problem, predictions: pd.DataFrame) -> Confusion | None:
+    def of(cls, problem: Problem, predictions: pd.DataFrame, apparent: bool = False) -> Confusion | None:
         """Return it for predictions of classes; None for numbers, and for more than 20 classes."""
         classes = problem.classes
         if not classes or len(classes) > MOST_CLASSES:
@@ -39,6 +40,7 @@ class Confusion:
             confusion_matrix(truth, called, labels=range(len(classes))).tolist(),
             None if problem.positive is None else str(problem.positive),
             thresholds(problem, predictions) if has_threshold else None,
+            apparent,
         )
 
 

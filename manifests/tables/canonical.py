@@ -241,7 +241,13 @@ def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
 
 def numbered(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], pa.Array]:
     """Return a code per row by first appearance, and the values; each missing one is another, for nothing is known."""
-    encoded = (whole(column) if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_integer(array.type) and not array.null_count:  # 250 bytes less a value than Arrow's tables
+        from pandas import factorize
+
+        codes, values = factorize(array.to_numpy())
+        return codes.astype(np.int32), pa.array(values, array.type)
+    encoded = array.dictionary_encode()
     if not encoded.null_count:
         return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
     codes, nothing = encoded.indices.fill_null(0).to_numpy().copy(), encoded.is_null().to_numpy(zero_copy_only=False)

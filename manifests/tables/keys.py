@@ -266,7 +266,10 @@ class Lookup:
             if rows == "known":
                 warnings.warn(f"{' and '.join(listing)}; left out.", stacklevel=4)
                 return self.row
-            raise SplitError(f"{' and '.join(listing)}; use the data that were split, or extend the manifest.")
+            raise SplitError(
+                f"{' and '.join(listing)}; use the data that were split, several files together, or extend the "
+                "manifest; what both hold is taken by rows='known' where that is a parameter."
+            )
         return self.row
 
 

@@ -33,6 +33,11 @@ def bytes_of_memory(memory: str | int | None) -> int:
     return int(float(size[1]) * 1024 ** powers[size[2].lower()])
 
 
+def room_of(memory: str | int | None) -> int:
+    """Return how many bytes may be held at once: ``memory``, or all that is free where it is None."""
+    return free_memory() if memory is None else bytes_of_memory(memory)
+
+
 def free_memory() -> int:
     """Return how many bytes of memory this process may still take: of the machine, or of its control group."""
     free = [_meminfo()]
@@ -68,14 +73,18 @@ def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: st
     return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 
-def require_rows(n: int, bytes_a_row: int, what: str, memory: str | int | None = None) -> None:
-    """Raise NoRoomError where what is held of ``n`` rows takes more than ``memory`` (all that is free where None)."""
-    limit = free_memory() if memory is None else bytes_of_memory(memory)
+def require_rows(n: int, bytes_a_row: int, what: str, memory: str | int | None = None, of: str = "rows") -> None:
+    """Raise NoRoomError where what is held of ``n`` rows takes more than ``memory`` (all that is free where None).
+
+    Or of as many of something else that there is one of a row at most.
+    """
+    limit = room_of(memory)
     if n * bytes_a_row > limit:
         size, allowed = (f"{size / 2**30:.3g} GB" for size in (n * bytes_a_row, limit))
+        less = ", or split by groups or HashSplit" if of == "rows" else ""
         raise NoRoomError(
-            f"{what} looks at {n:,} rows at once, which takes about {size}, and {allowed} are "
-            f"{'free' if memory is None else 'allowed'}; allow more memory, or split by groups or HashSplit."
+            f"{what} looks at {n:,} {of} at once, which takes about {size}, and {allowed} are "
+            f"{'free' if memory is None else 'allowed'}; allow more memory{less}."
         )
 
 
@@ -88,7 +97,7 @@ def require_room(data: Any, memory: str | int | None = None, columns: Collection
     source: Source = source_of(data)
     names = [name for name in source.schema.names if columns is None or name in columns]
     taken = source.bytes_of(names)
-    limit = free_memory() if memory is None else bytes_of_memory(memory)
+    limit = room_of(memory)
     if taken is not None and taken * TIMES_THE_TABLE > limit:
         rows = f"about {source.about_rows:,}" if source.n_rows is None else f"{source.n_rows:,}"
         fewer = "rows" if columns is not None else "rows, or name fewer features"

@@ -91,20 +91,22 @@ def evaluation_page(
     levels: Sequence[LevelScore] = (),
     n_missing: int = 0,
     states: Mapping[str, str] | None = None,
+    confusion: Confusion | None = None,
 ) -> Page:
     """Return what the page about an evaluation says; its ``html()`` needs no network and runs no script.
 
     ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
-    none. ``study``: what ``fold_count_study`` gave for the same problem, drawn as a curve. ``audit``: of the split,
-    decides the verdict. ``split``: what the evaluation rests on. ``origin``: data, run and day for the footer.
-    ``n_missing``: the splits without a score. ``states``: of each split by its name, where its fit came from. Every
-    figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows + splits).
+    none, and the ``confusion`` of their apparent score. ``study``: what ``fold_count_study`` gave for the same problem,
+    drawn as a curve. ``audit``: of the split, decides the verdict. ``split``: what the evaluation rests on. ``origin``:
+    data, run and day for the footer. ``n_missing``: the splits without a score. ``states``: of each split by its name,
+    where its fit came from. Every figure stands in a ``<data value>`` at full precision, equal to estimates.json.
+    O(rows + splits).
     """
     drawn = score_pictures(scores, estimates).values()
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(drawn)]
     used = importance_table(scores)
     sections += importance_section(used, problem.model.metrics[0])
-    confusion = None if predictions is None else Confusion.of(problem, predictions)
+    confusion = confusion if predictions is None else Confusion.of(problem, predictions)
     sections += [*_by_level(levels), *confusion_section(confusion)]
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     sections += calibration_section(problem, predictions, level)
@@ -253,7 +255,7 @@ class Matrix(Table):
 
 
 def confusion_section(confusion: Confusion | None) -> list[Section]:
-    """Return what was called what over all test sets together, in a table; nothing of numbers."""
+    """Return what was called what, in a table; nothing of numbers."""
     if confusion is None:
         return []
     counts = np.array(confusion.counts)
@@ -268,9 +270,11 @@ def confusion_section(confusion: Confusion | None) -> list[Section]:
     ]  # fmt: skip
     varied = np.unique(recalls[~np.isnan(recalls)]).size > 1
     least = f"; {confusion.classes[int(np.nanargmin(recalls))]} is found least often" if varied else ""
-    title = f"{right.sum() / max(n, 1):.0%} of {counted(n, 'prediction')} are correct{least}"
+    of = "predictions of training rows" if confusion.apparent else "predictions"
+    title = f"{right.sum() / max(n, 1):.0%} of {counted(n, 'prediction', of)} are correct{least}"
     head = ["true class", *(f"called {name}" for name in names), "predictions", "found (recall)", "right (precision)"]
-    note = "All test sets together; the stronger the colour, the larger the share of the true class."
+    where = "Of the model of all rows" if confusion.apparent else "All test sets together"
+    note = f"{where}; the stronger the colour, the larger the share of the true class."
     if confusion.thresholds is not None:
         low, high = (f"{end:.3g}" for end in confusion.thresholds)
         ends = f"{low} to {high}, by fold" if high != low else low

@@ -266,8 +266,8 @@ def estimate_metrics(estimates: Sequence[Estimate]) -> dict[str, float]:
 
 
 def confusion_metrics(confusion: Confusion | None) -> dict[str, float]:
-    """Return the confusion matrix as metrics, and the ends of the thresholds."""
-    if confusion is None:
+    """Return the confusion matrix of test rows as metrics, and the ends of the thresholds."""
+    if confusion is None or confusion.apparent:
         return {}
     names = named_apart(confusion.classes).values()
     figures = {

@@ -297,6 +297,7 @@ class _Record:
             levels=of.levels,
             n_missing=split.n_splits - len(of.scores) - sum(len(block.block) for block in of.draws),
             states={} if of.draws else {members.split_title(i): state for i, state in enumerate(self.states)},
+            confusion=of.confusion,
         )
 
     def _write_folds(self, tracker: Tracker, run_id: str, key: str) -> None:

@@ -20,7 +20,7 @@ from evenfold.tasks.work import key_of_fit, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import Ridge
-from sklearn.metrics import get_scorer
+from sklearn.metrics import confusion_matrix, get_scorer
 from sklearn.model_selection import cross_val_score, cross_validate
 from small import RIDGE, SPEC as THREE_FOLDS, artifact, artifacts, evaluated as small_evaluated, runs, small, values
 
@@ -174,6 +174,9 @@ def test_bootstrap_scores_are_those_of_scikit_learn(shared_home: Home) -> None:
     table = artifact(shared_home, outcome.run_id, "scores.parquet")
     assert len(table) == outcome.split.n_splits == 6
     fitted = scaled_logistic_regression().fit(X, y)
+    assert outcome.confusion.apparent
+    assert outcome.confusion.counts == confusion_matrix(y, fitted.predict(X)).tolist()
+    assert f"{len(y)} predictions of training rows are correct" in outcome.page().read_text(encoding="utf-8")
     for metric in LOGISTIC["metrics"]:
         assert table[metric].to_numpy() == pytest.approx(theirs[f"test_{metric}"], abs=1e-12, rel=0)
         assert outcome.apparent.apparent[metric] == pytest.approx(get_scorer(metric)(fitted, X, y), abs=1e-12)

@@ -52,7 +52,7 @@ def test_the_page_says_what_the_estimates_say(recorded: Any) -> None:
     folder = artifacts(home, outcome.run_id)
     page = Page((folder / "report.html").read_text(encoding="utf-8"))
     folds = strategy == "StratifiedKFold"
-    pooled = ["importance", "confusion", "calibration"] if folds else []
+    pooled = ["importance", "confusion", "calibration"] if folds else ["confusion"]
     details = ["estimates", "notes", "splits", "features", *(["importances"] if folds else []), "model"]
     assert "? Not audited" not in page.words
     assert page.sections[: 2 + len(pooled)] == ["metric-0", "metric-1", *pooled]

@@ -183,6 +183,12 @@ def test_rows_that_cannot_be_split_leave_nothing_behind(
     assert not list(tmp_path.iterdir())
 
 
+def test_more_groups_than_memory_holds_are_refused_with_the_size(tmp_path: Path) -> None:
+    n = table()["group"].nunique()
+    with pytest.raises(SplitError, match=rf"looks at {n} groups at once, .* are allowed; allow more memory\.$"):
+        out_of_core(GROUPED, table(), tmp_path, memory="1kB")
+
+
 KILLED = """
 import sys, time
 from evenfold.manifests.engines import spill
