@@ -61,11 +61,11 @@ bench: $(VENV)/.installed
 
 # Round trips with the packages themselves, for which the tests else are skipped.
 partners: $(VENV)/.installed
-	$(BIN)/pip install --quiet --quiet --constraint constraints.txt mlcroissant skrub skore datasets torch==2.13.0 lightning
+	$(BIN)/pip install --quiet --quiet --constraint constraints.txt --editable '.[dask,spark]' mlcroissant skrub skore datasets torch==2.13.0 lightning
 	$(BIN)/pip install --quiet --quiet --no-deps catboost
 	$(BIN)/pip install --quiet --quiet --no-deps prefect-docker docker prefect-kubernetes kubernetes kubernetes_asyncio \
 		kopf tenacity iso8601 exceptiongroup
-	$(BIN)/python -m pytest tests/manifests/exchange/test_exchange.py tests/flows/deployable/test_deploy.py \
+	$(BIN)/python -m pytest tests/manifests/exchange/test_exchange.py tests/manifests/engines/test_engines_clusters.py tests/flows/deployable/test_deploy.py \
 		tests/estimates/models/test_stopping.py tests/project/test_docs.py::test_loops_of_other_packages_run -q
 
 # Real servers, kills, races: an hour or more. EVENFOLD_SOAK_PHASE_KILLS and EVENFOLD_SOAK_COMMIT_KILLS shorten it.
