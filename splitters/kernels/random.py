@@ -40,6 +40,16 @@ class Stream:
         """
         return self.shuffled_rows(1, n).reshape(n)
 
+    def sides(self, n: int, first: int, second: int) -> tuple[IntArray, IntArray]:
+        """Return the ``first`` and the next ``second`` positions of ``permutation``, each ascending, in O(n)."""
+        mask = _position_mask(n)
+        keys = (self.raw(n) & ~mask) | np.arange(n, dtype=np.uint64)
+        keys.partition([end for end in {first, first + second} if end < n])
+        keys &= mask
+        places, side = keys.view(np.int64), np.zeros(n, dtype=np.int8)
+        side[places[:first]], side[places[first : first + second]] = 1, 2
+        return np.flatnonzero(side == 1), np.flatnonzero(side == 2)
+
     def shuffled_by(self, codes: IntArray, n_codes: int) -> IntArray:
         """Return the positions of ``codes`` (0..n_codes-1) in their order, those of a code in random order.
 
