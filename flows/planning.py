@@ -34,6 +34,7 @@ from .requests import Request
 from .splitting import split_given
 
 COMES: dict[bool, FoldState] = {True: "cached", False: "waiting"}
+SHORT_SECONDS = 0.05
 AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at the locked rows is never kept"
 
 
@@ -157,8 +158,10 @@ def _step(
         return Step(name=preimage.kind, n=n, n_cached=n)
     earlier, reasons = nearest(preimage, marks)
     seconds = None
-    if earlier and _same_model(earlier, preimage):  # of more rows about as much more
-        seconds = earlier.seconds * preimage.n_train / earlier.n_train * (n - n_cached)
+    if earlier and _same_model(earlier, preimage):
+        # Of more rows about as much more, but for what a fit costs that has hardly any to do.
+        growth = preimage.n_train / earlier.n_train if earlier.seconds > SHORT_SECONDS else 1.0
+        seconds = earlier.seconds * growth * (n - n_cached)
     reasons = [AGAIN] if request.refresh else reasons or [GONE]
     return Step(name=preimage.kind, n=n, n_cached=n_cached, reasons=reasons, seconds=seconds)
 

@@ -321,16 +321,13 @@ def _details(
             if name not in TOLD_APART
         ),
     ]
+    importances = f"Importance of {counted(len(used), 'feature')}"
     sections = [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(notes)})", notes or [Paragraph("Nothing.")]),
         Section("splits", f"Every {unit_of(scores)} ({len(scores):,})", [_splits(scores, states)]),
         _features(problem),
-        *(
-            [Section("importances", f"Importance of {counted(len(used), 'feature')}", [importance_rows(used)])]
-            if len(used)
-            else []
-        ),
+        *([Section("importances", importances, [importance_rows(used)])] if len(used) else []),
         Section("model", "What was trained", [facts("What was trained", settings)]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),
     ]
@@ -369,11 +366,8 @@ def _figures(estimate: Estimate) -> list[Any]:
 
 def _notes(estimates: Sequence[Estimate]) -> list[Block]:
     """Return how the intervals were made, and every note once."""
-    methods = {
-        (in_percent(estimate.interval.level), estimate.interval.method): 0
-        for estimate in estimates
-        if estimate.interval
-    }
+    intervals = [estimate.interval for estimate in estimates if estimate.interval]
+    methods = dict.fromkeys((in_percent(interval.level), interval.method) for interval in intervals)
     blocks: list[Block] = [Paragraph(f"{level} intervals: {method}.") for level, method in methods]
     return [*blocks, *map(Paragraph, notes_of(estimates))]
 

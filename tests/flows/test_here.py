@@ -1,7 +1,5 @@
 """Classes and functions that no import path leads to, as those of a notebook are: keyed by what they do."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics of one's own: scorers and functions, as objects and by the path that names them."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

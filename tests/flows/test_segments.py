@@ -1,7 +1,5 @@
 """Which rows an evaluation is of: those of each value of a column, one run for all; or the known ones of a split."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

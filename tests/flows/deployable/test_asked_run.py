@@ -1,7 +1,5 @@
 """A deployed retraining that asks: suspended by a real server, answered through its API, it goes on elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """What nothing can decide is asked: a yes lets in what was asked about and nothing else, a no or silence refuses it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

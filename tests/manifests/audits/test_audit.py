@@ -1,7 +1,5 @@
 """An audit accounts for every check and every row, whatever holds the data, and is not silent where it cannot look."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An audit says no more and no less than the rows bear out: no chance is taken for a leak, no bound is none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

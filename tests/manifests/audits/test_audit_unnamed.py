@@ -1,7 +1,5 @@
 """The learning checks find what nobody named, and are silent where there is nothing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """An audit's sentences and figures name the rows that they are of: all of them, once, and by their own names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

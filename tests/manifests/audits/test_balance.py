@@ -1,7 +1,5 @@
 """How even a split is, in figures that can be worked out by hand or with scipy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

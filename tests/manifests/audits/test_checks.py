@@ -1,7 +1,5 @@
 """Every check of an audit finds what it is for, on data made to show it, and says it in numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Leaks of kinds that practitioners meet are found by the check of their kind, and the same table without is silent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A build of features that leaks is told by what moves, and one that does not is silent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
