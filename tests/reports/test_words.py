@@ -7,27 +7,15 @@ from html import unescape
 import pytest
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
-from evenfold.reports.evaluations.words import kept_promises, written
+from evenfold.reports.evaluations.words import kept_promises
 from evenfold.reports.markdown import page_note
-from evenfold.reports.page import Page, Paragraph, Remark, Section, Table, Tile, Verdict, number
+from evenfold.reports.page import Page, Paragraph, Remark, Section, Table, Tile, Verdict
 from markdown_it import MarkdownIt
 
 
 def estimate(metric: str, value: float, apparent: float, half: float = 0.05, level: float = 0.95) -> Estimate:
     interval = Interval(value - half, value + half, level, "a method")
     return Estimate(metric, "cross-validation", value, 0.1, None, 5, apparent=apparent, interval=interval)
-
-
-def test_scores_of_small_targets_keep_their_digits() -> None:
-    assert written(3.2e-9, 1e-9) == "3.2e-09"
-    assert written(3.21e-9) == "3.21e-09"
-    assert [written(end, 1e-9) for end in (2.2e-9, 4.2e-9, 0.0)] == ["2.2e-09", "4.2e-09", "0"]
-    assert written(0.0) == "0.000"
-    assert written(0.00012345) == "0.000123"
-    assert written(1e-13, 0.05) == "0.000"
-    assert number(3.2123e-9).text == "3.212e-09"
-    texts = [number(value).text for value in (0.0, 0.00123, -0.25, 1234.5)]
-    assert texts == ["0.0000", "0.0012", "-0.2500", "1,234.5000"]
 
 
 NAMES = """[click](https://evil.example) ![x](//evil.example/t.png) [a]: //evil.example [a][b] <img/src=x> <b>x</b> <!--

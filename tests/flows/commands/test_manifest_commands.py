@@ -166,15 +166,10 @@ def test_nothing_that_a_command_reads_is_written_over(place: Place) -> None:
 
 REFUSED = [
     ("audit nowhere data.parquet", "nowhere holds no manifest.json; pass the folder of a manifest, or to"),
-    ("audit trial/1.0 nothing.csv", "there is no file nothing.csv"),
     ("audit trial/1.0 data.parquet --gate duplicate_row=1", "did you mean duplicate_rows"),
     ("export trial/1.0 --to spark -o f.parquet --table t", "--table and --dialect are for --to sql"),
-    ("export trial/1.0 --to csv -o f.csv --repeat 1", "--repeat is for sklearn, h2o, autogluon, spark and croissant"),
-    ("audit trial/1.0 data.parquet --format md --json", "--json and --format md are two forms"),
-    ("show trial/1.0 --data data.parquet", "--data is for the page that --report writes"),
     ("join trial/1.0 data.parquet --fold 5 --role test -o out.csv", "there is no fold 5 in trial 1.0; choose 0"),
     ("adopt data.parquet --key id", "give one of --cv and --folds"),
-    ("adopt data.parquet --key id --folds y --param k=1", "--param is for the splitter of --cv"),
 ]
 
 

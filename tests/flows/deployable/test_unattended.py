@@ -4,6 +4,7 @@ import sqlite3
 import time
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pandas as pd
 import prefect
@@ -174,6 +175,30 @@ def test_shipped_automations_are_what_a_server_takes(each: dict[str, Any], prefe
     if automation.enabled:  # one that names somebody's block is theirs to complete
         with get_client(sync_client=True) as client:
             client.delete_automation(client.create_automation(automation))
+
+
+def test_the_automations_listen_to_what_happens() -> None:
+    """A run with our tag that crashes or fails, and a new champion; a crash late, for its second report takes 13 s."""
+    from prefect.server.events.schemas.automations import AutomationCore as Served
+    from prefect.server.events.schemas.events import ReceivedEvent
+
+    _, again, enough, failure, champion = (Served.model_validate(each).trigger for each in SHIPPED)
+
+    def hears(trigger: Any, name: str, tag: str = "evenfold", of: str = "prefect.flow-run.1") -> bool:
+        related = [{"prefect.resource.id": f"prefect.tag.{tag}", "prefect.resource.role": "tag"}]
+        about = {"event": name, "resource": {"prefect.resource.id": of}, "related": related}
+        event = ReceivedEvent.model_validate(about | {"occurred": "2026-11-22T00:00:00Z", "id": str(UUID(int=1))})
+        return bool(trigger.covers(event) and trigger.expects(event.event))
+
+    assert again.starts_after("prefect.flow-run.Crashed")
+    assert again.within.total_seconds() >= 20
+    assert all(hears(again, f"prefect.flow-run.{name}") for name in ("Failed", "Completed", "Pending", "Running"))
+    for trigger, name in ((enough, "prefect.flow-run.Crashed"), (failure, "prefect.flow-run.Failed")):
+        assert hears(trigger, name)
+        assert not hears(trigger, name, "theirs")
+        assert not hears(trigger, "prefect.flow-run.Completed")
+    for name in ("evenfold.champion.promoted", "evenfold.retrain.asked"):
+        assert hears(champion, name, of="evenfold.split.flights")
 
 
 def test_a_split_that_grows_says_so_to_prefect(prefect_home: Home, tmp_path: Path) -> None:
