@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent / "tests")]
@@ -20,9 +22,7 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build", "**/_build"]
 suppress_warnings = ["myst.header"]
 
-# The signatures show types; the defaults are shown as they are written in the source.
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88  # longer ones: a parameter a line
 autodoc_member_order = "alphabetical"
 # scikit-learn adds its metadata routing to every strategy; its own site documents it.
@@ -74,7 +74,27 @@ def keep_flags_whole(app: Any, page: str, template: str, context: dict[str, Any]
         context["body"] = re.sub(r"<pre>.*?</pre>", whole, context["body"], flags=re.DOTALL)
 
 
+def show_types_alone(app: Any, documented: Any, bound: bool) -> None:
+    """Let signatures show types, without what Prefect's form and the flags are made of."""
+    if isinstance(documented, type) or not callable(documented):
+        return
+    with contextlib.suppress(TypeError, ValueError, AttributeError):  # of what has no signature, or a fixed one
+        signature, names = inspect.signature(documented), vars(sys.modules[documented.__module__])
+        parameters = [each.replace(annotation=_plain(each.annotation, names)) for each in signature.parameters.values()]
+        documented.__signature__ = signature.replace(parameters=parameters)
+        documented.__annotations__ = {
+            each.name: each.annotation for each in parameters if each.annotation != each.empty
+        }
+
+
+def _plain(annotation: Any, names: dict[str, Any]) -> Any:
+    with contextlib.suppress(NameError):  # which only type checkers import
+        return get_type_hints(type("_", (), {"__annotations__": {"it": annotation}}), names)["it"]
+    return getattr(annotation, "__origin__", annotation)
+
+
 def setup(app: Any) -> None:
     """Let the generated pages be written before Sphinx looks for sources."""
     app.connect("builder-inited", write_pages)
+    app.connect("autodoc-before-process-signature", show_types_alone)
     app.connect("html-page-context", keep_flags_whole)

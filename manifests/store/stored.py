@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,10 @@ BYTES_A_ROW = 64  # of a manifest whose rows are joined to a table: its keys, co
 LOOKED_AT = 250  # of one that is measured or audited, as it was seen at 10 million rows (docs/scale.md)
 
 
-def _of_rows(name: str, stored: StoredManifest) -> Any:
-    return getattr(stored.rows, name)
+def _of_rows(name: str) -> cached_property[Any]:
+    of_rows = cached_property(attrgetter(f"rows.{name}"))
+    of_rows.__doc__ = f"As ``Manifest.{name}``; the rows are read, once, when it is asked for."
+    return of_rows
 
 
 class StoredManifest(Manifest):
@@ -35,9 +38,8 @@ class StoredManifest(Manifest):
         self.__dict__.update(of | described(header, folder))
 
     if not TYPE_CHECKING:
-        membership, keys, group_table, state, born, changes, waiting = (
-            cached_property(partial(_of_rows, name))
-            for name in ("membership", "keys", "group_table", "state", "born", "changes", "waiting")
+        membership, keys, group_table, state, born, changes, waiting = map(
+            _of_rows, ("membership", "keys", "group_table", "state", "born", "changes", "waiting")
         )
 
     @property
