@@ -12,6 +12,7 @@ import pyarrow as pa
 from evenfold.manifests import digest_json
 from evenfold.manifests.identity import canonical_bytes
 from evenfold.manifests.tables.canonical import STRETCH, amount, whole
+from evenfold.splitters.kernels.hashing import mixed
 from evenfold.tasks.outcomes import Outcome
 from numpy.typing import NDArray
 
@@ -69,12 +70,12 @@ def key_of_marks(parts: Mapping[str, Any]) -> str:
 
 def _places(rows: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
     """Return the place of each row in each table: neighbours are no nearer than others."""
-    mixed = _mixed(rows + np.uint64(1))
-    return [(mixed % np.uint64(size)).astype(np.int64) for size in SIZES]
+    words = mixed(rows, 0)
+    return [(words % np.uint64(size)).astype(np.int64) for size in SIZES]
 
 
 def _hashes(array: pa.Array) -> NDArray[np.uint64]:
-    """Return 16 bits of a hash of each value, 0 for none."""
+    """Return 16 bits of a hash of each value, 0 for none; of them half differ, so that alike changes do not cancel."""
     if pa.types.is_large_string(array.type):
         encoded = array.dictionary_encode()
         words = pd.util.hash_array(encoded.dictionary.to_numpy(zero_copy_only=False).astype(object), categorize=False)
@@ -83,17 +84,9 @@ def _hashes(array: pa.Array) -> NDArray[np.uint64]:
         plain = array.fill_null(pa.scalar(0).cast(array.type)) if array.null_count else array
         (numbers,) = canonical_bytes(plain)
         values = numbers.view(np.uint64) if numbers.itemsize == 8 else numbers.astype(np.uint64)
-    hashes = _mixed(values) >> np.uint64(48)
+    hashes = mixed(values, 0) >> np.uint64(48)
     hashes[array.is_null().to_numpy(zero_copy_only=False)] = 0
     return hashes
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return SplitMix64 of each value: one bit of it changes half of all, so that alike changes do not cancel out."""
-    mixed = values * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
 def _read(marks: str) -> NDArray[np.uint16]:

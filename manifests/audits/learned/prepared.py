@@ -1,4 +1,4 @@
-"""What was prepared with the targets of all rows cells that were filled, features that were chosen."""
+"""What was prepared with the targets of all rows: cells that were filled, features that were chosen."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from scipy.stats import chi2, f, norm
 from .sample import BY_CHANCE, Array, Codes, Sample
 
 LEAST_CELLS, CELLS_A_COLUMN, MOST_OTHERS = 20, 5, 30
-LEAST_GAIN, OF_ALL, QUIETER = (
-    0.1,
-    0.01,
-    0.5,
-)  # of what is open, of the column's variance; and what is left beside others
+# Of what is open, and of the column's variance; and how much is left beside what others leave.
+LEAST_GAIN, OF_ALL, QUIETER = 0.1, 0.01, 0.5
 LEAST_CHOSEN, CHOSEN, CUT, GAP = 10, 0.8, 0.05, 5.0
 RELATED = 3.0  # standard errors of a correlation, from which columns are no evidence apart
 
