@@ -49,11 +49,8 @@ class Source:
         if rows is None:
             return None
         types = [self.schema.field(name).type for name in columns]
-        return rows * sum(NUMBER_BYTES if _has_one_length(arrow) else TEXT_BYTES for arrow in types)
-
-
-def _has_one_length(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_primitive(arrow) or pa.types.is_decimal(arrow))
+        fixed = sum(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in types)
+        return rows * int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
 
 
 def is_address(source: Any) -> bool:

@@ -89,7 +89,9 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
             if any(mark in only for mark in ":;\t|^~"):
                 hint = f"all names stand in one, {only!r}; separate the file's columns by commas"
                 raise SplitError(f"there is no column {name!r} in the data; {hint}, semicolons, tabs or bars.")
-            hint = meant(name, available, most=3, cutoff=0.5, show=repr) or f"it has {_listed(available)}."
+            names = sorted(available)
+            more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+            hint = meant(name, available, most=3, cutoff=0.5, show=repr) or f"it has {', '.join(names[:12])}{more}."
             raise SplitError(f"there is no column {name!r} in the data; {hint}")
 
 
@@ -105,11 +107,6 @@ def one_schema(files: Sequence[Any], schemas: Sequence[pa.Schema]) -> pa.Schema:
     return schemas[0] if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
 
 
-def _listed(names: Collection[str], most: int = 12) -> str:
-    listing = ", ".join(sorted(names)[:most])
-    return listing + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def infer_type(arrow: pa.DataType, name: str) -> str:
     """Return the type name that an Arrow type stands for; raises SplitError for one that has none."""
     if pa.types.is_dictionary(arrow):
@@ -121,7 +118,9 @@ def infer_type(arrow: pa.DataType, name: str) -> str:
         ("float", pa.types.is_decimal),
         ("timestamp", pa.types.is_timestamp),
         ("date", pa.types.is_date),
-        ("text", _is_text),
+        ("text", pa.types.is_string),
+        ("text", pa.types.is_large_string),
+        ("text", pa.types.is_string_view),
     ):
         if matches(arrow):
             return kind
@@ -132,10 +131,6 @@ def infer_type(arrow: pa.DataType, name: str) -> str:
     raise SplitError(
         f"column {name!r} is of type {arrow}; cast it to an integer, float, text, bool, timestamp or date."
     )
-
-
-def _is_text(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
 
 
 def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.Array:
@@ -160,20 +155,17 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
         raise SplitError(
             f"column {name!r} is {origin} {wanted} and holds something else ({reason_of(error)}); correct it."
         ) from None
-    return _normal_form(array, wanted)
+    if wanted == "float":
+        # Adding 0.0 turns -0.0 into 0.0.
+        return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), pc.add(array, 0.0))
+    return array if wanted != "text" or pc.all(pc.string_is_ascii(array)).as_py() else _composed(array)
 
 
 def _cast(column: pa.ChunkedArray, kind: str, wanted: str) -> pa.ChunkedArray:
-    if wanted == "timestamp":
-        return _moments(column, kind)
-    if (kind, wanted) == ("timestamp", "date"):
-        return _days(_moments(column, kind))
-    if (kind, wanted) == ("int", "bool"):
-        column = column.cast(pa.large_string())  # as text only 0 and 1 are booleans; as a number anything is
-    return column.cast(ARROW_TYPES[wanted])
-
-
-def _moments(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    if "timestamp" not in (kind, wanted):
+        # As text only 0 and 1 are booleans; as a number anything is.
+        plain = column.cast(pa.large_string()) if (kind, wanted) == ("int", "bool") else column
+        return plain.cast(ARROW_TYPES[wanted])
     if kind == "text":
         try:
             return column.cast(ARROW_TYPES["timestamp"])
@@ -181,10 +173,9 @@ def _moments(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
             column = column.cast(pa.timestamp("us"))  # without zones
     # Nanoseconds are cut to microseconds on purpose; two keys that become equal are found by the unique check.
     local = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False)
-    return local.cast(ARROW_TYPES["timestamp"])
-
-
-def _days(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    moments = local.cast(ARROW_TYPES["timestamp"])
+    if wanted == "timestamp":
+        return moments
     days = moments.cast(ARROW_TYPES["date"])
     # Arrow drops the time of day in silence, so the cast is undone and compared.
     if not pc.all(pc.equal(days.cast(moments.type), moments)).as_py():
@@ -192,28 +183,15 @@ def _days(moments: pa.ChunkedArray) -> pa.ChunkedArray:
     return days
 
 
-def _normal_form(array: pa.Array, wanted: str) -> pa.Array:
-    if wanted == "float":
-        # Adding 0.0 turns -0.0 into 0.0.
-        return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), pc.add(array, 0.0))
-    if wanted == "text" and not pc.all(pc.string_is_ascii(array)).as_py():
-        return _composed(array)
-    return array
-
-
 def _composed(text: pa.Array) -> pa.Array:
     """Return text in Unicode's NFC form, by Python: Arrow's own NFC takes characters apart (seen in version 25)."""
     odd = pc.invert(pc.string_is_ascii(text)).fill_null(False)
-    if unicodedata.is_normalized("NFC", _joined(text.filter(odd))):
+    others = text.filter(odd)
+    ends = np.frombuffer(others.buffers()[1], dtype=np.int64)[others.offset : others.offset + len(others) + 1]
+    if unicodedata.is_normalized("NFC", str(memoryview(others.buffers()[2])[ends[0] : ends[-1]], "utf-8")):
         return text  # a part of a text in normal form is in normal form
-    values = [unicodedata.normalize("NFC", value) for value in text.filter(odd).to_pylist()]
+    values = [unicodedata.normalize("NFC", value) for value in others.to_pylist()]
     return pc.replace_with_mask(text, odd, pa.array(values, text.type))
-
-
-def _joined(text: pa.Array) -> str:
-    """Return texts that miss nothing one after the other, as one."""
-    ends = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + len(text) + 1]
-    return str(memoryview(text.buffers()[2])[ends[0] : ends[-1]], "utf-8")
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
@@ -224,9 +202,7 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
 
 def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     """Return a canonical column as an array that a strategy reads; missing values stay visible as None or NaN."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    array = whole(column) if isinstance(column, pa.ChunkedArray) else column
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
@@ -314,8 +290,8 @@ def require_years(column: pa.ChunkedArray, name: str) -> None:
 def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
     """Return the positions of the rows in ascending key order, or None where they are in order already.
 
-    Numbers and times by value, text by UTF-8 bytes, several columns lexicographically.
-    Raises SplitError where a key is missing or stands in more than one row.
+    Numbers and times by value (by our own kernel, several times faster than Arrow's), text by UTF-8 bytes, several
+    columns lexicographically. Raises SplitError where a key is missing or stands in more than one row.
     """
     for name in key:
         if table.column(name).null_count:
@@ -323,18 +299,13 @@ def key_order(table: pa.Table, key: list[str]) -> NDArray[np.int64] | None:
         require_years(table.column(name), name)
     if _ascending(table, key):
         return None
-    order = _ascending_order(table.select(key))
-    _require_unique(table.select(key).take(order), key, order)
+    keys = table.select(key)
+    if len(key) == 1 and not pa.types.is_large_string(keys.column(0).type):
+        order = stable_order(to_numpy(keys.column(0)))
+    else:
+        order = np.asarray(pc.sort_indices(keys, [(name, "ascending") for name in key]).to_numpy(), dtype=np.int64)
+    _require_unique(keys.take(order), key, order)
     return order
-
-
-def _ascending_order(keys: pa.Table) -> NDArray[np.int64]:
-    """Return the order of complete keys: numbers and times by our own kernel, several times faster than Arrow's."""
-    column = keys.column(0)
-    if keys.num_columns == 1 and not pa.types.is_large_string(column.type):
-        return stable_order(to_numpy(column))
-    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
-    return np.asarray(order.to_numpy(), dtype=np.int64)
 
 
 def missing_key(column: pa.ChunkedArray, name: str) -> str:

@@ -45,10 +45,6 @@ class Dialect:
     day_first: bool = False
 
 
-def _compression(file: Path) -> str | None:
-    return COMPRESSED.get(file.suffix.lower())
-
-
 def dialect_of(file: Path) -> Dialect:
     """Return how a CSV file is written, from its first 64 kB; the same bytes always give the same answer.
 
@@ -67,7 +63,9 @@ def dialect_of(file: Path) -> Dialect:
     lines = [line for line in (CUT.sub("", bare) if sampled else bare).splitlines()[:SAMPLE_LINES] if line]
     if sampled:
         lines = lines[:-1] or lines  # the sample may end within a line
-    separator = _separator(lines)
+    counts = {mark: [line.count(mark) for line in lines] for mark in SEPARATORS}
+    even = [mark for mark, per_line in counts.items() if any(per_line[:1]) and len(set(per_line)) == 1]
+    separator = max(even or SEPARATORS, key=lambda mark: sum(counts[mark][:1]))  # the first of equals: a comma
     fields = [field.strip() for line in lines[1:] for field in line.split(separator)]
     commas = any(re.fullmatch(r"-?\d+,\d+", field) for field in fields)
     points = any(re.fullmatch(r"-?\d+\.\d+", field) for field in fields)
@@ -76,26 +74,13 @@ def dialect_of(file: Path) -> Dialect:
     return Dialect(separator, "," if commas and not points and separator != "," else ".", days)
 
 
-def _separator(lines: list[str]) -> str:
-    if not lines:
-        return ","
-    counts = {mark: [line.count(mark) for line in lines] for mark in SEPARATORS}
-    even = [mark for mark, per_line in counts.items() if per_line[0] and len(set(per_line)) == 1]
-    return max(even or SEPARATORS, key=lambda mark: counts[mark][0])  # the first of equals: a comma
-
-
-def _parse(dialect: Dialect) -> pa.csv.ParseOptions:
-    """Return how lines are told apart: not by a line break within quotes, wherever a block of the file ends."""
-    return pa.csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True)
-
-
 @contextmanager
 def _lines_of(file: Path) -> Iterator[pa.NativeFile]:
     """Yield what a file holds, unpacked; SplitError where what is read inside the block finds no rows alike in it."""
     if file.stat().st_size == 0:
         raise SplitError(f"{file} is empty (0 bytes); it needs a line of column names and rows.")
     try:
-        with pa.input_stream(str(file), compression=_compression(file)) as stream:
+        with pa.input_stream(str(file), compression=COMPRESSED.get(file.suffix.lower())) as stream:
             yield stream
     except pa.ArrowInvalid as error:
         what = _no_table(str(error))
@@ -147,7 +132,7 @@ def _require_closed(file: Path, last: pa.Array | pa.ChunkedArray, n_rows: int) -
 
 def csv_names(file: Path) -> list[str]:
     """Return the column names in a CSV file's first line."""
-    options = _parse(dialect_of(file))
+    options, _ = _options(file, {})
     with _lines_of(file) as stream:
         return list(pa.csv.open_csv(stream, parse_options=options).schema.names)
 
@@ -203,7 +188,8 @@ def _options(
     declared = seen | {name: ARROW_TYPES[kind] for name, kind in types.items() if kind != "timestamp"}
     convert = pa.csv.ConvertOptions(column_types=declared, decimal_point=dialect.decimal)  # text: see _texts_missing
     convert.timestamp_parsers = DAY_FIRST if dialect.day_first else []
-    return _parse(dialect), convert
+    # Not by a line break within quotes, wherever a block of the file ends.
+    return pa.csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True), convert
 
 
 def csv_batches(
@@ -269,7 +255,7 @@ def about_rows(files: Sequence[Path]) -> int:
 
 def _first_lines(file: Path) -> tuple[int, int]:
     """Return how many lines end in the first bytes of a file, and how many bytes of it these are."""
-    compression = _compression(file)
+    compression = COMPRESSED.get(file.suffix.lower())
     if compression is None:
         with file.open("rb") as plain:
             sample = plain.read(SAMPLE_BYTES)

@@ -79,7 +79,9 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     if not spec.key_encoding:
         return table
     require_secret(spec, types)
-    encoded = {name: pseudonyms(table.column(name), spec) for name in _named(spec, types, table)}
+    # A manifest's types know best what is encoded.
+    wanted = [name for name, kind in types.items() if is_pseudonym(kind)] if types else spec.pseudonyms()
+    encoded = {name: pseudonyms(table.column(name), spec) for name in wanted if name in table.column_names}
     keys = _encoded(table.select(spec.columns.key), spec) if spec.columns.key else None
     table = table.drop_columns([*spec.columns.key, *(name for name in encoded if name not in spec.columns.key)])
     for name, column in (encoded | ({} if keys is None else {ROW_KEY: keys})).items():
@@ -112,12 +114,6 @@ def types_of_secret(spec: SplitSpec, types: Mapping[str, str]) -> Mapping[str, s
     return {name: alike if is_pseudonym(kind) else kind for name, kind in types.items()}
 
 
-def _named(spec: SplitSpec, types: Mapping[str, str], table: pa.Table) -> list[str]:
-    """Return the columns of the table, beside the key, that are to be encoded; a manifest's types know it best."""
-    wanted = [name for name, kind in types.items() if is_pseudonym(kind)] if types else spec.pseudonyms()
-    return [name for name in wanted if name in table.column_names]
-
-
 def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     """Return the pseudonym of each value of a canonical column, as text; a value that is missing stays so.
 
@@ -126,13 +122,10 @@ def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     """
     encoded = whole(column).dictionary_encode()
     secret, digits = secret_of(spec), (spec.key_encoding.bits if spec.key_encoding else 64) // 4
-    texts = [_text(value) for value in encoded.dictionary.to_pylist()]
+    values = encoded.dictionary.to_pylist()
+    texts = [str(int(each)) if isinstance(each, float) and each.is_integer() else str(each) for each in values]
     digests = [hmac.digest(secret, canonical_json([text]).encode(), "sha256").hex()[:digits] for text in texts]
     return pa.array(digests, pa.large_string()).take(encoded.indices)
-
-
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def type_names(table: pa.Table, spec: SplitSpec) -> dict[str, str]:
@@ -190,7 +183,16 @@ def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
 
     One hash table; several columns become one by numbering their values first. O(keys + wanted).
     """
-    ours, theirs = _one_column(keys, wanted)
+    if keys.num_columns == 1:
+        ours, theirs = whole(keys.column(0)), whole(wanted.column(0))
+    else:
+        codes: NDArray[Any] = np.zeros(keys.num_rows + wanted.num_rows, dtype=np.int64)
+        for known, looked_up in zip(keys.columns, wanted.columns, strict=True):
+            both = pa.concat_arrays([whole(known), whole(looked_up)]).dictionary_encode(null_encoding="encode")
+            codes = codes * len(both.dictionary) + both.indices.to_numpy(zero_copy_only=False)
+            # Numbering anew keeps the product of many columns from overflowing.
+            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+        ours, theirs = pa.array(codes[: keys.num_rows]), pa.array(codes[keys.num_rows :])
     positions = pc.index_in(theirs, value_set=ours)
     return np.asarray(positions.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
@@ -276,18 +278,6 @@ class Lookup:
 def _first_key(rows: pa.Table) -> str:
     first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
     return ", ".join(shown(value) for value in first.to_pylist()[0].values())
-
-
-def _one_column(keys: pa.Table, wanted: pa.Table) -> tuple[pa.Array, pa.Array]:
-    if keys.num_columns == 1:
-        return whole(keys.column(0)), whole(wanted.column(0))
-    codes: NDArray[Any] = np.zeros(keys.num_rows + wanted.num_rows, dtype=np.int64)
-    for ours, theirs in zip(keys.columns, wanted.columns, strict=True):
-        both = pa.concat_arrays([whole(ours), whole(theirs)]).dictionary_encode(null_encoding="encode")
-        codes = codes * len(both.dictionary) + both.indices.to_numpy(zero_copy_only=False)
-        # Numbering anew keeps the product of many columns from overflowing.
-        codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-    return pa.array(codes[: keys.num_rows]), pa.array(codes[keys.num_rows :])
 
 
 def names_beside(keys: Sequence[str], columns: Sequence[str]) -> list[str]:

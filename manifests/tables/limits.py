@@ -40,7 +40,11 @@ def room_of(memory: str | int | None) -> int:
 
 def free_memory() -> int:
     """Return how many bytes of memory this process may still take: of the machine, or of its control group."""
-    free = [_meminfo()]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = [int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024]
+    except (OSError, StopIteration):
+        free = [int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 2]
     for limit, used in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
@@ -51,14 +55,6 @@ def free_memory() -> int:
         except (OSError, ValueError):  # no such group, or no limit
             continue
     return max(min(free), 0)
-
-
-def _meminfo() -> int:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024
-    except (OSError, StopIteration):
-        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 2
 
 
 def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: str | int | None = None) -> bool:

@@ -137,7 +137,10 @@ def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -
     if len(kinds) > 1:
         raise SplitError(f"{path} holds {len(files)} files, {' and '.join(kinds)}; name files of one kind.")
     with readable(path, kinds[0]):
-        return _read_csv(files, columns, types) if kinds == ["CSV"] else _read_parquet(files, columns)
+        if kinds == ["CSV"]:
+            return _read_csv(files, columns, types)
+        data = parquet_data(files)
+        return data.to_table(columns=_selected(data.schema.names, columns))
 
 
 @contextmanager
@@ -149,11 +152,6 @@ def readable(path: str | Path, kind: str = "Parquet") -> Iterator[None]:
         raise SplitError(f"{path} cannot be read as {kind} ({reason_of(error)}); correct or replace it.") from None
     except OSError as error:
         raise SplitError(f"{path} cannot be read ({error.strerror or error}).") from None
-
-
-def _read_parquet(files: list[Path], columns: list[str] | None) -> pa.Table:
-    data = parquet_data(files)
-    return data.to_table(columns=_selected(data.schema.names, columns))
 
 
 def parquet_data(files: list[Path]) -> pa.dataset.Dataset:
@@ -313,15 +311,11 @@ def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence
     if suffixes:
         _require_suffix(file, suffixes)
     for source in read if file.is_file() else ():
-        if source is not None and any(each.exists() and file.samefile(each) for each in _files_here(source)):
+        files = [] if source is None else files_here(str(source)) if is_address(source) else data_files(source)
+        if any(each.exists() and file.samefile(each) for each in files):
             raise SplitError(f"{file} is read as well; write to another file.")
     if not file.parent.is_dir():
         raise SplitError(f"there is no folder {file.parent}; make it, or name a file elsewhere.")
-
-
-def _files_here(source: str | Path) -> list[Path]:
-    """Return the files of this machine that a path, folder, glob or address names."""
-    return files_here(source) if isinstance(source, str) and is_address(source) else data_files(source)
 
 
 def _require_suffix(file: Path, suffixes: Sequence[str]) -> None:
@@ -341,7 +335,12 @@ def write_whole(path: str | Path, content: Any) -> Path:
     # In the same folder: only within one file system is a rename at once.
     aside = file.with_name(f".writing-{os.getpid()}-{file.name}")
     try:
-        _write(aside, content)
+        if isinstance(content, str):
+            aside.write_text(content, encoding="utf-8")
+        elif isinstance(content, np.ndarray):
+            np.save(aside, content, allow_pickle=False)
+        else:
+            _write_tables(aside, content if isinstance(content, Iterator) else iter([content]))
         os.replace(aside, file)
     except (OSError, pa.ArrowException) as error:
         raise not_written(file, error) from None
@@ -355,15 +354,6 @@ def not_written(place: str | Path, error: Exception) -> SplitError:
     # Arrow's own texts repeat the path.
     reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
     return SplitError(f"{place} cannot be written ({reason}); nothing was changed.")
-
-
-def _write(file: Path, content: Any) -> None:
-    if isinstance(content, str):
-        file.write_text(content, encoding="utf-8")
-    elif isinstance(content, np.ndarray):
-        np.save(file, content, allow_pickle=False)
-    else:
-        _write_tables(file, content if isinstance(content, Iterator) else iter([content]))
 
 
 def _write_tables(file: Path, parts: Iterator[pa.Table]) -> None:

@@ -28,8 +28,14 @@ def source_of(data: Any, types: dict[str, str] | None = None) -> Source:
     """
     if isinstance(data, Source):
         return data
+    if is_address(data):
+        return _without_index(opened(data))
     if isinstance(data, (str, Path)):
-        return _from_address(str(data), types or {})
+        if not is_parquet(data):
+            return _from_csv(data_files(data), types or {}, str(data))
+        with readable(data):
+            rows = parquet_data(data_files(data))
+            return _without_index(Source(rows.schema, partial(blocks_of, str(data)), rows.count_rows(), str(data)))
     if is_stream(data):
         return _STREAMS[_library(data)][1](data)
     return _from_table(read_table(data), data)
@@ -59,16 +65,6 @@ def _from_table(table: pa.Table, native: Any) -> Source:
         return _slices(table.select(columns), rows)
 
     return Source(table.schema, batches, table.num_rows, native)
-
-
-def _from_address(address: str, types: dict[str, str]) -> Source:
-    if is_address(address):
-        return _without_index(opened(address))
-    if is_parquet(address):
-        with readable(address):
-            data = parquet_data(data_files(address))
-            return _without_index(Source(data.schema, partial(blocks_of, address), data.count_rows(), address))
-    return _from_csv(data_files(address), types, address)
 
 
 def _without_index(source: Source) -> Source:
