@@ -39,10 +39,8 @@ def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -
     Words for several parts, such as TRAIN and TEST, are of some split, whichever this one is.
     """
     words = [name for name in table.column_names if _are_parts(table.column(name))]
-    needs, dealt = (
-        manifest.splitter.needs,
-        manifest.n if manifest.group_table is None else manifest.group_table.num_rows,
-    )
+    needs = manifest.splitter.needs
+    dealt = manifest.n if manifest.group_table is None else manifest.group_table.num_rows
     by_design = needs.time or needs.fixed or needs.coordinates or manifest.kind != "labels"
     if by_design or dealt < manifest.n_splits // codes.shape[1] + LEAST_SPARE:
         return words
@@ -66,9 +64,8 @@ def _are_folds(column: pa.ChunkedArray, codes: NDArray[Any]) -> bool:
     if not numeric or column.null_count or pc.count_distinct(column.slice(0, 1_000)).as_py() > folds.size:
         return False
     levels, places = np.unique(to_numpy(column), return_inverse=True)
-    plain = any(
-        np.array_equal(levels, numbers) for numbers in (folds, np.arange(folds.size), 1 + np.arange(folds.size))
-    )
+    runs = folds, np.arange(folds.size), 1 + np.arange(folds.size)
+    plain = any(np.array_equal(levels, numbers) for numbers in runs)
     return plain and np.unique(places * folds.size + of_row).size == folds.size > 1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ def measure(manifest: Any, data: Any = None, *, memory: str | int | None = None)
     """
     manifest = in_memory(manifest, memory, LOOKED_AT)
     places, membership = _places(manifest), manifest.in_use
+    balances = [balance for _, balance in places]
     equal = isinstance(membership, Labels) and not membership.parts and manifest.splitter.shares_out
     report = BalanceReport(
         split_id=manifest.split_id,
@@ -36,27 +37,21 @@ def measure(manifest: Any, data: Any = None, *, memory: str | int | None = None)
         n_splits=manifest.n_splits,
         n_measured=min(manifest.n_splits, MOST_MEASURED),
         n_folds=membership.n_bins if equal else None,
-        folds=[place.balance for place in places if isinstance(place.balance, FoldBalance)],
-        parts=[place.balance for place in places if isinstance(place.balance, PartBalance)],
+        folds=[balance for balance in balances if isinstance(balance, FoldBalance)],
+        parts=[balance for balance in balances if isinstance(balance, PartBalance)],
     )
     if data is not None:
-        report = _on_data(report, Joined.of(manifest, data), [place.rows for place in places])
+        report = _on_data(report, Joined.of(manifest, data), [rows for rows, _ in places])
     values = {figure.name: (figure.value(report), figure.least(report)) for figure in FIGURES}
     worst = {name: value for name, (value, _) in values.items() if value is not None}
     least = {name: bound for name, (_, bound) in values.items() if bound is not None and name in worst}
     return report.model_copy(update={"worst": worst, "reachable": least})
 
 
-class _Place(NamedTuple):
-    """The ranks of a fold's or part's rows, and what is known of them without data."""
-
-    rows: Ranks
-    balance: FoldBalance | PartBalance
-
-
-def _places(manifest: Manifest) -> list[_Place]:
+def _places(manifest: Manifest) -> list[tuple[Ranks, FoldBalance | PartBalance]]:
     """Return the test rows of each split, and the parts that no split tests, with the rows that each was to have."""
-    membership, splitter, places = manifest.in_use, manifest.splitter, list[_Place]()
+    membership, splitter = manifest.in_use, manifest.splitter
+    places: list[tuple[Ranks, FoldBalance | PartBalance]] = []
     column, wanted, codes = membership.column(), _asked(manifest), set[int]()
     drawn = splitter.sizes(int(np.count_nonzero(column == 0))) if isinstance(splitter, DrawSplitter) else None
     parts = bool(membership.parts and membership.n_repeats == 1)
@@ -67,12 +62,12 @@ def _places(manifest: Manifest) -> list[_Place]:
         sizes: dict[str, Any] = {"wanted": wanted.get(code), "name": membership.code_name(code) if parts else None}
         if drawn:
             sizes |= {"wanted": drawn[1], "train": train.size, "wanted_train": drawn[0]}
-        places.append(_Place(test, FoldBalance(split=i, rows=test.size, **sizes)))
+        places.append((test, FoldBalance(split=i, rows=test.size, **sizes)))
     for code in wanted:
         if code not in codes:
             rows = np.flatnonzero(column == code)
             balance = PartBalance(name=membership.code_name(code), rows=rows.size, wanted=wanted[code])
-            places.append(_Place(rows, balance))
+            places.append((rows, balance))
     return places
 
 

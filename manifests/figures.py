@@ -211,14 +211,10 @@ def _least_size(report: BalanceReport) -> float | None:
     bounds = [min(share % 1, -share % 1) / share for share in wanted]
     bounds.append(((report.largest_group or 0) - max(wanted)) / max(wanted))
     if report.n_folds:
-        bounds.append(least_size_deviation(round(wanted[0] * report.n_folds), report.n_folds))
+        n, k = round(wanted[0] * report.n_folds), report.n_folds
+        # The largest relative deviation from equal sizes that no split of n rows can do without.
+        bounds.append(max(n / k - n // k, -(-n // k) - n / k) / (n / k))
     return max(bounds)
-
-
-def least_size_deviation(n: int, n_splits: int) -> float:
-    """Return the largest relative deviation from equal test sizes that no split of n rows can do without."""
-    mean = n / n_splits
-    return max(mean - n // n_splits, -(-n // n_splits) - mean) / mean
 
 
 def _class_share(report: BalanceReport) -> float | None:

@@ -19,7 +19,7 @@ from evenfold.splitters.rows import GroupRows
 from numpy.typing import NDArray
 
 from .fields import Columns
-from .membership import LOCKED, Labels
+from .membership import Labels
 from .state import State, bins_of, group_table_of, is_numeric_target, plain, shares_of, uncounted
 from .tables.canonical import numbered, to_numpy
 
@@ -137,15 +137,6 @@ class GroupTable:
         alone = len(self.levels) == 1
         levels = to_numpy(self.levels[0]).tolist() if alone else []
         return group_table_of(self.values, of_groups, tables[0].sum(axis=1), levels, tables[0] if alone else None)
-
-
-def with_locked(of_kept: IntArray, mask: NDArray[np.bool_] | None) -> IntArray:
-    """Return the codes of all groups: locked, where they were not kept for the strategy to decide."""
-    if mask is None:
-        return of_kept
-    codes = np.full((mask.size, *of_kept.shape[1:]), LOCKED, dtype=of_kept.dtype)
-    codes[mask] = of_kept
-    return codes
 
 
 def _stretches(n: int) -> Iterator[slice]:

@@ -124,17 +124,12 @@ class Joined:
             have = self.table if name in self.table.column_names else None
             table = read_table(self.source, [name], self.manifest.spec.types) if have is None else have
             column = canonical_table(table, [name], self.manifest.types).column(name)
-            if name in self._pseudonyms:
+            spec = self.manifest.spec
+            group = self.columns.group if spec.key_encoding and "group" in spec.key_encoding.encode else None
+            if name in (*spec.pseudonyms(), group):  # of these only pseudonyms are seen here
                 column = pa.chunked_array([pseudonyms(column, self.manifest.spec)])
             self._canonical[name] = column
         return self._canonical[name]
-
-    @cached_property
-    def _pseudonyms(self) -> list[str]:
-        """The columns of which only pseudonyms are seen here; another group that is asked about is one of them."""
-        spec = self.manifest.spec
-        names = [self.columns.group] if spec.key_encoding and "group" in spec.key_encoding.encode else []
-        return [*spec.pseudonyms(), *(name for name in names if name)]
 
     @cached_property
     def _canonical(self) -> dict[str, pa.ChunkedArray]:

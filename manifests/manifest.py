@@ -38,22 +38,15 @@ def _held(positions: NDArray[np.int64], ranks: NDArray[Any]) -> NDArray[np.int64
     return held
 
 
+@dataclass(eq=False, repr=False)
 class ManifestCV:
     """The splits of a manifest as positions of one frame's ``n_rows`` rows: ``split`` and ``get_n_splits``."""
 
-    def __init__(
-        self,
-        manifest: Manifest | Membership,
-        positions: NDArray[np.int64],
-        n_rows: int,
-        index: Any = None,
-        parted: Callable[[int, NDArray[np.int64]], Pair] | None = None,
-    ) -> None:
-        self.parted = parted
-        self.manifest = manifest
-        self.index = index
-        self.positions = positions
-        self.n_rows = n_rows
+    manifest: Manifest | Membership
+    positions: NDArray[np.int64]
+    n_rows: int
+    index: Any = None
+    parted: Callable[[int, NDArray[np.int64]], Pair] | None = None
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions; SplitError where X or y has another number or order of rows than the frame.

@@ -63,6 +63,7 @@ class Membership(ABC):
     """
 
     unit: ClassVar[str] = "split"
+    other: ClassVar[str] = "the rows in use"  # what a code without a name of its own is called
     kind: ClassVar[Kind]
     codes: Codes
 
@@ -125,10 +126,7 @@ class Membership(ABC):
         """Return what a code is called in a sentence."""
         special: dict[int, str] = {LOCKED: "locked", EXCLUDED: "excluded", NEVER_TESTED: "never tested"}
         names = {number: name for name, number in self.parts.items()}
-        return names.get(code) or special.get(code) or self._fold_name(code)
-
-    def _fold_name(self, code: int) -> str:
-        return "the rows in use"
+        return names.get(code) or special.get(code) or self.other.format(code)
 
     @property
     def unlocked(self) -> Ranks:
@@ -164,6 +162,7 @@ class Labels(Membership):
     """Every row has one label in each repeat: the fold that tests it, or its part. ``tested`` are the codes tested."""
 
     unit: ClassVar[str] = "fold"
+    other = "fold {}"
     kind = "labels"
     tested: Sequence[int]
     part_codes: Mapping[str, int] = field(default_factory=dict)
@@ -206,9 +205,6 @@ class Labels(Membership):
         """Return the same folds of other rows."""
         return replace(self, codes=codes)
 
-    def _fold_name(self, code: int) -> str:
-        return f"fold {code}"
-
     @classmethod
     def read(cls, rows: pa.Table, files: Mapping[str, pa.Table], splitter: Splitter, **_: Any) -> Labels:
         """Return the membership that an assignments table holds."""
@@ -233,6 +229,7 @@ class Draws(Membership):
     """
 
     unit: ClassVar[str] = "draw"
+    other = "rows that may be drawn"
     kind = "draws"
     splitter: DrawSplitter
     keys: pa.Table | None = None
@@ -274,9 +271,6 @@ class Draws(Membership):
     def split_title(self, i: int) -> str:
         """Return ``resample i``."""
         return f"resample {i}"
-
-    def _fold_name(self, code: int) -> str:
-        return "rows that may be drawn"
 
     def _counts(self, pair: Pair) -> str:
         return digest_resample(resample_counts(*pair, self.n))

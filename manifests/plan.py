@@ -43,13 +43,15 @@ from evenfold.splitters.targets import CLASSES_VERSION
 from numpy.typing import NDArray
 
 from .fields import Columns
-from .grouped import GroupTable, with_locked
+from .grouped import GroupTable
 from .identity import content_of, digests_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
 from .spec import SplitSpec, read_spec, require_roles
 from .state import State, first_entity_table, first_group_table, first_state, is_numeric_target, to_balance
 from .strict import Algorithm
+
+Parted = tuple[NDArray[np.int64], NDArray[np.int64]]  # the positions of the locked rows or groups, and of those left
 
 
 @contextmanager
@@ -72,82 +74,73 @@ class Plan:
     Made before anything random happens; ``plan_id`` is the key of the split cache.
     """
 
-    spec: SplitSpec
-    key: list[str]
-
     def __init__(self, spec: Any, data: Any) -> None:
-        request, sorted_already = read_spec(spec), isinstance(data, InKeyOrder)
+        self.spec, sorted_already = read_spec(spec), isinstance(data, InKeyOrder)
+        types = dict(self.spec.types)
         if isinstance(data, InKeyOrder):
             data = data.table
         else:
-            require_columns([*request.columns.roles(), *request.types], column_names(data))
-            if not request.strategy:  # what chooses one is read together with what it will need, and once
-                data = read_table(data, request.columns.roles() or None, request.types)
+            require_columns([*self.spec.columns.roles(), *types], column_names(data))
+            if not self.spec.strategy:  # what chooses one is read together with what it will need, and once
+                data = read_table(data, self.spec.columns.roles() or None, types)
 
-        def canonical_of(table: pa.Table, names: list[str], types: dict[str, str]) -> pa.Table:
+        def canonical_of(table: pa.Table, names: list[str]) -> pa.Table:
             return table.select(names) if sorted_already else canonical_table(table, names, types)
 
-        self.spec = request
-        used = self._resolve(lambda name: is_numeric_target(canonical_of(data, [name], dict(request.types)).column(0)))
-        table, used, columns = _read_used(data, used, self.spec)
-        table, waiting = matured(table, self.spec, columns)
-        canonical = canonical_of(table, used, columns)
+        if not self.spec.strategy:
+            chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical_of(data, [name]).column(0)))
+            self.spec = self.spec.model_copy(update={"strategy": chosen})
+        self.splitter, self.key = self.spec.splitter(), key_names(self.spec)
+        require_roles(self.spec, self.splitter.needs)
+        used = used_columns(self.spec, self.splitter.needs)
+        table = read_table(data, used or None, types)
+        if not used:  # a plain k-fold without a key reads no column at all; the number of rows still has to be known
+            used, types, table = ["row"], {}, pa.table({"row": np.arange(table.num_rows)})
+        table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)
+        canonical = canonical_of(table, used)
         for name in canonical.column_names:
             if name not in self.spec.columns.key:
                 self.spec.require_complete(canonical.column(name), name)
         self.spec = with_key_types(self.spec, column_types(canonical))
         self.table = with_keys(canonical, self.spec, {})
-        order = key_order(self.table, self.key) if self.key else None
-        if order is not None:
+        if self.key and (order := key_order(self.table, self.key)) is not None:
             self.table = self.table.take(order)
-        types = type_names(self.table, self.spec)
-        self.waiting = waiting_keys(waiting, self.spec, types, self.table.select(self.key))
+        self.types = type_names(self.table, self.spec)
+        self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
         self.digests = digests_of(self.table)
-        self._identify(types, content_of(self.digests, self.waiting))
-
-    waiting: pa.Table | None = None
-
-    def _resolve(self, numeric: Callable[[str], bool]) -> list[str]:
-        """Choose the strategy where none is named, check its roles; return the columns that decide the split."""
-        if not self.spec.strategy:
-            self.spec = self.spec.model_copy(update={"strategy": default_strategy(self.spec, numeric)})
-        self.splitter = self.spec.splitter()
-        self.key = key_names(self.spec)
-        require_roles(self.spec, self.splitter.needs)
-        return used_columns(self.spec, self.splitter.needs)
-
-    def _identify(self, types: dict[str, str], content: str) -> None:
-        self.types = types
-        self.algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
-        if code := strategy_code(self.spec.strategy, self.spec.params):
-            self.algorithm["version"] = f"{self.splitter.version}{code}"
-        if self.spec.holdout or self.spec.calibration:
-            self.algorithm["locking"] = LOCKING_VERSION
-        shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
-        if len(shared) == 1 and types[shared[0]] == "float" and not is_numeric_target(self.table.column(shared[0])):
-            self.algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
-        self.fingerprint = content
+        self.fingerprint = content_of(self.digests, self.waiting)
+        self.algorithm = self._algorithm()
         self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
+
+    def _algorithm(self) -> Algorithm:
+        algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}
+        if code := strategy_code(self.spec.strategy, self.spec.params):
+            algorithm["version"] = f"{self.splitter.version}{code}"
+        if self.spec.holdout or self.spec.calibration:
+            algorithm["locking"] = LOCKING_VERSION
+        shared = [name for name in self.spec.columns.shared_out if self.splitter.needs.y == "any"]
+        if len(shared) == 1 and self.types[shared[0]] == "float" and not is_numeric_target(self.table[shared[0]]):
+            algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
+        return algorithm
 
     def rows(self) -> Rows:
         """Return the rows as the strategy may see them."""
-        needs, columns = self.splitter.needs, self.spec.columns
+        needs, columns, column = self.splitter.needs, self.spec.columns, self.table.column
         y = to_balance(self.table, columns) if needs.y != "ignored" else None
-        group = _coded_groups(self.table, columns.grouped) if needs.groups else None
+        groups = [coded(column(name)) for name in columns.grouped] if needs.groups else []
+        group = groups[0] if groups else None
+        if len(groups) > 1:  # several entities side by side
+            codes = np.column_stack([each.codes for each in groups])
+            group = Coded(codes, [each.levels for each in groups], tuple(columns.grouped))
         with _by_its_name(columns):
-            return self._rows(y, group)
-
-    def _rows(self, y: Any, group: Any) -> Rows:
-        columns = self.spec.columns
-        needs = self.splitter.needs
-        roles = {
-            "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
-            "time": to_numpy(self.table.column(columns.time)) if needs.time and columns.time else None,
-            "fixed": to_numpy(self.table.column(columns.fold)) if needs.fixed and columns.fold else None,
-            "label_end": label_ends(self.spec, self.table.column) if needs.label_end else None,
-            "coordinates": places_of(self.table, columns.coordinates) if needs.coordinates else None,
-        }
-        return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
+            roles = {
+                "key": key_values(self.table.select(self.key)) if needs.key and self.key else None,
+                "time": to_numpy(column(columns.time)) if needs.time and columns.time else None,
+                "fixed": to_numpy(column(columns.fold)) if needs.fixed and columns.fold else None,
+                "label_end": label_ends(self.spec, column) if needs.label_end else None,
+                "coordinates": places_of(self.table, columns.coordinates) if needs.coordinates else None,
+            }
+            return self.splitter.rows(np.empty((self.table.num_rows, 0)), y, group, **roles)
 
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
@@ -175,27 +168,31 @@ class Plan:
         if isinstance(splitter, HashSplit) and keys is not None and self.spec.holdout is None:
             labels = Labels.of(_by_key(splitter, keys), splitter)
             return labels, None, first_state(splitter, Rows(n=keys.num_rows), labels, 0.0)
-        rows = self.rows()
+        rows, columns, groups = self.rows(), self.spec.columns, None
         membership = self._membership(rows, keys)
-        labelled, dealt = isinstance(membership, Labels), not isinstance(membership, Pairs)
-        groups = _group_table(rows, self.table, self.spec.columns, membership) if labelled else None
-        return membership, groups, first_state(splitter, rows, membership, self._locked) if dealt else None
+        if isinstance(membership, Labels) and rows.groups is not None:
+            if columns.group:
+                groups = first_group_table(rows, self.table.column(columns.group), membership)
+            else:
+                groups = first_entity_table(self.table.select(columns.entities), membership.codes)
+        pairs = isinstance(membership, Pairs)
+        return membership, groups, None if pairs else first_state(splitter, rows, membership, self._locked)
 
     @property
     def _groups_are_packed(self) -> bool:
         return bool(self.splitter.by_group_table and self.spec.columns.group)
 
     def _by_groups(self) -> tuple[Labels, pa.Table, State | None]:
-        table, tables, mask, rest = self._groups_to_pack()
+        table, tables, parted, rest = self._groups_to_pack()
         splitter = self.splitter
         assert isinstance(splitter, LabelSplitter)
-        codes = with_locked(splitter.decide(rest), mask)
+        codes = _among_all(splitter.decide(rest), parted, len(table.values))
         labels = Labels.of(codes[table.groups], splitter)
         of_groups = codes.reshape(codes.shape[0], -1)
         return labels, table.group_table(of_groups, tables), table.state(splitter, labels, of_groups, self._locked)
 
-    def _groups_to_pack(self) -> tuple[GroupTable, list[NDArray[Any]], NDArray[np.bool_] | None, GroupRows]:
-        """Return the groups, their tables, which of them are not locked (None where none is), and what is left."""
+    def _groups_to_pack(self) -> tuple[GroupTable, list[NDArray[Any]], Parted | None, GroupRows]:
+        """Return the groups, their tables, which are locked and left (None where none is locked), and what is left."""
         columns = self.spec.columns
         with _by_its_name(columns):
             table = GroupTable.of(self.table, columns, self.splitter.needs)
@@ -204,13 +201,13 @@ class Plan:
             self.splitter.check(rows)
             if self.spec.holdout is None:
                 return table, tables, None, rows
-            mask = np.ones(rows.n_groups, dtype=np.bool_)
-            mask[self._locked_among(rows)] = False
+            mask, locked = np.ones(rows.n_groups, dtype=np.bool_), self._locked_among(rows)
+            mask[locked] = False
             y = None if table.edges is None else to_numpy(self.table.column(columns.shared_out[0])).astype(np.float64)
             left = table.kept(mask, y)
             rest = left.rows(left.tables())
             self.splitter.check(rest)
-        return table, tables, mask, rest
+        return table, tables, (locked, np.flatnonzero(mask)), rest
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
@@ -232,12 +229,6 @@ class Plan:
 
     _codes: NDArray[Any] | None = None
 
-    def _crossed(self, splitter: Crossed, rows: Rows) -> NDArray[Any]:
-        if self._codes is None:
-            locked, seed = (self.spec.holdout.fraction, self.spec.holdout.seed) if self.spec.holdout else (0.0, 0)
-            self._codes = splitter.codes(rows, locked, seed)
-        return self._codes
-
     def _require_no_second_lock(self) -> None:
         parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
         if self.spec.holdout is not None and LOCKED in parts.values():
@@ -249,7 +240,7 @@ class Plan:
         self._require_no_second_lock()
         return locked_rows(rows, self.spec.holdout.fraction, Stream(self.spec.holdout.seed, HOLDOUT))
 
-    def _parted(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    def _parted(self, rows: Rows) -> Parted | None:
         """Return the positions of the locked rows, and of those left to split; None where nothing is locked."""
         if self.spec.holdout is None:
             return None
@@ -262,7 +253,10 @@ class Plan:
     def _membership(self, rows: Rows, keys: pa.Table | None) -> Membership:
         if isinstance(self.splitter, Crossed):
             self._require_no_second_lock()
-            return Labels.of(self._crossed(self.splitter, rows), self.splitter)
+            if self._codes is None:
+                locked, seed = (self.spec.holdout.fraction, self.spec.holdout.seed) if self.spec.holdout else (0.0, 0)
+                self._codes = self.splitter.codes(rows, locked, seed)
+            return Labels.of(self._codes, self.splitter)
         with _by_its_name(self.spec.columns):
             parted = self._parted(rows)
         left = rows if parted is None else rows.take(parted[1])
@@ -317,7 +311,7 @@ def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray
     return np.asarray(again.decide(plan.rows()))[:, manifest.membership.n_repeats :]
 
 
-def _among_all(codes: NDArray[Any], parted: tuple[NDArray[np.int64], NDArray[np.int64]] | None, n: int) -> NDArray[Any]:
+def _among_all(codes: NDArray[Any], parted: Parted | None, n: int) -> NDArray[Any]:
     """Return the codes of all rows: locked, as given for those left to split, and excluded for any others."""
     if parted is None:
         return codes
@@ -325,25 +319,6 @@ def _among_all(codes: NDArray[Any], parted: tuple[NDArray[np.int64], NDArray[np.
     among[parted[0]] = LOCKED
     among[parted[1]] = codes
     return among
-
-
-def _coded_groups(table: pa.Table, names: list[str]) -> Coded | None:
-    """Return the group column as codes, or those of several entities side by side."""
-    columns = [coded(table.column(name)) for name in names]
-    if len(columns) < 2:
-        return columns[0] if columns else None
-    return Coded(
-        np.column_stack([column.codes for column in columns]), [column.levels for column in columns], tuple(names)
-    )
-
-
-def _group_table(rows: Rows, table: pa.Table, columns: Columns, membership: Membership) -> pa.Table | None:
-    """Return what is remembered of groups, or of the levels of entities; None where rows stand alone."""
-    if rows.groups is None:
-        return None
-    if columns.group:
-        return first_group_table(rows, table.column(columns.group), membership)
-    return first_entity_table(table.select(columns.entities), membership.codes)
 
 
 def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:
@@ -354,24 +329,12 @@ def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:
 def used_columns(spec: SplitSpec, needs: Needs) -> list[str]:
     """Return the columns that decide the split: the key, and what the strategy needs. No others are read."""
     columns = spec.columns
-    clocks = [columns.time, columns.label_end] if spec.says_when_known else []
-    clocks += [columns.target] if spec.missing_target == "wait" else []
-    used = [*columns.key, *(columns.shared_out if needs.y != "ignored" else []), *_read_if(needs, columns), *clocks]
+    used: list[str | None] = [*columns.key, *(columns.shared_out if needs.y != "ignored" else [])]
+    used += [*(columns.grouped if needs.groups else []), columns.time if needs.time else None]
+    used += [columns.fold if needs.fixed else None, *(columns.coordinates if needs.coordinates else [])]
+    used += [columns.time, columns.label_end] if spec.says_when_known else []
+    used += [columns.target] if spec.missing_target == "wait" else []
     return list(dict.fromkeys(name for name in used if name))
-
-
-def _read_if(needs: Needs, columns: Columns) -> list[str | None]:
-    fold = columns.fold if needs.fixed else None
-    places = columns.coordinates if needs.coordinates else []
-    return [*(columns.grouped if needs.groups else []), columns.time if needs.time else None, fold, *places]
-
-
-def _read_used(data: Any, used: list[str], spec: SplitSpec) -> tuple[pa.Table, list[str], dict[str, str]]:
-    # A plain k-fold without a key reads no column at all; the number of rows still has to be known.
-    table = read_table(data, used or None, spec.types)
-    if used:
-        return table, used, dict(spec.types)
-    return pa.table({"row": np.arange(table.num_rows)}), ["row"], {}
 
 
 def default_strategy(spec: SplitSpec, numeric: Callable[[str], bool]) -> str:

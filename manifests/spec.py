@@ -316,11 +316,10 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             "together; name another column as group, or none."
         )
     if columns.grouped and not needs.groups:
-        needed = ((name, _needs_of(each)) for name, each in all_strategies().items())
-        keepers = [name for name, its in needed if its.groups is True and not its.time]
+        keepers = [name for name, its in all_strategies().items() if its.needs.groups is True and not its.needs.time]
         raise SplitError(
-            f"{strategy} does not keep groups whole, and the group column {listed_names(columns.grouped)} is named; "
-            f"choose {', '.join(keepers)}, or leave the group column out."
+            f"{strategy} does not keep groups whole, and the group column {listed(map(repr, columns.grouped))} is "
+            f"named; choose {', '.join(keepers)}, or leave the group column out."
         )
     if needs.coordinates and not columns.coordinates:
         raise SplitError(
@@ -329,8 +328,8 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
         )
     if columns.coordinates and not needs.coordinates:
         raise SplitError(
-            f"{strategy} does not look at where rows lie, and the coordinates {listed_names(columns.coordinates)} are "
-            "named; choose SpatialBlockKFold, or leave them out."
+            f"{strategy} does not look at where rows lie, and the coordinates {listed(map(repr, columns.coordinates))} "
+            "are named; choose SpatialBlockKFold, or leave them out."
         )
     _require_shared_out(spec, needs)
     _require_named(spec, needs)
@@ -364,12 +363,3 @@ def _require_named(spec: SplitSpec, needs: Needs) -> None:
             flag = "" if what == "fold" else f", or --{what}"
             who = strategy if what != "time" or needs.time else "what says when targets are known"
             raise SplitError(f"{who} needs a {what} column, and none is named; name it (columns.{what}{flag}).")
-
-
-def listed_names(names: list[str]) -> str:
-    """Return columns as a sentence names them: ``'patient'``, or ``'patient' and 'device'``."""
-    return " and ".join(map(repr, names))
-
-
-def _needs_of(strategy: type[Splitter]) -> Needs:
-    return strategy.needs if isinstance(strategy.needs, Needs) else Needs()

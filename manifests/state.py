@@ -28,13 +28,12 @@ STRETCH = 1 << 20
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
     """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.targets``."""
     kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
-    return is_number(kind, lambda: _distinct(column))
 
+    def distinct() -> pa.Array:
+        head = column.slice(0, 1_000).drop_null().unique()  # these alone may show that there are many
+        return head if len(head) > MOST_CLASSES_OF_NUMBERS else column.drop_null().unique()
 
-def _distinct(column: pa.ChunkedArray) -> pa.Array:
-    """Return the different values; of the first rows alone where these show that there are many."""
-    head = column.slice(0, 1_000).drop_null().unique()
-    return head if len(head) > MOST_CLASSES_OF_NUMBERS else column.drop_null().unique()
+    return is_number(kind, distinct)
 
 
 def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
@@ -147,16 +146,27 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
                 return None
         codes, n = np.unique(folds[folds != EXCLUDED], return_counts=True)
         shares = dict(zip(codes.tolist(), (n / n.sum()).tolist(), strict=True))
-    numbers, columns = rows.y is not None and rows.y.dtype.kind == "f", membership.codes.T
-    # So many bins of a numeric target are told apart.
-    bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
-    edges = _edges(rows, bins) if rows.y is not None and numbers else None
-    state, countable = uncounted(shares, len(columns), edges, None if numbers or rows.y is None else _classes(rows))
+    edges: list[float] | None = None
+    classes: list[Any] | None = None
+    strata = np.zeros(rows.n, dtype=np.int64)
+    if rows.y is not None and rows.y.dtype.kind == "f":
+        # So many bins of a numeric target are told apart; whole groups are packed by those that edges_of returns.
+        bins = QUANTILE_BINS if rows.groups is not None else max(2, min(MOST_EDGES, MOST_CELLS // len(shares)))
+        cuts = np.arange(1, bins) * rows.n // bins
+        cut = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
+        edges = [float(edge) for edge in dict.fromkeys(cut.tolist())]
+        strata = np.searchsorted(np.array(edges), rows.y, side="right")
+    elif rows.y is not None and rows.y.ndim == 1:
+        classes, strata = [plain(level) for level in rows.levels], np.asarray(rows.y, dtype=np.int64)
+    elif rows.y is not None:
+        numbers: dict[tuple[int, ...], int] = {}
+        strata = np.array([numbers.setdefault(tuple(codes), len(numbers)) for codes in rows.y.tolist()])
+        classes = [[plain(rows.levels[j][code]) for j, code in enumerate(codes)] for codes in numbers]
+    state, countable = uncounted(shares, membership.n_repeats, edges, classes)
     if state is None or not countable:
         return state
-    strata = np.zeros(rows.n, dtype=np.int64) if rows.y is None else _first_strata(rows, state)
-    counts = (cell_counts(bins_of(codes, shares), strata, len(shares), state.n_strata) for codes in columns)
-    return replace(state, counts=[table.tolist() for table in counts])
+    tables = (cell_counts(bins_of(codes, shares), strata, len(shares), state.n_strata) for codes in membership.codes.T)
+    return replace(state, counts=[table.tolist() for table in tables])
 
 
 def uncounted(
@@ -178,32 +188,6 @@ def bins_of(codes: NDArray[Any], shares: dict[int, float]) -> NDArray[np.int64]:
     return np.asarray(numbers[codes - UNKNOWN])
 
 
-def _first_strata(rows: Rows, state: State) -> NDArray[np.int64]:
-    assert rows.y is not None
-    if state.edges is not None:
-        return np.asarray(np.searchsorted(np.array(state.edges), rows.y, side="right"))
-    if rows.y.ndim == 1:
-        return np.asarray(rows.y, dtype=np.int64)
-    numbers: dict[tuple[int, ...], int] = {}
-    return np.array([numbers.setdefault(tuple(codes), len(numbers)) for codes in rows.y.tolist()])
-
-
-def _edges(rows: Rows, bins: int) -> list[float]:
-    assert rows.y is not None
-    cuts = np.arange(1, bins) * rows.n // bins
-    # Whole groups are packed by the bins that this returns of them.
-    edges = rows.y[rows.ranked[cuts]] if rows.groups is None else edges_of(rows.y[rows.ranked], bins)
-    return [float(edge) for edge in dict.fromkeys(edges.tolist())]
-
-
-def _classes(rows: Rows) -> list[Any]:
-    assert rows.y is not None
-    if rows.y.ndim == 1:
-        return [plain(level) for level in rows.levels]
-    combinations = dict.fromkeys(map(tuple, rows.y.tolist()))
-    return [[plain(rows.levels[j][code]) for j, code in enumerate(codes)] for codes in combinations]
-
-
 def plain(value: Any) -> Any:
     """Return a class as JSON holds it."""
     return value if isinstance(value, (str, int, float, bool)) else str(value)
@@ -213,12 +197,7 @@ def _name(level: Any) -> Any:
     return tuple(level) if isinstance(level, list) else level
 
 
-def cell_counts(
-    bins: NDArray[np.int64],
-    strata: NDArray[np.int64],
-    n_bins: int,
-    n_of_strata: int,
-) -> NDArray[np.int64]:
+def cell_counts(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
     """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out."""
     cells = np.zeros(n_bins * n_of_strata, dtype=np.int64)
     for start in range(0, bins.size, STRETCH):  # a hundred million rows need no copy as large as they are
@@ -305,17 +284,8 @@ def with_placements(levels: pa.Table, codes: NDArray[Any], rows: NDArray[Any] | 
 
 def group_rows(groups: pa.Table, folds: NDArray[Any], like: pa.Table, generation: int) -> pa.Table:
     """Return new groups as rows of a table like ``like``: group and folds filled, counts left empty."""
-    born = pa.array(np.full(groups.num_rows, generation))
-    columns: dict[str, pa.Array] = {"group": groups.column(0), "generation": born}
-    for repeat, fold in enumerate(folds.T):
-        columns[fold_column(repeat)] = pa.array(fold)
-    return with_names(
-        pa.table(
-            {
-                field.name: columns[field.name].cast(field.type)
-                if field.name in columns
-                else pa.nulls(groups.num_rows, field.type)
-                for field in like.schema
-            }
-        )
-    )
+    n = groups.num_rows
+    columns: dict[str, pa.Array] = {"group": groups.column(0), "generation": pa.array(np.full(n, generation))}
+    columns |= {fold_column(repeat): pa.array(fold) for repeat, fold in enumerate(folds.T)}
+    cells = {each.name: columns.get(each.name, pa.nulls(n, each.type)).cast(each.type) for each in like.schema}
+    return with_names(pa.table(cells))

@@ -17,7 +17,7 @@ from .plan import Plan, used_columns
 from .spec import SplitSpec, name_like, read_spec
 from .store.stored import StoredManifest
 from .store.write import write_manifest
-from .tables.addresses import Source, is_address
+from .tables.addresses import is_address
 from .tables.canonical import InKeyOrder, numbered, require_columns
 from .tables.limits import bytes_of_memory, fits_in_memory, require_rows, room_of
 from .tables.read import no_rows
@@ -115,21 +115,26 @@ def planned(
         fits = fits_in_memory(source, names or source.schema.names[:1], memory)
         engine = "memory" if fits else engine
     if engine == "memory":
-        return Plan(request, data if isinstance(data, (str, Path)) else _whole(request, source))
+        if isinstance(data, (str, Path)):
+            return Plan(request, data)
+        roles = dict.fromkeys([*request.columns.roles(), *request.types])
+        chosen = [name for name in roles if name in source.schema.names] or source.schema.names[:1]
+        return Plan(request, pa.concat_tables(source.batches(chosen), promote_options="permissive"))
     sorter = engine_named(engine, source, bytes_of_memory(memory))
-    if not names:
-        return Plan(request, InKeyOrder(_numbered(source)))
+    if not names:  # then rows are nothing but their numbers
+        n = sum(part.num_rows for part in source.batches(source.schema.names[:1]))
+        if not n:
+            raise no_rows("the table")
+        return Plan(request, InKeyOrder(pa.table({"row": np.arange(n)})))
     table = spilled(source, names, request.types, request.columns.key, sorter, to)
     try:
         plan = Plan(request, table)
     except SplitError as error:
         # The places that it names are those of sorted rows.
-        raise type(error)(f"{error}{IN_KEY_ORDER if 'first at' in str(error) else ''}") from None
+        where = " Rows are counted in key order." if "first at" in str(error) else ""
+        raise type(error)(f"{error}{where}") from None
     _require_memory(plan, memory)
     return plan
-
-
-IN_KEY_ORDER = " Rows are counted in key order."
 
 
 BYTES_A_GROUP = 180  # of the table of groups, with three classes: measured at 4.3 million groups of whole numbers
@@ -150,17 +155,3 @@ def _require_memory(plan: Plan, memory: str | int | None) -> None:
     )
     bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in table.schema.types)
     require_rows(plan.table.num_rows, bytes_a_row, str(plan.spec.strategy), memory)
-
-
-def _numbered(source: Source) -> pa.Table:
-    """Return the rows as nothing but their numbers."""
-    rows = sum(part.num_rows for part in source.batches(source.schema.names[:1]))
-    if not rows:
-        raise no_rows("the table")
-    return pa.table({"row": np.arange(rows)})
-
-
-def _whole(spec: SplitSpec, source: Source) -> pa.Table:
-    roles = dict.fromkeys([*spec.columns.roles(), *spec.types])
-    names = [name for name in roles if name in source.schema.names] or source.schema.names[:1]
-    return pa.concat_tables(source.batches(names), promote_options="permissive")
