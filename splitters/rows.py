@@ -135,6 +135,12 @@ class Rows:
         """The positions of the rows by ascending numbers in y, ties by position; sorted once. O(n log n)."""
         return stable_order(self.y)
 
+    @cached_property
+    def times(self) -> NDArray[Any]:
+        """The times in ascending order, sorted once. O(n log n), and O(n) where the rows are in order of time."""
+        numbers = self.time.view(np.int64) if self.time.dtype.kind == "M" else self.time
+        return self.time if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers).view(self.time.dtype)
+
     @property
     def n_groups(self) -> int:
         """The number of different groups, 0 where no groups are seen."""

@@ -42,10 +42,9 @@ class Stream:
 
     def sides(self, n: int, first: int, second: int) -> tuple[IntArray, IntArray]:
         """Return the ``first`` and the next ``second`` positions of ``permutation``, each ascending, in O(n)."""
-        mask = _position_mask(n)
-        keys = (self.raw(n) & ~mask) | np.arange(n, dtype=np.uint64)
+        keys = self._keys(1, n).reshape(n)
         keys.partition([end for end in {first, first + second} if end < n])
-        keys &= mask
+        keys &= _position_mask(n)
         places, side = keys.view(np.int64), np.zeros(n, dtype=np.int8)
         side[places[:first]], side[places[first : first + second]] = 1, 2
         return np.flatnonzero(side == 1), np.flatnonzero(side == 2)
@@ -68,13 +67,17 @@ class Stream:
 
     def shuffled_rows(self, rows: int, n: int) -> IntArray:
         """Return ``rows`` independent permutations of 0..n-1, one a row."""
-        mask = _position_mask(n)
-        keys = self.raw(rows * n).reshape(rows, n)
-        keys &= ~mask
-        keys |= np.arange(n, dtype=np.uint64)
+        keys = self._keys(rows, n)
         keys.sort(axis=1)
-        keys &= mask
+        keys &= _position_mask(n)
         return keys.view(np.int64)
+
+    def _keys(self, rows: int, n: int) -> NDArray[np.uint64]:
+        """Return ``rows`` times 0..n-1 in the low bits of random integers: in their order, random permutations."""
+        keys = self.raw(rows * n).reshape(rows, n)
+        keys &= ~_position_mask(n)
+        keys |= np.arange(n, dtype=np.uint64)
+        return keys
 
     def below(self, bound: int, size: int, out: IntArray | None = None) -> IntArray:
         """Return ``size`` integers of 0..bound-1, all exactly equally likely (bound at most 2**32).

@@ -68,33 +68,32 @@ class ForwardChaining(PairSplitter):
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each stretch's (rows before it, rows in it), positions ascending."""
         for before, test in self._stretches(rows):
-            yield np.sort(without_groups_of(test, before, rows)), np.sort(test)
+            yield without_groups_of(test, before, rows), test
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that lie, and were known, before every time in ``test``, and share no group."""
-        return without_groups_of(test, self._before(rows, train, test), rows)
+        in_time = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
+        return without_groups_of(test, train[in_time], rows)
 
     def dropped(self, rows: Rows) -> list[int]:
         """Return for each split how many rows of the past are left out because their group is tested."""
         return [before.size - without_groups_of(test, before, rows).size for before, test in self._stretches(rows)]
 
     def _stretches(self, rows: Rows) -> Iterator[Pair]:
-        """Yield (rows before it, rows in it) of each stretch, in time order; groups are not looked at."""
-        order = stable_order(rows.time)
-        ranked = rows.time[order]
+        """Yield (rows before it, rows in it) of each stretch, positions ascending; groups are not looked at."""
         if self.every is not None:
-            starts = begins_of(calendar_units(ranked, self.every))[-self.n_splits :]
+            starts = begins_of(calendar_units(rows.times, self.every))[-self.n_splits :]
         else:
-            starts = nearest_begins(ranked, rows.n - np.arange(self.n_splits, 0, -1) * self._test_size(rows.n))
-        for start, stop in pairwise([*starts.tolist(), rows.n]):
-            test = order[start:stop]
-            before = self._before(rows, order[:start], test)
-            # `before` is still in order of time, so its end is the latest rows.
-            yield before[-(self.max_train_size or rows.n) :], test
-
-    def _before(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
-        in_time: NDArray[np.bool_] = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
-        return train[in_time]
+            starts = nearest_begins(rows.times, rows.n - np.arange(self.n_splits, 0, -1) * self._test_size(rows.n))
+        # A stretch begins where a time begins: which rows are in it, their times alone say, without an order of rows.
+        usable, order = later(rows.known, gap_of(self.gap, rows.time)), None
+        for begin, end in pairwise([*rows.times[starts], None]):
+            test = rows.time >= begin if end is None else (rows.time >= begin) & (rows.time < end)
+            before = usable < begin
+            if self.max_train_size is not None:
+                order = stable_order(rows.time) if order is None else order
+                before[order[before[order]][: -self.max_train_size]] = False
+            yield np.flatnonzero(before), np.flatnonzero(test)
 
     def _test_size(self, n: int) -> int:
         return self.test_size or max(1, n // (self.n_splits + 1))
@@ -107,8 +106,8 @@ class ForwardChaining(PairSplitter):
         gap_of(self.gap, rows.time)
         if self.every is not None and self.test_size is not None:
             raise SplitError(f"every={self.every!r} and test_size={self.test_size} both say what is tested; give one.")
-        times, unit = np.sort(rows.time), "time" if self.every is None else unit_and_zone(self.every)[0]
-        n_periods = begins_of(times if self.every is None else calendar_units(times, self.every)).size
+        unit = "time" if self.every is None else unit_and_zone(self.every)[0]
+        n_periods = begins_of(rows.times if self.every is None else calendar_units(rows.times, self.every)).size
         if n_periods <= self.n_splits:
             raise SplitError(
                 f"n_splits={self.n_splits} with {n_periods:,} different {unit}s; "
@@ -170,7 +169,7 @@ class TimeSplit(PartSplitter):
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
-        if (n_times := np.unique(rows.time).size) < len(self.parts):
+        if (n_times := begins_of(rows.times).size) < len(self.parts):
             raise SplitError(f"{len(self.parts)} parts with {n_times:,} different times; name fewer parts.")
 
 

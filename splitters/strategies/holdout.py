@@ -30,9 +30,8 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
     """
     n_locked = rows_of_share(fraction, rows.n)
     if rows.time is not None:
-        order = stable_order(rows.time)
-        wanted = np.array([rows.n - n_locked])
-        return np.sort(order[nearest_begins(rows.time[order], wanted)[0] :])
+        begin = nearest_begins(rows.times, np.array([rows.n - n_locked]))[0]
+        return np.flatnonzero(rows.time >= rows.times[begin])
     if rows.groups is not None:
         sizes, table, weights = table_to_pack(rows)
         shares = np.array([1.0 - fraction, fraction])

@@ -82,7 +82,7 @@ class _Blocks(PairSplitter):
         for length, called in ((self.gap, "gap"), (self.embargo, "embargo")):
             if rows_in(length) is None:
                 gap_of(length, rows.time, called)
-        times = begins_of(np.sort(rows.time)).size
+        times = begins_of(rows.times).size
         if times < n_blocks:
             raise SplitError(
                 f"{name}={n_blocks} with {times:,} different times; "
