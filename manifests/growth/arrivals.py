@@ -109,9 +109,8 @@ def vanished_rows(arrived: _Arrived) -> Outcome:
     if not gone:
         return None
     sentence = f"{gone:,} of {present:,} known rows ({gone / present:.1%}) {verb(gone, 'is', 'are')} not in the data"
-    return Found(
-        gone / present, f"{sentence}; a table that is cut short looks like this.", {"rows": gone, "known": present}
-    )
+    message = f"{sentence}; a table that is cut short looks like this."
+    return Found(gone / present, message, {"rows": gone, "known": present})
 
 
 def changed_targets(arrived: _Arrived) -> Outcome:
@@ -240,13 +239,9 @@ def _merged_groups(manifest: Manifest, quarantined: int) -> Outcome:
     """Say how many known rows are of groups that turned out to be one."""
     if not quarantined:
         return None
-    share = quarantined / manifest.n
-    sentence = (
-        f"{amount(quarantined, 'row')} ({share:.1%} of the known ones) {verb(quarantined, 'is', 'are')} of groups"
-    )
-    return Found(
-        share, f"{sentence} that turned out to be one, and would be in no split any more.", {"rows": quarantined}
-    )
+    share, are = quarantined / manifest.n, verb(quarantined, "is", "are")
+    sentence = f"{amount(quarantined, 'row')} ({share:.1%} of the known ones) {are} of groups that turned out to be one"
+    return Found(share, f"{sentence}, and would be in no split any more.", {"rows": quarantined})
 
 
 def unseen_categories(arrived: _Arrived) -> Outcome:
@@ -272,11 +267,8 @@ def changed_types(arrived: _Arrived) -> Outcome:
     if arrived.snapshot is None:
         return NotAsked("the columns of the last table were not kept")
     before, after = arrived.snapshot.types, arrived.types
-    other = [
-        name
-        for name in arrived.compared()
-        if after.get(name, before[name]) != before[name] and KINDS[after[name]] == KINDS[before[name]]
-    ]
+    alike = [name for name in arrived.compared() if name in after and KINDS[after[name]] == KINDS[before[name]]]
+    other = [name for name in alike if after[name] != before[name]]
     changes = listed((f"{name} was {before[name]} and is {after[name]}" for name in other), most=10)
     return Found(len(other), f"{changes}.", {"columns": other}) if other else None
 

@@ -13,13 +13,7 @@ from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
 from evenfold.manifests.plan import used_columns
 from evenfold.manifests.state import State, balanced_columns, bins_of, cell_counts, group_rows, groups_of, shares_of
-from evenfold.manifests.tables.canonical import (
-    amount,
-    canonical_table,
-    key_order,
-    to_numpy,
-    verb,
-)
+from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, to_numpy, verb
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.maturity import matured, waiting_keys
 from evenfold.manifests.tables.read import read_table
@@ -70,8 +64,13 @@ class Arrival:
         positions = positions_in(manifest.keys, table.select(manifest.keys.column_names))
         left_out = waiting_keys(waiting, spec, manifest.types, table.select(manifest.keys.column_names))
         arrival = cls(manifest, table, positions, batch, left_out)
-        if batch and (positions >= 0).any():
-            raise SplitError(arrival._not_new())
+        repeated = np.flatnonzero(positions >= 0)
+        if batch and repeated.size:
+            key = ", ".join(map(shown, arrival.keys.slice(int(repeated[0]), 1).to_pylist()[0].values()))
+            raise SplitError(
+                f"{repeated.size:,} of {amount(table.num_rows, 'row')} of the batch {verb(repeated.size, 'is', 'are')} "
+                f"in the manifest already (first key {key}); pass new rows only, or the whole table without batch."
+            )
         return arrival
 
     @property
@@ -122,15 +121,6 @@ class Arrival:
         codes[self.known < 0] = UNKNOWN
         return codes
 
-    def _not_new(self) -> str:
-        repeated = np.flatnonzero(self.known >= 0)
-        first, n = int(repeated[0]), repeated.size
-        key = ", ".join(shown(value) for value in self.keys.slice(first, 1).to_pylist()[0].values())
-        return (
-            f"{n:,} of {amount(self.table.num_rows, 'row')} of the batch {verb(n, 'is', 'are')} in the manifest "
-            f"already (first key {key}); pass new rows only, or the whole table without batch."
-        )
-
 
 Merged = Literal["quarantine", "accept"]
 Bins = NDArray[np.int64]
@@ -160,7 +150,9 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
         )
         if bridges.size:
             quarantined = None if merged == "accept" else arrival.keys.take(bridges)
-            notes += (_told_of_bridges(bridges.size, manifest.spec.columns.entities, merged),)
+            n, names = bridges.size, " and ".join(manifest.spec.columns.entities)
+            fate = "accepted as asked, so these leak" if merged == "accept" else "quarantined"
+            notes += (f"{amount(n, 'row')} {verb(n, 'has', 'have')} {names} of two folds; {fate}.",)
     elif manifest.group_table is not None:
         grouped = _Groups(dealing)
         placed, groups = grouped.codes(), grouped.table
@@ -178,32 +170,18 @@ def _entities(dealing: _Dealing, group_table: pa.Table) -> EntityGrowth:
     return EntityGrowth(group_table, arriving, codes, arrival.known < 0, in_use)
 
 
-def _told_of_bridges(n: int, entities: list[str], merged: Merged) -> str:
-    reason = f"{amount(n, 'row')} {verb(n, 'has', 'have')} {' and '.join(entities)} of two folds"
-    return f"{reason}; {'accepted as asked, so these leak' if merged == 'accept' else 'quarantined'}."
-
-
 class _Dealing:
     """What is known when new rows are dealt: the bins, their shares, and what they hold of each stratum."""
 
     def __init__(self, manifest: Manifest, arrival: Arrival) -> None:
         self.manifest, self.arrival = manifest, arrival
-        state = manifest.state or State()
-        self.of_code = state.shares or self._shares()
+        state, locked = manifest.state or State(), manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
+        self.n_repeats = manifest.membership.n_repeats
+        self.of_code = state.shares or shares_of(manifest.splitter, manifest.membership.n_bins, locked)
         self.bin_codes = np.array(list(self.of_code))
         self.shares = np.array(list(self.of_code.values()))
         self.strata, self.state = state.strata(arrival.balanced(), arrival.table.num_rows)
         self.n_strata = self.state.n_strata
-
-    def _shares(self) -> dict[int, float]:
-        manifest = self.manifest
-        locked = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
-        return shares_of(manifest.splitter, manifest.membership.n_bins, locked)
-
-    @property
-    def n_repeats(self) -> int:
-        """The number of repeats."""
-        return self.manifest.membership.n_repeats
 
     def stream(self, repeat: int) -> Stream:
         """Return the random stream of this generation and repeat."""
@@ -251,20 +229,15 @@ class _Dealing:
 
     def by_rule(self, keys: pa.Table, strata: Bins, repeat: int) -> NDArray[np.int64]:
         """Return codes by the specification's rule for new rows: fill, hash or freeze."""
-        rule = self.manifest.spec.on_new_rows
+        rule, splitter = self.manifest.spec.on_new_rows, self.manifest.splitter
         if rule == "freeze":
             return np.full(keys.num_rows, EXCLUDED)
-        if rule == "hash" or isinstance(self.manifest.splitter, HashSplit):
-            return self.hashed(keys, repeat)
-        return self.bin_codes[fill(strata, self.held(repeat), self.shares, self.stream(repeat))]
-
-    def hashed(self, keys: pa.Table, repeat: int) -> NDArray[np.int64]:
-        """Return codes that follow from keys alone."""
-        splitter = self.manifest.splitter
-        if not isinstance(splitter, HashSplit):
+        if isinstance(splitter, HashSplit):
+            return np.asarray(splitter.labels_of(key_values(keys)), dtype=np.int64)
+        if rule == "hash":
             salt = f"{self.manifest.spec.seed}|{repeat}"
             return np.asarray(self.bin_codes[share_of_key(key_values(keys), self.shares.tolist(), salt)])
-        return np.asarray(splitter.labels_of(key_values(keys)), dtype=np.int64)
+        return self.bin_codes[fill(strata, self.held(repeat), self.shares, self.stream(repeat))]
 
     def state_with(self, placed: NDArray[np.int64]) -> State | None:
         """Return the state that the next extension starts from."""

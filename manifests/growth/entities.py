@@ -47,17 +47,6 @@ class EntityGrowth:
         number[fresh] = self.known.num_rows + np.arange(fresh.size)
         return number[of_row], levels.take(pa.array(fresh))
 
-    @cached_property
-    def _placements(self) -> tuple[Ints, Ints]:
-        """The combinations of folds over the repeats, and which of them each known level has; -1 for none."""
-        columns = [self.known.column(name).to_numpy() for name in fold_columns(self.known.column_names)]
-        folds = np.column_stack(columns).astype(np.int64)
-        distinct = np.unique(np.vstack([folds, self.codes[self.in_use]]), axis=0)
-        placed = _rows_in(distinct, folds)
-        # Levels of excluded rows alone have no fold: they are free, like new ones.
-        placed[(folds < LOCKED).any(axis=1)] = -1
-        return distinct, placed
-
     def placed(self, pack: Pack, generation: int, accept: bool) -> tuple[Ints, pa.Table, Ints]:
         """Return the codes of the new rows (rows, repeats), the table of levels with new ones, and the bridges.
 
@@ -77,7 +66,12 @@ class EntityGrowth:
     def _folds(self, pack: Pack) -> Ints:
         """Return the folds of each level (levels, repeats), of known and new ones; -3 where no row decides it."""
         of_row, fresh = self._levels
-        distinct, of_known = self._placements
+        columns = [self.known.column(name).to_numpy() for name in fold_columns(self.known.column_names)]
+        known_folds = np.column_stack(columns).astype(np.int64)
+        # The combinations of folds over the repeats, and which of them each known level has.
+        distinct = np.unique(np.vstack([known_folds, self.codes[self.in_use]]), axis=0)
+        of_known = _rows_in(distinct, known_folds)
+        of_known[(known_folds < LOCKED).any(axis=1)] = -1  # levels of excluded rows alone are free, like new ones
         of_level = np.concatenate([of_known, np.full(fresh.num_rows, -1)])
         own = np.where(self.in_use, _rows_in(distinct, self.codes), -1)
         group, where = self._together(of_row, of_level, np.column_stack([of_level[of_row], own]))

@@ -128,7 +128,7 @@ def repeated_targets(arrived: _Arrived) -> Outcome:
     sentence = f"two of {amount(int(new.size), 'new row')} have one {name} {max(more, less):.3g} times"
     message = f"{sentence} {'more' if more > less else 'less'} often than before"
     message += ": capped, rounded or filled." if more > less else ": made of something else."
-    return Found(max(more, less), message) if _tells("repeated_targets", max(more, less)) else None
+    return Found(max(more, less), message) if max(more, less) > TELLING["repeated_targets"] else None
 
 
 def _repeats(codes: Rows) -> float:
@@ -150,7 +150,7 @@ def restated_target(arrived: _Arrived) -> Outcome:
         if x is None or (now := _order(x[new], y[new])) < RESTATED:
             continue
         before = max(_order(x[part], y[part]) for part in parts)
-        if _tells("restated_target", now - before):
+        if now - before > TELLING["restated_target"]:
             rises[name] = (now - before, now, before)
     listing = listed((f"{name} ({now:.2f}, at most {most:.2f} before)" for name, (_, now, most) in rises.items()), 5)
     message = f"{columns.target} of {amount(int(new.size), 'new row')} stands in the order of {listing}: one made from"
@@ -201,9 +201,8 @@ def copied_rows(arrived: _Arrived) -> Outcome:
         if not {*without} - moved or usual < TELLING["copied_rows"]:
             figure = max(figure, _twins(values, np.r_[older, new], new) - usual)
     sentence = f"{figure:.0%} of {amount(int(new.size), 'new row')} are other rows under new keys"
-    return (
-        Found(figure, f"{sentence}, beyond those that are alike by chance.") if _tells("copied_rows", figure) else None
-    )
+    message = f"{sentence}, beyond those that are alike by chance."
+    return Found(figure, message) if figure > TELLING["copied_rows"] else None
 
 
 def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
@@ -233,7 +232,7 @@ def jumps_in_time(arrived: _Arrived) -> Outcome:
     figure, most, name = max(jumps)
     sentence = f"new rows lie up to {most:.3g} times further from the known times than their number explains"
     message = f"{sentence} ({figure:.3g} times but for one row in 20; {name}); dates that are wrong, or a gap."
-    return Found(figure, message) if _tells("jumps_in_time", most) else None
+    return Found(figure, message) if most > TELLING["jumps_in_time"] else None
 
 
 def swallowing_groups(arrived: _Arrived) -> Outcome:
@@ -249,11 +248,7 @@ def swallowing_groups(arrived: _Arrived) -> Outcome:
             worst = max(worst, (size / before, name, int(counts.max()), before))
     ratio, name, largest, before = worst
     message = f"one group of {name} has {largest:,} of {new.size:,} new rows, {ratio:.3g} times the largest known one"
-    return Found(ratio, f"{message} ({before:,} rows).") if _tells("swallowing_groups", ratio) else None
-
-
-def _tells(check: str, figure: float) -> bool:
-    return figure > TELLING[check]
+    return Found(ratio, f"{message} ({before:,} rows).") if ratio > TELLING["swallowing_groups"] else None
 
 
 CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (

@@ -48,16 +48,13 @@ class Snapshot:
         target = manifest.spec.columns.target
         types = types_of(joined.source)
         texts = [name for name, of in types.items() if of == "text" and name not in manifest.spec.columns.roles()]
-        return cls(
-            manifest.split_id,
-            None if target is None else _at(joined.column(target), joined.row_of),
-            types,
-            {
-                name: sorted(digests)
-                for name in texts
-                if len(digests := digests_of(joined.source, name)) <= MOST_CATEGORIES
-            },
-        )
+        categories = {
+            name: sorted(digests)
+            for name in texts
+            if len(digests := digests_of(joined.source, name)) <= MOST_CATEGORIES
+        }
+        kept = None if target is None else _at(joined.column(target), joined.row_of)
+        return cls(manifest.split_id, kept, types, categories)
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
         """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""
@@ -92,21 +89,16 @@ def types_of(source: Any) -> dict[str, str]:
     Of most columns their first rows are read.
     """
     types, schema = {}, schema_of(source)
-    names = schema.names
     for field in schema:
         try:
             types[field.name] = infer_type(field.type, field.name)
         except SplitError:
             continue
-    empty = _empty(source, [name for name in types if names.count(name) == 1])
+    once = [name for name in types if schema.names.count(name) == 1]
+    empty = [name for block in islice(blocks_of(source, once), 1) for name in once if _is_missing(block.column(name))]
+    for block in blocks_of(source, empty) if empty else ():
+        empty = [name for name in empty if _is_missing(block.column(name))]
     return {name: kind for name, kind in types.items() if name not in empty}
-
-
-def _empty(source: Any, names: list[str]) -> list[str]:
-    left = [name for block in islice(blocks_of(source, names), 1) for name in names if _is_missing(block.column(name))]
-    for block in blocks_of(source, left) if left else ():
-        left = [name for name in left if _is_missing(block.column(name))]
-    return left
 
 
 def _is_missing(column: pa.ChunkedArray) -> bool:

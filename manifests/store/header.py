@@ -160,18 +160,15 @@ def prove_files(header: Header, folder: Path) -> None:
         raise SplitError(f"{folder / 'manifest.json'} does not list {', '.join(sorted(unlisted))}; {REMEDY}")
     require_readable(folder / entry["path"] for entry in files)  # a link among them leads anywhere
     for entry in files:
-        _prove(folder / entry["path"], entry["sha256"])
-
-
-def _prove(path: Path, wanted: str) -> None:
-    try:
-        digest = sha256(path)
-    except FileNotFoundError:
-        raise SplitError(f"{path} is missing; {REMEDY}") from None
-    except OSError as error:
-        raise SplitError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
-    if digest != wanted:
-        raise SplitError(f"{path} is damaged: its SHA-256 is not the {wanted[:12]} of manifest.json; {REMEDY}")
+        file, wanted = folder / entry["path"], entry["sha256"]
+        try:
+            digest = sha256(file)
+        except FileNotFoundError:
+            raise SplitError(f"{file} is missing; {REMEDY}") from None
+        except OSError as error:
+            raise SplitError(f"{file} cannot be read ({error.strerror}); {REMEDY}") from None
+        if digest != wanted:
+            raise SplitError(f"{file} is damaged: its SHA-256 is not the {wanted[:12]} of manifest.json; {REMEDY}")
 
 
 def sha256(path: Path) -> str:

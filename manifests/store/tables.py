@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,16 +34,14 @@ def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write a table for any reader, in row groups of a million."""
-    pq.write_table(table, path, row_group_size=1_000_000, **parquet_options(table.schema))
-
-
-def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """Return how columns are written: zstd, integers as differences, text as what differs, codes by dictionary."""
-    delta = {f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_int64(f.type)}
-    text = {f.name: "DELTA_BYTE_ARRAY" for f in schema if pa.types.is_large_string(f.type)}
-    codes = [f.name for f in schema if f.name not in delta and f.name not in text]
-    return {"compression": "zstd", "use_dictionary": codes, "column_encoding": {**delta, **text} or None}
+    """Write a table for any reader: zstd, integers as differences, text as what differs, codes by dictionary."""
+    delta = {f.name: "DELTA_BINARY_PACKED" for f in table.schema if pa.types.is_int64(f.type)}
+    text = {f.name: "DELTA_BYTE_ARRAY" for f in table.schema if pa.types.is_large_string(f.type)}
+    codes = [f.name for f in table.schema if f.name not in delta and f.name not in text]
+    encoding = {**delta, **text} or None
+    pq.write_table(
+        table, path, row_group_size=1_000_000, compression="zstd", use_dictionary=codes, column_encoding=encoding
+    )
 
 
 def _assignments(manifest: Manifest, generation: int) -> pa.Table:

@@ -65,25 +65,23 @@ def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:
     try:
         parquet = pq.ParquetFile(file)
     except Exception as error:  # a damaged file may raise anything
-        return _of_rows(file, 0, rows, _unreadable(file, entry, error))
+        size, wanted_size = file.stat().st_size, int(entry["bytes"])
+        held_bytes = f"{size:,} of {wanted_size:,}" if size != wanted_size else f"its {size:,}"
+        return _of_rows(file, 0, rows, f"has {held_bytes} bytes and cannot be opened ({_short(error)})")
     held = parquet.metadata.num_rows
     if held != rows or (rows and parquet.metadata.num_row_groups != len(blocks)):
         groups = amount(parquet.metadata.num_row_groups, "block")
         return _of_rows(file, 0, rows, f"has {amount(held, 'row')} in {groups}, not {rows:,} in {len(blocks):,}")
     for block, wanted in enumerate(blocks):
-        damage = _block_damage(parquet, block, wanted)
+        try:
+            digest = digest_table(parquet.read_row_group(block))
+            damage = None if digest[: len(wanted)] == wanted else "differs from what was written"
+        except Exception as error:  # a damaged file may raise anything
+            damage = f"cannot be read ({_short(error)})"
         if damage:
             first, last = block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows)
             return _of_rows(file, first, last, damage, block)
     return None
-
-
-def _block_damage(parquet: pq.ParquetFile, block: int, wanted: str) -> str | None:
-    try:
-        digest = digest_table(parquet.read_row_group(block))
-    except Exception as error:  # a damaged file may raise anything
-        return f"cannot be read ({_short(error)})"
-    return None if digest[: len(wanted)] == wanted else "differs from what was written"
 
 
 def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = None) -> Damage:
@@ -94,13 +92,6 @@ def _of_rows(file: Path, first: int, stop: int, what: str, block: int | None = N
     else:
         sentence = f"{file.name} {what}; {place} cannot be relied on"
     return Damage(file=file.name, message=f"{sentence}; {REMEDY}", block=block, first_row=first, last_row=stop - 1)
-
-
-def _unreadable(file: Path, entry: ListedFile, error: Exception) -> str:
-    size, wanted = file.stat().st_size, int(entry["bytes"])
-    if size != wanted:
-        return f"has {size:,} of {wanted:,} bytes and cannot be opened ({_short(error)})"
-    return f"has its {wanted:,} bytes and cannot be opened ({_short(error)})"
 
 
 def _short(error: Exception) -> str:

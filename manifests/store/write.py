@@ -19,17 +19,7 @@ from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
 
-from .header import (
-    SCHEMA,
-    Described,
-    Header,
-    ListedFile,
-    Part,
-    other_identity,
-    prove_files,
-    read_header,
-    sha256,
-)
+from .header import SCHEMA, Described, Header, ListedFile, Part, other_identity, prove_files, read_header, sha256
 from .tables import tables_of, write_parquet
 
 MOST_COUNTED_FOLDS = 1_000
@@ -56,7 +46,12 @@ def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None
     SplitError as ``write_manifest`` does, and leaves nothing behind then.
     """
     created = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
-    aside = _aside(staged or final.parent / owned(STAGED))
+    aside = staged or final.parent / owned(STAGED)  # beside the versions, and a reader never takes it for one
+    try:
+        aside.mkdir(parents=True)
+    except OSError as error:
+        raise not_written(aside.parent, error) from None
+    clear_abandoned(aside.parent, STAGED)  # of processes that were killed
     try:
         fill(aside)
     except BaseException as error:
@@ -83,16 +78,6 @@ def settle(aside: Path, final: Path) -> Path:
     return final
 
 
-def _aside(aside: Path) -> Path:
-    """Make a new folder beside the versions, which a reader never takes for one; those of killed processes go."""
-    try:
-        aside.mkdir(parents=True)
-    except OSError as error:
-        raise not_written(aside.parent, error) from None
-    clear_abandoned(aside.parent, STAGED)
-    return aside
-
-
 def owned(kind: str) -> str:
     """Return a name for a folder of this process alone."""
     return f"{kind}-{os.uname().nodename}-{os.getpid()}-{uuid4().hex[:8]}"
@@ -109,11 +94,10 @@ def clear_abandoned(home: Path, kind: str) -> None:
 
 def _alive(process: int) -> bool:
     try:
-        os.kill(process, 0)
+        with suppress(PermissionError):
+            os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
     return True
 
 

@@ -17,12 +17,7 @@ from .exchange import subset_sums
 MOST_ENTRIES = 22  # the cost of every subset is computed: 2**22 of them
 BUDGET = 400_000_000  # subsets looked at in all
 NODE = 5_000  # what a node costs besides, in subsets
-DEEPENING = (
-    1.0 / 64.0,
-    1.0 / 8.0,
-    1.0 / 2.0,
-    1.0,
-)  # the search is first done for much cheaper packings, which is quick
+DEEPENING = 1.0 / 64.0, 1.0 / 8.0, 1.0 / 2.0, 1.0  # the search is first done for much cheaper packings: it is quick
 ROUNDING = 1e-9  # a packing is better only if it is so by more than rounding
 
 
@@ -77,26 +72,22 @@ class _Search:
     def run(self, below: float, subsets: list[IntArray] | None = None) -> bool:
         """Search for the cheapest cover below ``below``; return whether the search was completed."""
         self.best = below * (1.0 - ROUNDING)
-        self._lists(subsets or [np.flatnonzero(costs <= below) for costs in self.costs])
+        good = subsets or [np.flatnonzero(costs <= below) for costs in self.costs]
+        prices = _prices(self.n, [(masks, costs[masks]) for masks, costs in zip(good, self.costs, strict=True)])
+        self.price = subset_sums(prices[None])[0]
+        self.lists: list[list[tuple[IntArray, FloatArray]]] = []
+        for masks, costs in zip(good, self.costs, strict=True):
+            # What a subset costs beyond its prices, never below 0: in this order _fitting cuts a list where room ends.
+            reduced = costs[masks] - self.price[masks]
+            order = stable_order(reduced)
+            masks, reduced = masks[order], reduced[order]
+            holds = (masks >> entry & 1 == 1 for entry in range(self.n))
+            self.lists.append([(masks[held], reduced[held]) for held in holds])
         try:
             self._cover(self.all, tuple(len(bins) for bins in self.kinds), 0.0, [])
         except _BudgetSpent:
             return False
         return True
-
-    def _lists(self, good: list[IntArray]) -> None:
-        prices = _prices(self.n, [(masks, costs[masks]) for masks, costs in zip(good, self.costs, strict=True)])
-        self.price = subset_sums(prices[None])[0]
-        self.lists = [
-            [self._list(kind, masks[masks >> entry & 1 == 1]) for entry in range(self.n)]
-            for kind, masks in enumerate(good)
-        ]
-
-    def _list(self, kind: int, masks: IntArray) -> tuple[IntArray, FloatArray]:
-        # What a subset costs beyond its prices, never below 0: in this order _fitting cuts a list where room ends.
-        reduced = self.costs[kind][masks] - self.price[masks]
-        order = stable_order(reduced)
-        return masks[order], reduced[order]
 
     def _cover(self, rest: int, free: tuple[int, ...], cost: float, chosen: list[tuple[int, int]]) -> None:
         # The lowest bit is the largest entry left: every cover holds it in exactly one subset.
@@ -135,12 +126,10 @@ class _Search:
         i = int(np.argmin(totals))
         if totals[i] < self.best:
             self.best = float(totals[i])
-            self.cover = self._named([*chosen, (kind, int(masks[i])), (last, rest ^ int(masks[i]))])
-
-    def _named(self, chosen: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        # The search counts bins of one kind only; which of them gets which subset is all the same.
-        names = [iter(bins) for bins in self.kinds]
-        return [(next(names[kind]), mask) for kind, mask in chosen]
+            # The search counts bins of one kind only; which of them gets which subset is all the same.
+            names = [iter(bins) for bins in self.kinds]
+            cover = [*chosen, (kind, int(masks[i])), (last, rest ^ int(masks[i]))]
+            self.cover = [(next(names[of]), mask) for of, mask in cover]
 
 
 class _BudgetSpent(Exception):

@@ -121,11 +121,14 @@ class TwoBins:
         half = chosen.size // 2
         left, right = subset_sums(self.changes[:, chosen[:half]]), subset_sums(self.changes[:, chosen[half:]])
         aims = (ideal[:, None] - right * scale[:, None], left * scale[:, None])
-        first, second, width = close_pairs(
-            aims[1], aims[0], width or self._first_width(), stream, MEETINGS // ideal.size
-        )
-        # Sizes alone rule out more than half, whose columns need not be looked up.
-        near = np.flatnonzero(self._size_terms(left[0, first] + right[0, second]) <= limit)
+        if not width:
+            width = math.sqrt(float(self.costs(np.zeros((self.changes.shape[0], 1)), self.entries[:0])[0])) or 1e-6
+        first, second, width = close_pairs(aims[1], aims[0], width, stream, MEETINGS // ideal.size)
+        # Sizes alone rule out more than half, whose columns need not be looked up. By the same steps as in `_side`, so
+        # that no rounding lifts a term above the cost that it is a part of.
+        size = left[0, first] + right[0, second]
+        off_a, off_b = self._loads[0, 0] - size - self._wanted[0], self._loads[0, 1] + size - self._wanted[1]
+        near = np.flatnonzero(self._pull[0] * (off_a * off_a) + self._pull[1] * (off_b * off_b) <= limit)
         first, second = first[near], second[near]
         numbers, costs = self.within(limit, left.take(first, axis=1) + right.take(second, axis=1), self.entries[chosen])
         if numbers.size == 0:
@@ -154,12 +157,6 @@ class TwoBins:
         """
         most = self.aim.table[moving].sum(axis=0)
         return self._side(0, -1.0, change, most) + self._side(1, 1.0, change, most)
-
-    def _size_terms(self, moved: FloatArray) -> FloatArray:
-        # The same steps as in `_side`, so that no rounding lifts a term above the cost that it is a part of.
-        off_a, off_b = self._loads[0, 0] - moved - self._wanted[0], self._loads[0, 1] + moved - self._wanted[1]
-        terms: FloatArray = self._pull[0] * (off_a * off_a) + self._pull[1] * (off_b * off_b)
-        return terms
 
     def _side(self, side: int, sign: float, change: FloatArray, most: IntArray) -> FloatArray:
         # Column by column in a fixed order, elementwise: a sum over an axis would depend on the CPU.
@@ -194,10 +191,6 @@ class TwoBins:
         ideal[0] = np.rint((off[0] - off[1]) / pull) if pull > 0.0 else 0.0
         scale[0] = math.sqrt(pull)
         return scale, ideal * scale
-
-    def _first_width(self) -> float:
-        now = self.costs(np.zeros((self.changes.shape[0], 1)), self.entries[:0])
-        return math.sqrt(float(now[0])) or 1e-6
 
 
 def _bits(number: int, size: int) -> IntArray:

@@ -68,19 +68,7 @@ class Published:
 
 
 def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
-    """Yield the packings one move away, cheapest first."""
-    costs = _costs_of_moves(aim, bins)
-    for move in np.argsort(costs, axis=None, kind="stable").tolist():
-        entry, f = divmod(move, aim.n_bins)
-        if costs[entry, f] == math.inf:
-            return
-        after = bins.copy()
-        after[entry] = f
-        yield after
-
-
-def _costs_of_moves(aim: Aim, bins: IntArray) -> FloatArray:
-    """Return by how much each move of an entry to a bin changes the cost (entries, bins)."""
+    """Yield the packings one move away, cheapest first: by how much each move of an entry to a bin changes the cost."""
     sums = aim.excesses(aim.loads(bins))
     now = _costs(aim, sums)
     entries = aim.vectors[:, :, None]
@@ -91,7 +79,13 @@ def _costs_of_moves(aim: Aim, bins: IntArray) -> FloatArray:
     lost = np.add.reduce(np.where(own, without - now, 0.0).T, axis=0)
     costs: FloatArray = gained + lost[:, None]
     costs[own] = math.inf
-    return costs
+    for move in np.argsort(costs, axis=None, kind="stable").tolist():
+        entry, f = divmod(move, aim.n_bins)
+        if costs[entry, f] == math.inf:
+            return
+        after = bins.copy()
+        after[entry] = f
+        yield after
 
 
 def _costs(aim: Aim, sums: FloatArray) -> FloatArray:
