@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
-from importlib.metadata import version
 from typing import Any, Protocol
+
+from evenfold.splitters.importing import installed
 
 from .templates import escaped, macro, rendered, scoped_style
 
@@ -149,7 +150,7 @@ class Origin:
         """Return what a footer says of it."""
         day = self.day or date.today()
         run = [f"MLflow run {self.run_id[:8]}"] if self.run_id else []
-        return [*([self.data] if self.data else []), f"evenfold {version('evenfold')}", f"{day:%d %b %Y}", *run]
+        return [*([self.data] if self.data else []), f"evenfold {installed('evenfold')}", f"{day:%d %b %Y}", *run]
 
 
 @dataclass(frozen=True)

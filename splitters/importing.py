@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import Distribution, distributions
+from importlib.metadata import Distribution, distributions, version
 from itertools import chain
 from keyword import iskeyword
 from types import ModuleType
@@ -286,6 +286,12 @@ def _require_plain(path: str, name: str, value: Any, depth: int) -> None:
 def refusal(error: Exception) -> str:
     """Return what a constructor refused, in the words of every Python: 3.13 adds a suggestion, and so do we."""
     return str(error).partition(". Did you mean")[0]
+
+
+@cache
+def installed(name: str) -> str:
+    """Return the version of a package, which a process that has it goes on with; PackageNotFoundError for none."""
+    return version(name)
 
 
 def distribution_of(thing: type) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib.metadata import version
 from typing import Any
 
 import sklearn
@@ -12,6 +11,7 @@ from evenfold.manifests import Audit, audit, digest_json
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import StoredManifest, asked_again, in_memory
+from evenfold.splitters.importing import installed
 
 from .outcomes import SplitAudit, SplitRef
 from .results.preimages import Preimage
@@ -40,7 +40,7 @@ def preimage_of_audit(
     """Return the preimage of the key of a split's audit."""
     limits = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
     how = {"features": _named_features(split, features), "exclude": sorted(exclude), **limits}
-    versions = {"evenfold": version("evenfold"), "scikit-learn": sklearn.__version__}
+    versions = {"evenfold": installed("evenfold"), "scikit-learn": sklearn.__version__}
     of = {
         "manifest": digest_json(split.stored().header),
         "file": digest_json(str(stamp(split.data))),

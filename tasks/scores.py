@@ -82,13 +82,15 @@ def aggregate(
     _require_fits(results, apparent)
     work = _one_work(split, results, [*([apparent] if apparent else []), *refits], interval)
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors or _missing(results, work))
-    estimates = estimates_of(evaluated, work, refits, interval, level)
-    levels = _levels_of(evaluated, work, level)
+    of_folds, whole = evaluated.predictions, evaluated.apparent
+    files = of_folds or ([whole.predictions.path] if whole else [])
+    predictions = frame_of(files) if files else pd.DataFrame()
+    estimates = _estimates_of(evaluated, predictions, work, refits, interval, level)
+    levels = _levels_of(evaluated, predictions, work, level)
     if not evaluated.errors:
         by, seconds = interval if refits else None, seconds_of(results)
         remember(preimage_of_fits(work, results[0].apparent, by, seconds), work.marks)
-    files = evaluated.predictions or ([evaluated.apparent.predictions.path] if evaluated.apparent else [])
-    confusion = Confusion.of(work.problem, frame_of(files), not evaluated.predictions)
+    confusion = Confusion.of(work.problem, predictions, not of_folds)
     update = {
         "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion
     }  # fmt: skip
@@ -124,13 +126,13 @@ def seconds_of(results: Sequence[FitResult]) -> float:
     return float((table["seconds_fit"] + table["seconds_score"]).median())
 
 
-def _levels_of(evaluated: Evaluated, work: Work, level: float) -> list[LevelScore]:
+def _levels_of(evaluated: Evaluated, predictions: pd.DataFrame, work: Work, level: float) -> list[LevelScore]:
     """Return the scores of the levels of the columns to balance on."""
     if not work.attributes:
         return []
     if evaluated.draws:
         return level_scores_of_draws(scores_of_draws(evaluated), work.problem, work.attributes, level=level)
-    predictions, ordered = frame_of(evaluated.predictions), work.in_time_order
+    ordered = work.in_time_order
     return level_scores(predictions, evaluated.scores, work.problem, work.attributes, level=level, ordered=ordered)
 
 
@@ -318,12 +320,15 @@ def estimate_of_one_model(
     )
 
 
-def estimates_of(
-    evaluated: Evaluated, work: Work, refits: Sequence[FitResult] = (), interval: str = "auto", level: float = 0.95
-) -> list[Estimate]:
-    """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation."""
+def _estimates_of(
+    evaluated: Evaluated, predictions: pd.DataFrame, work: Work, refits: Sequence[FitResult], interval: str,
+    level: float,
+) -> list[Estimate]:  # fmt: skip
+    """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation.
+
+    ``predictions``: of the test rows of folds, for draws those of the apparent fit.
+    """
     if not evaluated.draws:
-        predictions = frame_of(evaluated.predictions)
         return _of_folds(evaluated.scores, predictions, work, refits, interval, level)
     if evaluated.apparent is None:
         raise EvaluationError(
@@ -332,10 +337,10 @@ def estimates_of(
     draws = scores_of_draws(evaluated)
     apparent = evaluated.apparent
     if "out_of_bag" in work.manifest.splitter.promises:
-        on_all = pd.read_parquet(apparent.predictions.path)
         seed: Any = work.manifest.spec.seed
         return bootstrap_aggregate(
-            draws, apparent.score, on_all, work.problem, drawn=_multiplicities(work, on_all["row"].to_numpy()),
+            draws, apparent.score, predictions, work.problem,
+            drawn=_multiplicities(work, predictions["row"].to_numpy()),
             interval=interval, level=level, baseline=_of_draws(work), seed=seed,
         )  # fmt: skip
     stratified = work.manifest.splitter.needs.y != "ignored"

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +17,7 @@ from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
+from evenfold.splitters.importing import installed
 
 from .header import SCHEMA, Described, Header, ListedFile, Part, other_identity, prove_files, read_header, sha256
 from .tables import tables_of, write_parquet

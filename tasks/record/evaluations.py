@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.markdown import in_markdown, linked, page_note
 from evenfold.reports.pictures import scores_figures
+from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
@@ -56,6 +56,7 @@ from .splits import run_ref, split_page_from, split_run_of
 from .tracker import CONTENT, NOTE, RUN_KEY, Tracker, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
+FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")
 
 
 def failure_of(errors: Sequence[str], n_splits: int) -> str:
@@ -184,7 +185,9 @@ class _Record:
         split, study = self.evaluation.split, kept_study(Home.here(), self.work.problem)
         study_json = "" if study is None else study.to_json()
         place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models)]
-        return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, version("evenfold"), study_json])
+        return digest_json(
+            [self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold"), study_json]
+        )
 
     @cached_property
     def same(self) -> str:
@@ -213,8 +216,24 @@ class _Record:
 
     @cached_property
     def scores(self) -> list[FoldScore]:
-        """The score of each fold or draw."""
-        return self.evaluation.scores or _scores_of_draws(self.evaluation)
+        """The score of each fold or draw, of draws of those that are defined."""
+        names = self.evaluation.model.metrics
+        return self.evaluation.scores or [
+            FoldScore(f"resample {row['draw']}", 0, row["draw"], {name: row[name] for name in names}, {},
+                      *(row[name] for name in FIGURES))
+            for row in (self.tables["scores.parquet"].to_dict("records") if self.tables else [])
+            if row["error"] is None
+        ]  # fmt: skip
+
+    @cached_property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What is kept per row of folds, or per draw."""
+        of = self.evaluation
+        files = {
+            "predictions.parquet": of.predictions,
+            "scores.parquet": [block.predictions.path for block in of.draws],
+        }
+        return {name: frame_of(each) for name, each in files.items() if each}
 
     def write(self, tracker: Tracker) -> str:
         """Write its run and return it."""
@@ -233,13 +252,9 @@ class _Record:
             if of.scores:
                 self._write_folds(tracker, run_id, key)
             tracker.keep_model_of(run_id, self.models.get("all rows"), self.estimator)
-            tables = {"predictions.parquet": of.predictions, "scores.parquet": [b.predictions.path for b in of.draws]}
-            digests = {
-                name: tracker.keep_table(run_id, name, frame_of(files)) for name, files in tables.items() if files
-            }
-            keep_signed(tracker, run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": digests})
-            for name, value in artifacts.items():
-                tracker.keep(run_id, name, value)
+            digests = tracker.keep(run_id, artifacts | self.tables)
+            sha256 = {name: digests[name] for name in self.tables}
+            keep_signed(tracker, run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": sha256})
             links = {
                 "The evaluation's page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),
                 f"Its split, {split.name} {split.version}": run_page(tracker.experiment_id, self.split_run),
@@ -288,7 +303,7 @@ class _Record:
             problem,
             self.scores,
             of.estimates,
-            frame_of(of.predictions) if of.predictions else None,
+            self.tables.get("predictions.parquet"),
             f"Evaluation on {name}",
             kept_study(Home.here(), problem),
             audit=audit_of(split, of.features),
@@ -303,18 +318,17 @@ class _Record:
     def _write_folds(self, tracker: Tracker, run_id: str, key: str) -> None:
         """Give each of up to 100 folds a run below the evaluation's; of more, keep one table."""
         split = self.evaluation.split
-        figures = ("n_train", "n_test", "seconds_fit", "seconds_score")
         if len(self.scores) > MOST_FOLDS:
-            flat = [{name: getattr(score, name) for name in ("name", "repeat", "fold", *figures)}
+            flat = [{name: getattr(score, name) for name in ("name", "repeat", "fold", *FIGURES)}
                     | score.test | {f"apparent {name}": value for name, value in score.apparent.items()}
                     for score in self.scores]  # fmt: skip
-            tracker.keep_table(run_id, "scores.parquet", pd.DataFrame(flat))
+            tracker.keep(run_id, {"scores.parquet": pd.DataFrame(flat)})
             return
         peaks = {fit.score.name: fit.peak_memory_mb for fit in self.evaluation.fits if isinstance(fit.i, int)}
         for score in self.scores:
             metrics = {f"test/{name}": value for name, value in score.test.items()}
             metrics |= {f"apparent/{name}": value for name, value in score.apparent.items()}
-            metrics |= {name: getattr(score, name) for name in figures}
+            metrics |= {name: getattr(score, name) for name in FIGURES}
             place = {"repeat": score.repeat, "fold": score.fold}
             name = f"{self.estimator.rpartition(':')[2]} {score.name}"
             child = Entry(
@@ -353,15 +367,3 @@ def _level_metrics(levels: Sequence[LevelScore]) -> dict[str, float]:
         for score in levels
         if score.value is not None
     }
-
-
-def _scores_of_draws(evaluation: Evaluated) -> list[FoldScore]:
-    """Return the scores of draws, those that are defined, as scores of folds."""
-    files = [block.predictions.path for block in evaluation.draws]
-    figures = ("n_train", "n_test", "seconds_fit", "seconds_score")
-    return [
-        FoldScore(f"resample {row['draw']}", 0, row["draw"], {name: row[name] for name in evaluation.model.metrics}, {},
-                  *(row[name] for name in figures))
-        for row in (frame_of(files).to_dict("records") if files else [])
-        if row["error"] is None
-    ]  # fmt: skip

@@ -118,7 +118,7 @@ def list_evaluations(tracker: Tracker, split: SplitRef, split_run: str) -> None:
         for run in runs
     ]
     link = SplitLink(f"{split.name} {split.version}", split.split_id, "report.html")
-    tracker.keep(split_run, f"split/{EVALUATIONS}", listing_page(link, rows).html())
+    tracker.keep(split_run, {f"split/{EVALUATIONS}": listing_page(link, rows).html()})
 
 
 def _page_of(tracker: Tracker, run_id: str) -> str:

@@ -142,7 +142,6 @@ def record_look_scores(
             ends = {"low": estimate.interval.low, "high": estimate.interval.high}
             figures |= {f"holdout/{estimate.metric}_ci_{side}": end for side, end in ends.items()}
     tracker.measured(look.run_id, figures)
-    tracker.keep_table(look.run_id, "predictions.parquet", pd.read_parquet(result.predictions.path))
     recorded = tracker.client.get_run(look.run_id).data
     page = look_page(
         result.score,
@@ -155,7 +154,8 @@ def record_look_scores(
         model=recorded.params.get("model.estimator", ""),
         origin=Origin(Path(split.data).name, look.run_id),
     )
-    tracker.keep(look.run_id, "report.html", page.html())
+    predictions = pd.read_parquet(result.predictions.path)
+    tracker.keep(look.run_id, {"predictions.parquet": predictions, "report.html": page.html()})
     _tell(tracker, look.run_id, split, page)
     return look
 
@@ -225,11 +225,11 @@ def record_tuning(
         keep_signed(tracker, run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
         trials = [{"params": each.params, "estimates": [one.to_json() for one in each.estimates]} for each in tried]
         inside = {} if nested is None else {"nested": nested.model_dump(mode="json")}
-        tracker.keep(run_id, "tuning.json", {"tried": trials, "choice": choice.to_json(), **inside})
         means, spreads = [score.value for score in scores], [score.sd for score in scores]
         origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
-        tracker.keep(run_id, "report.html", page.html())
+        tuning = {"tried": trials, "choice": choice.to_json(), **inside}
+        tracker.keep(run_id, {"tuning.json": tuning, "report.html": page.html()})
         _tell(tracker, run_id, split, page)
     return run_id
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 from evenfold.estimates import EvaluationError
@@ -12,6 +11,7 @@ from evenfold.manifests.exchange.export import sides_of
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports.markdown import figures_table, page_note, places_table
 from evenfold.reports.pictures import split_pages
+from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
@@ -56,7 +56,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     measured = report or balance_of(split, memory)
     limit = Settings.memory_of(memory) or ""
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
-    whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), version("evenfold"), *rules]
+    whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
     content = digest_json(whole)
     run_id = seen_complete(Home.here(), content)
     if run_id is None:
@@ -85,13 +85,13 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
     with tracker.run(entry) as run_id:
         audited = partial(audit_of, split, memory=memory or None)
         pages = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
-        tracker.keep(run_id, "split", split.folder)
+        tracker.client.log_artifacts(run_id, str(split.folder), "split")
         list_evaluations(tracker, split, run_id)
+        beside = {"balance.json": report.model_dump(mode="json")} | pages.files
+        files = {f"split/{name}": value for name, value in beside.items()}
         if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
-            tracker.keep_table(run_id, "sides.parquet", sides_of(split.manifest()).to_pandas())
-        tracker.keep(run_id, "split/balance.json", report.model_dump(mode="json"))
-        for name, file in pages.files.items():
-            tracker.keep(run_id, f"split/{name}", file)
+            files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
+        tracker.keep(run_id, files)
         reads = split_input(split, run_id, report, pages.audit)
         tracker.reads(run_id, data_input(split, split.stored().fingerprint, "training"), reads)
         links = {

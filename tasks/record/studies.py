@@ -49,9 +49,7 @@ def _record_finding(
         metrics=metrics,
     )
     with tracker.run(entry) as run_id:
-        tracker.keep(run_id, "report.html", page.html())
-        for file, value in tables.items():
-            tracker.keep(run_id, file, value)
+        tracker.keep(run_id, {"report.html": page.html()} | tables)
         link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
         tracker.tell(run_id, {NOTE: page_note(page, {"The page": link})})
     return run_id

@@ -263,26 +263,23 @@ class Tracker:
 
         self.client.log_batch(run_id, tags=[RunTag(*tag) for tag in _cut(tags).items()])
 
-    def keep(self, run_id: str, name: str, value: Any) -> None:
-        """Log ``value`` as a JSON artifact, or the folder that a Path names, or a page, text or picture as it is."""
-        if isinstance(value, Path):
-            self.client.log_artifacts(run_id, str(value), name)
-            return
-        as_it_is = name.endswith((".html", ".svg", ".md"))
-        text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
-        self._put(run_id, name, lambda path: path.write_text(text, encoding="utf-8"))
+    def keep(self, run_id: str, files: Mapping[str, Any]) -> dict[str, str]:
+        """Log values by name in one call: pages, texts and pictures as they are, a table as Parquet, others as JSON.
 
-    def keep_table(self, run_id: str, name: str, table: Any) -> str:
-        """Log a pandas table as a Parquet artifact, and return the digest of its file."""
-        return self._put(run_id, name, lambda path: table.to_parquet(path, index=False))
-
-    def _put(self, run_id: str, name: str, write: Callable[[Path], object]) -> str:
-        place, _, file = name.rpartition("/")
+        Returns the digest of each file.
+        """
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / file
-            write(path)
-            self.client.log_artifact(run_id, str(path), place or None)
-            return sha256(path)
+            paths = {name: Path(folder) / name for name in files}
+            for name, value in files.items():
+                paths[name].parent.mkdir(parents=True, exist_ok=True)
+                if isinstance(value, pd.DataFrame):
+                    value.to_parquet(paths[name], index=False)
+                    continue
+                as_it_is = name.endswith((".html", ".svg", ".md"))
+                text = value if as_it_is else json.dumps(value, indent=1, ensure_ascii=False, default=str)
+                paths[name].write_text(text, encoding="utf-8")
+            self.client.log_artifacts(run_id, folder)
+            return {name: sha256(path) for name, path in paths.items()}
 
     def keep_model(
         self, run_id: str, final: FinalModel, requirements: list[str], example: pd.DataFrame | None = None

@@ -94,7 +94,7 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
             flow_run=tracker.client.get_run(outcome.run_id).data.tags.get("prefect.flow_run_id", ""),
         )  # fmt: skip
         keep_signed(tracker, outcome.run_id, QUESTION, question.model_dump(mode="json"))
-        tracker.keep(outcome.run_id, "report.html", replace(outcome.as_page(), lead=question.words).html())
+        tracker.keep(outcome.run_id, {"report.html": replace(outcome.as_page(), lead=question.words).html()})
     answer = _answer(tracker, question)
     if answer is None and question.seconds > 0:
         tracker.tell(outcome.run_id, {NOTE: f"**Waits for an answer.** {plain(question.pending)}"})

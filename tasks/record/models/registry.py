@@ -376,8 +376,7 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     metrics = {f"promotion/{name}": getattr(decision, name) for name in ("difference", "low", "high", "p")}
     metrics |= {"promotion/promoted": float(decision.promote), "stored_champion/score": outcome.judged.score}
     tracker.measured(run_id, {name: float(value) for name, value in metrics.items() if value is not None})
-    tracker.keep(run_id, "retrain.md", outcome.report)
-    tracker.keep(run_id, "report.html", page.html())
+    tracker.keep(run_id, {"retrain.md": outcome.report, "report.html": page.html()})
     tracker.client.set_tag(run_id, "mlflow.note.content", outcome.report[:5000])
     keep_signed(tracker, run_id, OUTCOME, outcome.model_dump(mode="json"))
     tracker.finish(run_id)

@@ -75,7 +75,7 @@ def keep_signed(tracker: Any, run_id: str, name: str, content: Mapping[str, obje
     plain = json.loads(json.dumps(content, default=str))
     before, kind = plain.pop("signatures", []), Path(name).stem
     signature = sign(kind, {"run": run_id, kind: plain})
-    tracker.keep(run_id, name, plain | {"signatures": [*before, signature]})
+    tracker.keep(run_id, {name: plain | {"signatures": [*before, signature]}})
 
 
 def read_signed(tracker: Any, run_id: str, name: str) -> tuple[Any, bool]:

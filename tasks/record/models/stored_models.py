@@ -7,8 +7,8 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import UntrustedNameError
-from evenfold.splitters.importing import ESTIMATOR, distribution_of, resolve
+from evenfold.splitters.importing import ESTIMATOR, distribution_of, installed, resolve
 from evenfold.tasks.outcomes import FinalModel
 from evenfold.tasks.runtime.signing import load_signed
 
@@ -134,13 +134,8 @@ def requirements(estimator: str) -> list[str]:
     packages = ["scikit-learn", "numpy", "pandas", "imbalanced-learn", "skops"]
     of_estimator = distribution_of(resolve(estimator, ESTIMATOR)).partition("==")[0]
     names = dict.fromkeys([*packages, of_estimator, *(["evenfold"] if of_estimator != "scikit-learn" else [])])
-    return [f"{name}=={installed}" for name in names if (installed := _installed(name))]
-
-
-@cache
-def _installed(name: str) -> str | None:
-    """Return the version of a package, which a process that has it goes on with; None where there is none."""
-    try:
-        return version(name)
-    except ModuleNotFoundError:
-        return None
+    lines = []
+    for name in names:
+        with suppress(PackageNotFoundError):
+            lines.append(f"{name}=={installed(name)}")
+    return lines
