@@ -109,8 +109,12 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         return rows
 
     def check(self, rows: Rows) -> None:
-        """Raise SplitError where the parameters do not fit the rows, before anything random happens."""
-        self._check_seed()
+        """Raise SplitError where the seed or the parameters do not fit the rows, before anything random happens."""
+        seed = getattr(self, "random_state", 0)
+        if not is_whole(seed) or seed < 0:
+            raise SplitError(
+                f"random_state={seed!r} cannot be repeated by anybody else; pass an integer of at least 0, such as 0."
+            )
         self._check(rows)
 
     @abstractmethod
@@ -132,13 +136,6 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check(self, rows: Rows) -> None:
         """Raise SplitError where the parameters do not fit the rows; called before any random number is drawn."""
-
-    def _check_seed(self) -> None:
-        seed = getattr(self, "random_state", 0)
-        if not is_whole(seed) or seed < 0:
-            raise SplitError(
-                f"random_state={seed!r} cannot be repeated by anybody else; pass an integer of at least 0, such as 0."
-            )
 
     def _stream(self, *path: int) -> Stream:
         return Stream(int(getattr(self, "random_state", 0)), *path)

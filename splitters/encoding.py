@@ -41,7 +41,13 @@ def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
         return values.codes, values.levels
     array = present(values, name)
     if array.dtype.kind not in "biufmM" or array.dtype.itemsize > 8:
-        return _encode_objects(array, name)
+        seen: dict[Any, int] = {}
+        try:
+            numbers = (seen.setdefault(value, len(seen)) for value in array.tolist())
+            return np.fromiter(numbers, np.int64, array.size), list(seen)
+        except TypeError as error:
+            what = f"{name} holds values that cannot be compared ({reason_of(error)})"
+            raise SplitError(f"{what}; pass numbers or text.") from None
     from pandas import factorize
 
     plain = array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -123,14 +129,3 @@ def _is_missing(value: Any) -> bool:
         return True
     except ValueError:  # an array, which is no single value, but is there
         return False
-
-
-def _encode_objects(array: NDArray[Any], name: str) -> tuple[IntArray, list[Any]]:
-    seen: dict[Any, int] = {}
-    try:
-        codes = np.fromiter((seen.setdefault(value, len(seen)) for value in array.tolist()), np.int64, array.size)
-    except TypeError as error:
-        raise SplitError(
-            f"{name} holds values that cannot be compared ({reason_of(error)}); pass numbers or text."
-        ) from None
-    return codes, list(seen)

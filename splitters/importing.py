@@ -22,7 +22,6 @@ from .errors import SplitError
 
 PRELOADABLE = ("evenfold", "imblearn", "sklearn")
 
-
 HERE = "here_"  # how modules begin that stand for what this process alone knows: see ``naming``
 
 
@@ -164,16 +163,13 @@ def _parts(path: str, role: Role, refused: type[SplitError]) -> tuple[str, str]:
     """Return module and name; raises ``refused`` for anything but identifiers, and for the standard library."""
     module, _, name = path.rpartition(":" if ":" in path else ".")
     words = [*module.split("."), name]
-    if not module or not all(map(_is_identifier, words)):
+    # Python reads identifiers in their NFKC form, so that look-alikes of one would be imported as the other.
+    able = (word.isidentifier() and not iskeyword(word) for word in words)
+    if not module or not all(able) or any(unicodedata.normalize("NFKC", word) != word for word in words):
         raise refused(f"{path!r} is not an import path; write it as package.module:Name, such as sklearn.svm:SVC.")
     if words[0] in sys.stdlib_module_names:
         raise refused(f"{path!r} lies in Python's standard library and is not {role.what}; {role.remedy}.")
     return module, name
-
-
-def _is_identifier(word: str) -> bool:
-    # Python reads identifiers in their NFKC form, so that look-alikes of one would be imported as the other.
-    return word.isidentifier() and not iskeyword(word) and unicodedata.normalize("NFKC", word) == word
 
 
 def _allowed() -> tuple[str, ...]:
@@ -181,15 +177,11 @@ def _allowed() -> tuple[str, ...]:
     return tuple(entry.strip() for entry in entries if entry.strip())
 
 
-def _listed_modules() -> frozenset[str]:
-    modules = {entry for entry in _allowed() if ":" not in entry}
-    return frozenset(modules - {"sklearn"} | (SKLEARN if "sklearn" in modules else set()))
-
-
 def _require_listed(path: str, module: str) -> None:
-    words = module.split(".")
+    words, entries = module.split("."), {entry for entry in _allowed() if ":" not in entry}
+    entries = entries - {"sklearn"} | (SKLEARN if "sklearn" in entries else set())
     public = not any(word.startswith("_") for word in [*words, path[len(module) + 1 :]])
-    listed = any(f"{module}.".startswith(f"{above}.") for above in _listed_modules())
+    listed = any(f"{module}.".startswith(f"{above}.") for above in entries)
     inside = module in SKLEARN if words[0] == "sklearn" else True  # its submodules' submodules hold its tests
     if not (public and inside and listed) or words[0] == "evenfold":
         raise UntrustedNameError(
@@ -239,16 +231,15 @@ def _imported(path: str, module: str, name: str) -> Any:
 
 def _require_own(path: str, thing: Any, module: str) -> None:
     """Raise unless what was found is the named package's own: a module also holds what it imported itself."""
-    home = inspect.getattr_static(thing, "__module__", None) if isinstance(thing, type) else _module_of(thing)
+    if isinstance(thing, type):
+        home = inspect.getattr_static(thing, "__module__", None)
+    else:
+        home = thing.__module__ if inspect.isroutine(thing) else type(thing).__module__
     if not isinstance(home, str) or home.partition(".")[0] != module.partition(".")[0]:
         raise UntrustedNameError(
             f"{path!r} is defined in {home or 'no module'!r}, not in {module.partition('.')[0]!r}; a deployed run may "
             "not reach one package through another."
         )
-
-
-def _module_of(thing: Any) -> Any:
-    return thing.__module__ if inspect.isroutine(thing) else type(thing).__module__
 
 
 def check_params(path: str, params: Mapping[str, Any], closed: bool = False) -> None:

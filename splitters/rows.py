@@ -146,27 +146,25 @@ class Rows:
         """The number of different groups, 0 where no groups are seen."""
         return len(self.group_levels)
 
+    @cached_property
+    def group_sizes(self) -> IntArray:
+        """The rows of each group."""
+        return np.bincount(self.groups)
+
     def take(self, positions: IntArray) -> Rows:
         """Return the rows at ``positions``, in that order, with codes by first appearance among them."""
-
-        def at(values: Any) -> Any:
-            return None if values is None else values[positions]
-
         y, levels = _renumbered(self.y, self.levels, positions)
         groups, group_levels = _renumbered(self.groups, self.group_levels, positions)
+        plain = {name: getattr(self, name) for name in ("key", "time", "fixed", "label_end", "coordinates")}
         return Rows(
             n=positions.size,
             y=y,
             groups=groups,
-            key=at(self.key),
-            time=at(self.time),
-            fixed=at(self.fixed),
             levels=levels,
             group_levels=group_levels,
-            label_end=at(self.label_end),
             # Not renumbered: their codes are only compared with one another, and name their levels.
             entities=None if self.entities is None else replace(self.entities, codes=self.entities.codes[positions]),
-            coordinates=at(self.coordinates),
+            **{name: None if values is None else values[positions] for name, values in plain.items()},
         )
 
     def together(self) -> list[IntArray]:

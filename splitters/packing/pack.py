@@ -9,7 +9,7 @@ import numpy as np
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray, Stream
 
-from .cost import Aim, FloatArray, SizeWeight, cost_of_chance
+from .cost import Aim, FloatArray, cost_of_chance
 from .exact import BUDGET, MOST_ENTRIES, NODE, best_packing
 from .exchange import Packing
 from .population import Population, fits
@@ -33,43 +33,21 @@ LEAST_CLOSE = 15  # with fewer entries hardly any packing is so close, so that s
 SLACK = 2.0  # of CLOSE: how much more than the best found packings may cost where that is not close
 
 
-def pack(
-    table: IntArray,
-    shares: FloatArray,
-    stream: Stream,
-    *,
-    sizes: IntArray | None = None,
-    weights: FloatArray | None = None,
-    size_weight: SizeWeight = "relative",
-    effort: Effort = DEFAULT_EFFORT,
+def pack_to(
+    aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False, exact: bool = False
 ) -> IntArray:
-    """Return a bin for each entry (row) of ``table``, an int64 array.
-
-    ``table`` holds what each entry brings of each column (int64, entries by columns); bin f wants ``shares[f]`` of
-    all rows (``sizes``, or the rows' sums) and of every column's total. ``Aim`` says what uneven costs.
-    No bin stays empty while there are at least as many entries as bins.
+    """Return a bin for each entry of ``aim``, an int64 array; none stays empty while there are as many entries.
 
     Identical entries are dealt out at once, the others placed one by one, large before small; then ``effort``
     rounds of exchanges between pairs of bins lower the cost, each the best of about a million. Exchanges move small
     entries; from an effort of 64 on a population of packings moves the largest as well, and never to a higher cost.
-    With few entries the seed chooses among all packings that cost at most ``GOOD_ENOUGH`` of
-    what rows that fall into the bins one by one would cost; with ``effort="max"`` it is the best one, proved where
-    branch and bound comes to an end.
+    With few entries the seed chooses among all packings that cost at most ``GOOD_ENOUGH`` of what rows that fall into
+    the bins one by one would cost (``close``: at most ``CLOSE`` of it with 15 entries or more, or near the best that
+    half of ``effort`` starts found); with ``effort="max"`` it is the best one, proved where branch and bound comes to
+    an end. With ``exact`` and the default effort so is that of up to 20 entries, within ``NODES`` of the search.
 
     Arithmetic is elementwise, column after column, so every machine takes the same path.
     O(entries x bins x columns), then about a millisecond a pair of bins and round.
-    """
-    aim = Aim.of(table, shares, sizes=sizes, weights=weights, size_weight=size_weight)
-    return pack_to(aim, stream, effort)
-
-
-def pack_to(
-    aim: Aim, stream: Stream, effort: Effort = DEFAULT_EFFORT, *, close: bool = False, exact: bool = False
-) -> IntArray:
-    """Return a bin for each entry of ``aim``, as ``pack`` does; with ``close`` 15 entries or more come to ``CLOSE``.
-
-    Where that cannot be reached, the seed chooses among packings near the best that half of ``effort`` starts found.
-    With ``exact`` and the default effort it is the best one of up to 20 entries, proved within ``NODES`` of a search.
     """
     if exact and effort != "max" and effort >= DEFAULT_EFFORT and aim.sizes.size <= FEW:
         return best_of_few(aim, stream, effort, NODES * NODE)
@@ -148,7 +126,7 @@ def pack_into(held: IntArray, table: IntArray, shares: FloatArray, stream: Strea
     """Return a bin for each entry of ``table``, where bin f holds ``held[f]`` of each column already.
 
     The entries go in largest first, each to the bin that lacks most of what it brings, then they are exchanged among
-    themselves; what the bins hold stays. Costs and arithmetic are those of ``pack``.
+    themselves; what the bins hold stays. Costs and arithmetic are those of ``pack_to``.
     """
     n_bins = held.shape[0]
     # What a bin holds is one more entry, in its bin from the start and never among the movable ones.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from math import factorial
 from typing import Any
@@ -57,15 +56,6 @@ class Bootstrap(DrawSplitter):
         return self.counts(room, stream) if counts.all() else counts
 
 
-@dataclass(frozen=True)
-class Classes:
-    """Rows class by class, and where each class begins."""
-
-    order: IntArray
-    begins: IntArray
-    sizes: IntArray
-
-
 class StratifiedBootstrap(Bootstrap):
     """Resamples that draw each class as often as it has rows, with replacement within the class.
 
@@ -80,18 +70,18 @@ class StratifiedBootstrap(Bootstrap):
     needs = Needs(y="classes")
     promises = Bootstrap.promises | {"draws_classes"}
 
-    def prepare(self, rows: Rows) -> Classes:
-        """Return the rows in order of their classes."""
+    def prepare(self, rows: Rows) -> tuple[IntArray, IntArray]:
+        """Return the rows class by class, and the rows of each class."""
         sizes = rows.class_counts()
-        sizes = sizes[sizes > 0]  # a locked part may hold all rows of a class
-        return Classes(stable_order(rows.y), np.cumsum(sizes) - sizes, sizes)
+        return stable_order(rows.y), sizes[sizes > 0]  # a locked part may hold all rows of a class
 
-    def counts(self, rows: Classes, stream: Stream) -> IntArray:
+    def counts(self, rows: tuple[IntArray, IntArray], stream: Stream) -> IntArray:
         """Return how often each row is drawn; the counts of a class sum to its size."""
-        spans = zip(rows.begins.tolist(), rows.sizes.tolist(), strict=True)
+        order, sizes = rows
+        spans = zip((np.cumsum(sizes) - sizes).tolist(), sizes.tolist(), strict=True)
         drawn = np.concatenate([begin + stream.below(size, size) for begin, size in spans])
         counts = np.empty(drawn.size, dtype=np.int64)
-        counts[rows.order] = np.bincount(drawn, minlength=drawn.size)
+        counts[order] = np.bincount(drawn, minlength=drawn.size)
         return self.counts(rows, stream) if counts.all() else counts
 
     def _check(self, rows: Rows) -> None:

@@ -15,7 +15,7 @@ from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
 from evenfold.splitters.numbers import check_count
 from evenfold.splitters.packing.bounds import PackReport, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, group_table, is_weight, table_to_pack
-from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack, pack_to, searches_on
+from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack_to, searches_on
 from evenfold.splitters.packing.published import Published
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
@@ -83,7 +83,10 @@ class GroupPacker(LabelSplitter):
     def _check_packing(self, rows: Rows, name: str, n_bins: int) -> None:
         """Raise SplitError where there are too few groups for ``n_bins``, or a parameter is none."""
         check_effort(self.effort)
-        check_size_weight(self.size_weight)
+        if self.size_weight != "relative" and not is_weight(self.size_weight):
+            raise SplitError(
+                f"size_weight={self.size_weight!r}; choose 'relative', or a number of at least 0, such as 1.0."
+            )
         check_optimiser(self.optimiser)
         rows.require_two_groups("KFold")
         if n_bins > rows.n_groups:
@@ -107,12 +110,6 @@ def check_effort(effort: Any) -> None:
         check_count("effort", effort, least=1)
 
 
-def check_size_weight(size_weight: Any) -> None:
-    """Raise SplitError unless ``size_weight`` is "relative" or a number of at least 0."""
-    if size_weight != "relative" and not is_weight(size_weight):
-        raise SplitError(f"size_weight={size_weight!r}; choose 'relative', or a number of at least 0, such as 1.0.")
-
-
 def check_optimiser(optimiser: Any) -> None:
     """Raise SplitError unless ``optimiser`` is a name, or the published one with its parameters."""
     if optimiser in ("evenfold", "published"):
@@ -128,11 +125,6 @@ def check_optimiser(optimiser: Any) -> None:
     if not is_weight(optimiser.get("min_cost", 0.0)):
         raise SplitError(f"min_cost={optimiser['min_cost']!r}; choose a number of at least 0, such as 1e-5.")
     check_count("max_retries", optimiser.get("max_retries", 0), least=0)
-
-
-def equal_shares(n: int) -> FloatArray:
-    """Return ``n`` equal shares."""
-    return np.full(n, 1.0 / n)
 
 
 class BalancedGroupKFold(GroupPacker):
@@ -193,7 +185,7 @@ class BalancedGroupKFold(GroupPacker):
 
     def bin_shares(self) -> FloatArray:
         """Return an equal share for each fold."""
-        return equal_shares(self.n_splits)
+        return np.full(self.n_splits, 1.0 / self.n_splits)
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
@@ -283,15 +275,9 @@ class BalancedKFold(LabelSplitter):
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
         sizes, table, weights = table_to_pack(rows)
-        return pack(
-            table,
-            equal_shares(self.n_splits),
-            self._stream(PACKING),
-            sizes=sizes,
-            weights=weights,
-            size_weight="exact",
-            effort=self.effort,
-        )
+        shares = np.full(self.n_splits, 1.0 / self.n_splits)
+        aim = Aim.of(table, shares, sizes=sizes, weights=weights, size_weight="exact")
+        return pack_to(aim, self._stream(PACKING), self.effort)
 
     def _check(self, rows: Rows) -> None:
         super()._check(rows)
@@ -351,7 +337,7 @@ class StratifiedLeaveOneGroupOut(LabelSplitter):
 
     def labels(self, rows: Rows, stream: Stream) -> IntArray:
         """Return the fold of each row."""
-        strata, sizes = self._strata(rows), np.bincount(rows.groups)
+        strata, sizes = self._strata(rows), rows.group_sizes
         held = np.zeros(self._n_splits(rows), dtype=np.int64)
         folds = np.empty(sizes.size, dtype=np.int64)
         shuffled = stream.permutation(sizes.size)

@@ -13,8 +13,8 @@ from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import HOLDOUT, IntArray, Stream
 from evenfold.splitters.kernels.sampling import rows_of_share, shuffled_in_blocks, take_evenly
-from evenfold.splitters.packing.cost import table_to_pack
-from evenfold.splitters.packing.pack import pack
+from evenfold.splitters.packing.cost import Aim, table_to_pack
+from evenfold.splitters.packing.pack import pack_to
 from evenfold.splitters.rows import Rows
 
 from .forward_chaining import nearest_begins
@@ -34,8 +34,8 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
         return np.flatnonzero(rows.time >= rows.times[begin])
     if rows.groups is not None:
         sizes, table, weights = table_to_pack(rows)
-        shares = np.array([1.0 - fraction, fraction])
-        return np.flatnonzero((pack(table, shares, stream, sizes=sizes, weights=weights) == 1)[rows.groups])
+        aim = Aim.of(table, np.array([1.0 - fraction, fraction]), sizes=sizes, weights=weights)
+        return np.flatnonzero((pack_to(aim, stream) == 1)[rows.groups])
     order = _even_order(rows, fraction, stream)
     return np.sort(order[take_evenly(rows.n, n_locked, stream)])
 

@@ -297,8 +297,7 @@ class Repeated(LabelSplitter):
     def _check(self, rows: Rows) -> None:
         check_count("n_repeats", self.n_repeats, least=1)
         strategy = self.repeated()
-        strategy._check_seed()
-        strategy._check(rows)
+        strategy.check(rows)
 
 
 def _partition(labels: NDArray[Any]) -> bytes:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import IntArray, Stream
+from evenfold.splitters.kernels.random import Stream
 from evenfold.splitters.kernels.sampling import Size, groups_until, shuffled_in_blocks, sizes_of, take_evenly
 from evenfold.splitters.rows import Needs, Rows
 
@@ -50,23 +48,6 @@ class ShuffleSplit(DrawSplitter):
         self.sizes(rows.n)
 
 
-@dataclass(frozen=True)
-class Ordered:
-    """Rows that a draw puts in order: by number, or class by class."""
-
-    n: int
-    by_number: IntArray | None
-    classes: IntArray | None
-    n_classes: int
-
-    def in_order(self, length: int, stream: Stream) -> IntArray:
-        """Return the rows class by class, each in random order; or by number, each ``length`` neighbours shuffled."""
-        if self.by_number is not None:
-            return self.by_number[shuffled_in_blocks(self.by_number.size, length, stream)]
-        assert self.classes is not None
-        return stream.shuffled_by(self.classes, self.n_classes)
-
-
 class StratifiedShuffleSplit(ShuffleSplit):
     """Draws of a test and a train set, stratified by classes or by numbers (floats, or integers of over 20 values).
 
@@ -84,17 +65,14 @@ class StratifiedShuffleSplit(ShuffleSplit):
     promises = ShuffleSplit.promises | {"draws_class_shares"}
     version = 2
 
-    def prepare(self, rows: Rows) -> Ordered:
-        """Return the order by number, or the classes."""
-        if rows.y_holds == "numbers":
-            return Ordered(rows.n, stable_order(rows.y), None, 0)
-        return Ordered(rows.n, None, rows.y, len(rows.levels))
-
-    def draw(self, rows: Ordered, stream: Stream) -> Pair:
+    def draw(self, rows: Rows, stream: Stream) -> Pair:
         """Return one (train, test), positions ascending."""
         n_train, n_test = self.sizes(rows.n)
-        # Numbers are shuffled among as many neighbours as one tested row stands for, so any of them can be it.
-        order = rows.in_order(-(-rows.n // n_test), stream)
+        if rows.y_holds == "numbers":
+            # Shuffled among as many neighbours as one tested row stands for, so any of them can be it.
+            order = rows.ranked[shuffled_in_blocks(rows.n, -(-rows.n // n_test), stream)]
+        else:
+            order = stream.shuffled_by(rows.y, len(rows.levels))
         tested = np.zeros(rows.n, dtype=np.bool_)
         tested[take_evenly(rows.n, n_test, stream)] = True
         test, rest = order[tested], order[~tested]
@@ -106,14 +84,6 @@ class StratifiedShuffleSplit(ShuffleSplit):
         if rows.y_holds not in ("classes", "numbers"):
             other = "of several use BalancedKFold" if rows.y_holds == "columns" else "for no y use ShuffleSplit"
             raise SplitError(f"{type(self).__name__} needs y, one column of classes or numbers; {other}.")
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """The group of each row and the rows of each group."""
-
-    groups: IntArray
-    sizes: IntArray
 
 
 class GroupShuffleSplit(ShuffleSplit):
@@ -137,18 +107,15 @@ class GroupShuffleSplit(ShuffleSplit):
         """Return the wanted (train rows, test rows) of ``n`` rows."""
         return sizes_of(n, self.test_size, self.train_size, default=0.2)
 
-    def prepare(self, rows: Rows) -> Grouped:
-        """Return the groups and their sizes."""
-        return Grouped(rows.groups, np.bincount(rows.groups))
-
-    def draw(self, rows: Grouped, stream: Stream) -> Pair:
+    def draw(self, rows: Rows, stream: Stream) -> Pair:
         """Return one (train, test), positions ascending."""
-        n_train, n_test = self.sizes(rows.groups.size)
-        order = stream.permutation(rows.sizes.size)
-        taken = groups_until(rows.sizes[order], n_test, order.size - 1)
+        n_train, n_test = self.sizes(rows.n)
+        sizes = rows.group_sizes
+        order = stream.permutation(sizes.size)
+        taken = groups_until(sizes[order], n_test, order.size - 1)
         left = np.delete(order, taken)
-        if n_train + n_test < rows.groups.size:
-            left = left[groups_until(rows.sizes[left], n_train, left.size)]
+        if n_train + n_test < rows.n:
+            left = left[groups_until(sizes[left], n_train, left.size)]
         side = np.zeros(order.size, dtype=np.int8)
         side[order[taken]], side[left] = 1, -1
         return np.flatnonzero(side[rows.groups] == -1), np.flatnonzero(side[rows.groups] == 1)

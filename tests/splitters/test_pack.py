@@ -12,7 +12,7 @@ from evenfold.splitters.packing.bounds import lower_bound, report_on
 from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
 from evenfold.splitters.packing.exact import MOST_ENTRIES, Cover, Proof, best_packing, covering_bound
 from evenfold.splitters.packing.exchange import Packing
-from evenfold.splitters.packing.pack import HIGH_EFFORT, pack, pack_to
+from evenfold.splitters.packing.pack import HIGH_EFFORT, pack_to
 from evenfold.splitters.packing.population import MOST_SUMS, fits
 from evenfold.splitters.packing.published import Published
 from evenfold.splitters.packing.start import deal_identical, kinds, place
@@ -123,7 +123,7 @@ def test_wandering_stays_below_its_limit_and_gets_about() -> None:
 @settings(max_examples=8)
 @given(counts(30), st.integers(2, 5), st.sampled_from([1, 3, "max"]), st.integers(0, 9))
 def test_no_bin_is_empty_while_there_are_entries(table: Any, k: int, effort: Any, seed: int) -> None:
-    bins = pack(table, np.full(k, 1 / k), Stream(seed), effort=effort)
+    bins = pack_to(Aim.of(table, np.full(k, 1 / k)), Stream(seed), effort)
     assert bins.min() >= 0
     assert len(set(bins.tolist())) == min(k, table.shape[0])
     assert bins.max() < k
@@ -251,9 +251,9 @@ def test_where_close_is_out_of_reach_seeds_still_differ_a_little_above_the_best(
 def test_the_packing_depends_on_the_table_alone() -> None:
     table = groups(6, 150, 4)
     shares = np.array([0.5, 0.3, 0.2])
-    wanted = pack(table, shares, Stream(7))
+    wanted = pack_to(Aim.of(table, shares), Stream(7))
     for same in (np.asfortranarray(table), table.astype(np.int32), np.repeat(table, 2, axis=0)[::2]):
-        assert np.array_equal(pack(same, shares, Stream(7)), wanted)
+        assert np.array_equal(pack_to(Aim.of(same, shares), Stream(7)), wanted)
 
 
 def test_a_rare_class_is_in_every_bin() -> None:
@@ -261,14 +261,15 @@ def test_a_rare_class_is_in_every_bin() -> None:
     table[:, 2] = 0
     table[::45, 2] = 1
     for seed in range(5):
-        bins = pack(table, np.full(5, 0.2), Stream(seed))
+        bins = pack_to(Aim.of(table, np.full(5, 0.2)), Stream(seed))
         assert np.bincount(bins, table[:, 2], 5).min() >= 1
 
 
 def test_a_hundred_thousand_small_groups_are_even_to_a_row() -> None:
     rng = np.random.default_rng(0)
     table = rng.multinomial(1, [0.6, 0.3, 0.1], 100_000) * rng.integers(1, 4, (100_000, 1))
-    loads = Aim.of(table, np.full(5, 0.2)).loads(pack(table, np.full(5, 0.2), Stream(0), effort=2))
+    aim = Aim.of(table, np.full(5, 0.2))
+    loads = aim.loads(pack_to(aim, Stream(0), 2))
     assert np.abs(loads - loads.sum(axis=1, keepdims=True) / 5).max() < 1
 
 
