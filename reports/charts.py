@@ -136,6 +136,11 @@ class Picture:
         """Draw straight lines from point to point; points that are not finite have no place, and are left out."""
         self._path([(x, y) for x, y in points if isfinite(x) and isfinite(y)], stroke_class(colour), hint=hint)
 
+    def across(self, colour: str, x: float | None = None, y: float | None = None, hint: str = "") -> None:
+        """Draw an upright line at ``x`` or a level one at ``y``, from one end of the picture to the other."""
+        ends = [(x, end) for end in self.y_range] if x is not None else [(end, y or 0.0) for end in self.x_range]
+        self.line(ends, colour, hint)
+
     def area(self, low: Iterable[tuple[float, float]], high: Iterable[tuple[float, float]], colour: str) -> None:
         """Fill what lies between two lines."""
         self._path([*low, *reversed([*high])], fill_class(colour), "z")

@@ -135,7 +135,7 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
         caption=f"Left of the dashed line {names[0]} is better, right of it {names[1]}.",
         y_ticks=[(-i, metric_of(comparison.metric).title) for i, (comparison, _) in enumerate(places)],
     )  # fmt: skip
-    picture.line([(0, -n + 0.4), (0, 0.6)], "limit")
+    picture.across("limit", x=0)
     for i, (comparison, (low, middle, high)) in enumerate(places):
         picture.bar(low, high, -i - 0.2, -i + 0.2, "band")
         picture.dots([(middle, -i, f"{written(comparison.difference)}")], 0, 5)

@@ -37,7 +37,7 @@ def importance_section(used: pd.DataFrame, name: str) -> list[Section]:
         hint = f"{row['feature']}: {written(row['mean'])}, in folds {ends}"
         picture.bar(row["least"], row["most"], y - 0.18, y + 0.18, "band", hint)
         picture.dots([(row["mean"], y, hint)], 0, 4.5)
-    picture.line([(0.0, 0.0), (0.0, len(drawn))], "whole", "no change")
+    picture.across("whole", x=0.0, hint="no change")
     return [Section("importance", title, [picture])]
 
 

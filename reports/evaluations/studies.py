@@ -159,7 +159,7 @@ def _ratios(metric: str, part: pd.DataFrame) -> Picture:
         if low == low:
             picture.line([(min(low, MOST_RATIO), -i), (min(high, MOST_RATIO), -i)], "axis", f"{low:.2f} to {high:.2f}")
         picture.text(MOST_RATIO + 0.02, -i, f" {ratio:.2f}{' ▸' if ratio > MOST_RATIO else ''}", "start")
-    picture.line([(1, -len(lines) + 0.4), (1, 0.6)], "limit")
+    picture.across("limit", x=1)
     return picture
 
 

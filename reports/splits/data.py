@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -181,34 +180,10 @@ def cumulative(seen: SplitData) -> Cumulative | None:
     return Cumulative(values, whole, folds, list(seen.parts) or split_names(seen.manifest))
 
 
-def part_figures(seen: SplitData) -> tuple[list[str], list[list[Any]]]:
-    """Return a table of the parts: rows, their share, and mean, sd and KS or the share of each class."""
-    rows = list(seen.parts.values())
-    total = sum(part.size for part in rows)
-    head = ["part", "rows", "of all"]
-    cells: list[list[float | None]] = [[part.size, part.size / total] for part in rows]
-    if seen.target is None:
-        pass
-    elif seen.target.numeric:
-        head += [f"mean {seen.target.name}", "sd", "KS"]
-        ranks = [np.searchsorted(seen.rows, part) for part in rows]
-        measured = compared_with_all(seen.target.values[seen.rows], ranks)
-        for cell, fold in zip(cells, measured, strict=True):  # a part that has lost its rows has no figures
-            cell += [fold.get("mean"), fold.get("sd"), fold.get("ks")]
-    else:
-        head += [f"{name}" for name in seen.target.names[:MOST_LINES]]
-        for cell, part in zip(cells, rows, strict=True):
-            counts = np.bincount(seen.target.codes[part], minlength=len(seen.target.names))
-            cell += (counts / max(part.size, 1)).tolist()[:MOST_LINES]
-    return head, [[name, *cell] for name, cell in zip(seen.parts, cells, strict=True)]
-
-
 def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
     """Return the sizes of the groups in each fold, or in each part, largest first; None where groups have no fold.
 
-    Groups that are locked, or never tested, are in no fold.
-
-    Without the rows they are known of generation 0 alone: a group that rows joined, or that came later, is not counted.
+    Groups that are locked, or never tested, are in no fold. Without the rows sizes are those of generation 0.
     """
     manifest = seen.manifest
     if seen.group is None and manifest.generation > 0:
@@ -228,72 +203,26 @@ def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
     return {fold: sorted(rows[folds == fold].tolist(), reverse=True) for fold in held} or None
 
 
-@dataclass(frozen=True)
-class Picks:
-    """Of each group: the share of draws that test it, its size, and what its rows hold of ``what``."""
+def evenness(seen: SplitData) -> list[tuple[float, float | None]]:
+    """Return the largest deviation of a fold's size after each generation, and the target's largest gap.
 
-    share: Floats
-    rows: Positions
-    holds: Floats
-    what: str
-    everywhere: float
-
-
-def picks(seen: SplitData) -> Picks | None:
-    """Return how often draws test each group against its prevalence of the rarest class, or its mean target."""
-    if seen.picks is None or seen.group is None:
-        return None
-    groups = seen.group.codes[seen.rows]
-    rows = np.bincount(groups)
-    share = seen.picks / seen.n_seen
-    if seen.target is None:
-        return Picks(share, rows, rows.astype(np.float64), "rows in the group", float(rows.mean()))
-    if seen.target.numeric:
-        y, what = seen.target.values[seen.rows], f"mean {seen.target.name} of the group"
-    else:
-        classes = seen.target.codes[seen.rows]
-        rarest = int(np.argmin(np.bincount(classes)))
-        y = (classes == rarest).astype(np.float64)
-        what = f"share of {seen.target.names[rarest]} in the group"
-    holds = np.bincount(groups, weights=y) / rows
-    return Picks(share, rows, holds, what, float(y.mean()))
-
-
-def generations(manifest: Manifest) -> list[Counter[int]]:
-    """Return the rows of each code that joined with each generation (of the first repeat)."""
-    if manifest.born is None:
-        return []
-    codes = manifest.membership.column()
-    return [Counter(codes[manifest.born == g].tolist()) for g in range(manifest.generation + 1)]
-
-
-@dataclass(frozen=True)
-class Evenness:
-    """How far folds were from one another when a generation was the newest: sizes, and the target's largest gap.
-
-    The gap is None without a target, and where rows that were tested then are in no split any more.
+    Of the first repeat. The gap is None without a target, and where rows that were tested then are in no split any
+    more. O(generations x rows log rows).
     """
-
-    size: float
-    target: float | None
-
-
-def evenness(seen: SplitData) -> list[Evenness]:
-    """Return the balance of the folds of the first repeat after each generation. O(generations x rows log rows)."""
     manifest = seen.manifest
     assert manifest.born is not None
-    figures = []
+    figures: list[tuple[float, float | None]] = []
     for generation in range(manifest.generation + 1):
         then = np.flatnonzero(manifest.born <= generation)
         codes = manifest.at_generation(generation).in_use.column()
         tested, folds = then[codes >= 0], codes[codes >= 0]
         if not tested.size:  # every such row was deleted
-            figures.append(Evenness(0.0, None))
+            figures.append((0.0, None))
             continue
         sizes = np.bincount(folds)
         is_whole = np.isin(tested, seen.rows).all()
         gap = _gap_of(seen.target, folds, tested) if is_whole else None
-        figures.append(Evenness(float(np.abs(sizes / sizes.mean() - 1).max()), gap))
+        figures.append((float(np.abs(sizes / sizes.mean() - 1).max()), gap))
     return figures
 
 

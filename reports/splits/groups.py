@@ -6,8 +6,9 @@ import numpy as np
 from evenfold.estimates.results import rounded
 from evenfold.reports.charts import Picture, cut, ends, short
 from evenfold.reports.page import counted
+from numpy.typing import NDArray
 
-from .data import SplitData, picks, unit_of
+from .data import Floats, SplitData, unit_of
 
 MOST_DOTS, MOST_FOLDS = 2_000, 60
 
@@ -64,25 +65,35 @@ def group_histogram(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
 
 def group_picks(seen: SplitData) -> Picture:
     """Draw how often each group is in a test set against what it holds; the dot's area is its size."""
-    counts = picks(seen)
-    assert counts is not None and seen.group is not None and seen.picks is not None  # noqa: PT018
-    order = np.argsort(-counts.rows, kind="stable")[:MOST_DOTS]
+    assert seen.group is not None and seen.picks is not None  # noqa: PT018
+    rows, share = np.bincount(seen.group.codes[seen.rows]), seen.picks / seen.n_seen
+    what, holds, everywhere = _held(seen, rows)
+    order = np.argsort(-rows, kind="stable")[:MOST_DOTS]
     never = int((seen.picks == 0).sum())
-    mean = float(counts.share.mean()) * 100
-    rare = f"{counted(never, 'group')} of {counts.rows.size:,} in none" if never else "every group in some"
+    mean = float(share.mean()) * 100
+    rare = f"{counted(never, 'group')} of {rows.size:,} in none" if never else "every group in some"
     picture = Picture(
-        f"A group is tested in {mean:.0f} % of {counted(seen.n_seen, 'draw')} on average, {rare}", counts.what,
-        "draws that test it (%)", ends(counts.holds), (0, max(float(counts.share.max()) * 108, 1.0)),
+        f"A group is tested in {mean:.0f} % of {counted(seen.n_seen, 'draw')} on average, {rare}", what,
+        "draws that test it (%)", ends(holds), (0, max(float(share.max()) * 108, 1.0)),
     )  # fmt: skip
-    largest = float(counts.rows.max())
     for g in order.tolist():
-        words = f"{seen.group.names[g]}: {counted(counts.rows[g], 'row')}, tested in {counts.share[g]:.1%} of the draws"
-        radius = 2.0 + 5.0 * (counts.rows[g] / largest) ** 0.5
-        hint = words if order.size <= 500 else ""
-        picture.dots([(float(counts.holds[g]), float(counts.share[g]) * 100, hint)], 0, radius)
-    picture.line([(picture.x_range[0], mean), (picture.x_range[1], mean)], "limit")
-    picture.line([(counts.everywhere, picture.y_range[0]), (counts.everywhere, picture.y_range[1])], "limit")
-    picture.name(
-        f"means: {mean:.1f} % of the draws; {counts.what} {short(round(counts.everywhere, 4))}", "limit", "line"
-    )
+        words = f"{seen.group.names[g]}: {counted(rows[g], 'row')}, tested in {share[g]:.1%} of the draws"
+        radius = 2.0 + 5.0 * (rows[g] / float(rows.max())) ** 0.5
+        picture.dots([(float(holds[g]), float(share[g]) * 100, words if order.size <= 500 else "")], 0, radius)
+    picture.across("limit", y=mean)
+    picture.across("limit", x=everywhere)
+    picture.name(f"means: {mean:.1f} % of the draws; {what} {short(round(everywhere, 4))}", "limit", "line")
     return picture
+
+
+def _held(seen: SplitData, rows: NDArray[np.int64]) -> tuple[str, Floats, float]:
+    """Return what groups differ in, how much each holds, and all rows: rows, mean target or share of the rare class."""
+    if seen.target is None or seen.group is None:
+        return "rows in the group", rows.astype(np.float64), float(rows.mean())
+    if seen.target.numeric:
+        y, what = seen.target.values[seen.rows], f"mean {seen.target.name} of the group"
+    else:
+        classes = seen.target.codes[seen.rows]
+        rarest = int(np.argmin(np.bincount(classes)))
+        y, what = (classes == rarest).astype(np.float64), f"share of {seen.target.names[rarest]} in the group"
+    return what, np.bincount(seen.group.codes[seen.rows], weights=y) / rows, float(y.mean())

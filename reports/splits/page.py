@@ -10,6 +10,7 @@ import numpy as np
 from evenfold.estimates.results import in_percent, rounded
 from evenfold.manifests.audits.findings import GATES, Audit
 from evenfold.manifests.figures import NUMBERS, BalanceReport, Reach, points
+from evenfold.manifests.joined import compared_with_all
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
@@ -17,6 +18,7 @@ from evenfold.manifests.tables.keys import key_names
 from evenfold.reports.page import (
     EVALUATIONS,
     Block,
+    Number,
     Origin,
     Page,
     Paragraph,
@@ -32,7 +34,7 @@ from evenfold.reports.page import (
 )
 from markupsafe import Markup
 
-from .data import SplitData, each_of, group_sizes, measured_all, part_figures, see, split_names, unit_of
+from .data import MOST_LINES, SplitData, each_of, group_sizes, measured_all, see, split_names, unit_of
 from .gaps import target_gap
 from .groups import largest_group
 from .pictures import split_pictures
@@ -202,23 +204,33 @@ def _beside(seen: SplitData, name: str) -> list[Block]:
 
 
 def _parts(seen: SplitData) -> Table:
-    head, rows = part_figures(seen)
-    shares = set(head[2:]) - {f"mean {seen.target.name}" if seen.target else "", "sd", "KS"}
-    cells = [
-        [
-            row[0],
-            *(number(v, f"{v:.1%}" if name in shares else None) for name, v in zip(head[1:], row[1:], strict=True)),
-        ]
-        for row in rows
-    ]
-    return Table("The parts", cells, head)
+    """Return the parts: rows, their share of all, and mean, sd and KS of the target or the share of each class."""
+    target, parts = seen.target, list(seen.parts.values())
+    total = sum(part.size for part in parts)
+    head = ["part", "rows", "of all"]
+    rows = [[name, number(part.size), _percent(part.size / total)] for name, part in seen.parts.items()]
+    if target is not None and target.numeric:
+        head += [f"mean {target.name}", "sd", "KS"]
+        ranks = [np.searchsorted(seen.rows, part) for part in parts]
+        for row, fold in zip(rows, compared_with_all(target.values[seen.rows], ranks), strict=True):
+            row += [number(fold.get(figure)) for figure in ("mean", "sd", "ks")]  # none of a part that lost its rows
+    elif target is not None:
+        head += target.names[:MOST_LINES]
+        for row, part in zip(rows, parts, strict=True):
+            held = np.bincount(target.codes[part], minlength=len(target.names)) / max(part.size, 1)
+            row += [_percent(share) for share in held.tolist()[:MOST_LINES]]
+    return Table("The parts", rows, head)
+
+
+def _percent(share: float) -> Number:
+    return number(share, f"{share:.1%}")
 
 
 def _attributes(balance: BalanceReport) -> Iterator[Table]:
     for name, attribute in balance.attributes.items():
         places = [place for place in attribute.places if any(place)]
         rows = [
-            [level, *(number(value, f"{value:.1%}") for value in (share, min(held), max(held)))]
+            [level, *map(_percent, (share, min(held), max(held)))]
             for level, share, held in zip(attribute.levels, attribute.shares, zip(*places, strict=True), strict=True)
         ]
         yield Table(f"Shares of {name}", rows, [name, "all rows", "least of a fold", "most of a fold"])

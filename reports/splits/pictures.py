@@ -21,7 +21,6 @@ from .data import (
     cumulative,
     each_of,
     evenness,
-    generations,
     group_sizes,
     measured_all,
     places_of,
@@ -89,7 +88,7 @@ def size_deviations(seen: SplitData) -> Picture | None:
         high = bound * mean
         picture.area([(left, -high), (right, -high)], [(left, high), (right, high)], "band")
         picture.name(f"no split of these rows has all folds inside ±{high:,.1f} rows", "band")
-    picture.line([(left, 0), (right, 0)], "whole")
+    picture.across("whole", y=0)
     picture.dots(
         [(i, n - mean, f"{unit_of(seen)} {names[i]}: {counted(n, 'row')}") for i, n in enumerate(sizes.tolist())], 0
     )
@@ -124,7 +123,7 @@ def class_deviations(seen: SplitData) -> Picture | None:
             if fold.shares
         ]
         picture.dots(dots, 0)
-    picture.line([(0, -len(drawn) + 0.4), (0, 0.6)], "whole")
+    picture.across("whole", x=0)
     picture.name("95 % of random folds", "band")
     picture.name(f"a {unit_of(seen)}", 0, "dot")
     return picture
@@ -155,7 +154,7 @@ def target_differences(seen: SplitData) -> Picture | None:
     )  # fmt: skip
     low, top = ends(curves.values)
     picture.area([(low, -band), (top, -band)], [(low, band), (top, band)], "band")
-    picture.line([(low, 0), (top, 0)], "whole")
+    picture.across("whole", y=0)
     unit = "" if seen.parts else f"{unit_of(seen)} "
     peaks = [int(np.abs(line).argmax()) for line in lines]
     worst = int(np.argmax([abs(line[at]) for line, at in zip(lines, peaks, strict=True)]))
@@ -315,7 +314,7 @@ def inclusion(seen: SplitData) -> Picture:
 
 def joined(seen: SplitData) -> Picture:
     """Draw the rows that joined with each generation."""
-    totals = [sum(codes.values()) for codes in generations(seen.manifest)]
+    totals = [int(np.sum(seen.manifest.born == g)) for g in range(seen.manifest.generation + 1)]
     last = counted(totals[-1], "row")
     picture = Picture(
         f"{seen.manifest.version}: {last} joined, and none has moved since "
@@ -336,9 +335,8 @@ def _versions(seen: SplitData, n: int) -> list[tuple[float, str]]:
 def grown_balance(seen: SplitData) -> Picture:
     """Draw how even the folds were after each generation: their sizes, and their target where it is known."""
     figures = evenness(seen)
-    sizes = [figure.size * 100 for figure in figures]
-    generations = [generation for generation, figure in enumerate(figures) if figure.target is not None]
-    gaps = [(generation, 100 * (figures[generation].target or 0.0)) for generation in generations]
+    sizes = [size * 100 for size, _ in figures]
+    gaps = [(generation, 100 * gap) for generation, (_, gap) in enumerate(figures) if gap is not None]
     drift = "no less even than at first" if sizes[-1] <= sizes[0] + 0.5 else f"{sizes[-1]:.1f} % from equal in size"
     picture = Picture(
         f"After {counted(len(figures) - 1, 'extension')} the folds are {drift}", "version", "largest gap (% or points)",

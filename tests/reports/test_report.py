@@ -11,7 +11,7 @@ import pytest
 from evenfold.manifests import Audit, BalanceReport, decide, extend, measure
 from evenfold.manifests.figures import points
 from evenfold.reports import Verdict, report_html, verdict_of
-from evenfold.reports.splits.data import Evenness, SplitData, cumulative, evenness, group_sizes, see
+from evenfold.reports.splits.data import SplitData, cumulative, evenness, group_sizes, see
 from evenfold.reports.splits.gaps import target_gap
 from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
@@ -131,8 +131,8 @@ def test_rows_that_left_a_grown_split_are_in_none_of_its_figures(target: str) ->
     if curves is not None:
         assert curves.whole == pytest.approx([(now["amount"] <= value).mean() for value in curves.values])
     before, after = evenness(seen)
-    assert before == Evenness(pytest.approx(measure(manifest, first).worst["size"]), None)
-    assert after == Evenness(pytest.approx(balance.worst["size"]), pytest.approx(gap.largest))
+    assert before == (pytest.approx(measure(manifest, first).worst["size"]), None)
+    assert after == (pytest.approx(balance.worst["size"]), pytest.approx(gap.largest))
     page = Page(report_html(grown, balance, now))
     assert "36 groups; the largest has 10 rows, 14 % of a fold" in page.words
     assert "360 rows in 5 folds, no ward on both sides (BalancedGroupKFold)." in page.words
