@@ -11,12 +11,11 @@ from typing import Annotated, Any
 
 import typer
 from evenfold.flows import definitions
+from evenfold.flows.commands import deploying, operations, studies
 from evenfold.flows.commands.flags import EPILOG, Commands, Grouped, command_of
-from evenfold.flows.commands.listing import register_listing
+from evenfold.flows.commands.listing import list_
 from evenfold.flows.commands.looking import looking
 from evenfold.flows.commands.manifests import commands
-from evenfold.flows.commands.operations import add_commands
-from evenfold.flows.commands.studies import register_studies
 from evenfold.tasks.parameters import Engine
 
 app = typer.Typer(
@@ -56,14 +55,11 @@ def _asked_first(
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 
 
-def _demo(engine: Engine = "prefect") -> None:
+def _demo(engine: Engine = "prefect", as_json: bool = False) -> None:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
     """
-
-
-def _run_demo(engine: Any, as_json: bool) -> None:
     from evenfold.flows.commands.demo import run_demo
 
     run_demo(engine, as_json)
@@ -95,10 +91,12 @@ FLOWS: tuple[Any, ...] = (
 )  # fmt: skip
 for flow in FLOWS:
     app.command(cls=Grouped)(command_of(flow, _runs(flow.__name__)))
-app.command("demo", cls=Grouped)(command_of(_demo, _run_demo))
-register_studies(app)
-add_commands(app)
-register_listing(app)
+app.command("demo", cls=Grouped)(command_of(_demo))
+for study in (studies.compare, studies.predict, studies.score, studies.folds, studies.strategies):
+    app.command(cls=Grouped)(command_of(study))
+for command in (deploying.deploy, *operations.COMMANDS):
+    app.command(command.__name__.rstrip("_"), cls=Grouped)(command)
+app.command("list", cls=Grouped)(list_)
 
 
 def main() -> None:
@@ -150,17 +148,13 @@ def _stop_at(error: Any) -> None:
         near = error.possibilities or []
         meant = f"did you mean {' or '.join(near)}?" if near else f"{path} --help lists those that there are."
         _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
-    if number := _of_number(error):
-        _stop(f"{number}; {path} --help shows more.", BAD_INPUT)
-    _stop(f"{message[:1].lower()}{message[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
-
-
-def _of_number(error: Any) -> str:
-    """Return which flag takes a number and what was typed instead; nothing where it is something else."""
-    first: dict[str, Any] = next(iter(getattr(error.__cause__, "errors", list)()), {})
+    typed: dict[str, Any] = next(iter(getattr(error.__cause__, "errors", list)()), {})
     kinds = {"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"}
-    kind, flag = kinds.get(first.get("type", "")), getattr(error, "param", None)
-    return f"{' / '.join(flag.opts)} takes {kind}, and {first['input']!r} is none" if kind and flag else ""
+    kind, flag = kinds.get(typed.get("type", "")), getattr(error, "param", None)
+    if kind and flag:
+        takes = f"{' / '.join(flag.opts)} takes {kind}, and {typed['input']!r} is none"
+        _stop(f"{takes}; {path} --help shows more.", BAD_INPUT)
+    _stop(f"{message[:1].lower()}{message[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
 
 
 def _code_of(error: Exception) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def run_comparison(request: Request) -> list[Comparison]:
     its page. Raises ModelError for a metric that cannot score their target, before any fit.
     """
     level, key = request.level, (request.run_a, request.run_b, request.repeats)
-    pair, plan = _AHEAD.pop(key) if key in _AHEAD else _read(*key)
+    pair, plan = _AHEAD.pop(key) if key in _AHEAD else _Pair.planned(*key)
     shared = [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b) and is_trusted(metric)]
     metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
     if not metrics:
@@ -114,15 +114,10 @@ def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool,
     With a run's first digits, where both have one name. What was read is kept for the comparison that follows. Raises
     SplitError as the comparison does.
     """
-    pair, plan = _AHEAD[run_a, run_b, repeats] = _read(run_a, run_b, repeats)
+    pair, plan = _AHEAD[run_a, run_b, repeats] = _Pair.planned(run_a, run_b, repeats)
     a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (pair.a, pair.b))
     names = (a, b) if a != b else (f"{a} {pair.a.run_id[:8]}", f"{b} {pair.b.run_id[:8]}")
     return plan.repeats > pair.recorded_repeats, names
-
-
-def _read(run_a: str, run_b: str, repeats: Repeats) -> tuple[_Pair, _Plan]:
-    pair = _Pair.of(run_a, run_b)
-    return pair, pair.plan(repeats)
 
 
 @dataclass(frozen=True)
@@ -147,22 +142,23 @@ class _Pair:
     versions: str
 
     @classmethod
-    def of(cls, run_a: str, run_b: str) -> _Pair:
-        """Return the evaluations; raises SplitError where they cannot be compared."""
+    def planned(cls, run_a: str, run_b: str, repeats: Repeats) -> tuple[_Pair, _Plan]:
+        """Return the evaluations and what is fitted for them; raises SplitError where they cannot be compared."""
         home = prepared_home()
         home.require_record()
         a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
-        return cls(a, b, _same_split(a.tags, b.tags))
+        pair = cls(a, b, _same_split(a.tags, b.tags))
+        return pair, pair.plan(repeats)
 
     @property
     def recorded_repeats(self) -> int:
         """The repeats that both runs have."""
         return min(int(side.predictions["repeat"].nunique()) for side in (self.a, self.b))
 
-    @property
-    def recorded_fits(self) -> int:
-        """The fits of both runs."""
-        return sum(_n_fits(side) for side in (self.a, self.b))
+    @cached_property
+    def recorded_fits(self) -> list[int]:
+        """The fits of each run."""
+        return [int(side.predictions.groupby(["repeat", "fold"]).ngroups) for side in (self.a, self.b)]
 
     def apparent(self, metric: str) -> tuple[float, float] | None:
         """Return both runs' mean scores on their training rows, where both have them."""
@@ -182,7 +178,7 @@ class _Pair:
                 raise
             return _Plan(n_recorded, why=f"The folds were not repeated: {error}")
         taken = [fit_seconds(side.folds) for side in (self.a, self.b)]
-        fits = (seconds / _n_fits(run) for run, seconds in zip((self.a, self.b), taken, strict=True) if seconds)
+        fits = (seconds / n for n, seconds in zip(self.recorded_fits, taken, strict=True) if seconds)
         a_fit = max(fits, default=None)
         if repeats != "auto":
             return _Plan(wanted, recipes, a_fit)
@@ -228,10 +224,6 @@ class _Pair:
 _AHEAD: dict[tuple[str, str, Repeats], tuple[_Pair, _Plan]] = {}
 
 
-def _n_fits(run: Recorded) -> int:
-    return int(run.predictions.groupby(["repeat", "fold"]).ngroups)
-
-
 def _unchanged(run: Recorded, recipe: Recipe) -> Work:
     """Return a run's data and split; SplitError where they are gone, or other values than it learnt from."""
     again = f"evaluate it again: evenfold evaluate TABLE --manifest {run.tags.get('evenfold.spec', 'NAME')}"
@@ -264,11 +256,11 @@ def _repeated(pair: _Pair, plan: _Plan, repeats: Repeats) -> tuple[pd.DataFrame,
         pd.concat([predictions, *_predictions(fits, pair.recorded_repeats)], ignore_index=True)
         for predictions, fits in zip(recorded, both, strict=True)
     )
-    n_new = sum(fits.n_fits - fits.n_cached for fits in both)
-    n_cached = sum(fits.n_cached for fits in both)
+    n_fits, n_cached = sum(fits.n_fits for fits in both), sum(fits.n_cached for fits in both)
+    n_recorded = sum(pair.recorded_fits)
     repeat_notes = (
-        f"{plan.repeats} repeats of the folds: {pair.recorded_fits + n_new + n_cached:,} fits, of which "
-        f"{pair.recorded_fits:,} were recorded, {n_cached:,} kept and {n_new:,} made now."
+        f"{plan.repeats} repeats of the folds: {n_recorded + n_fits:,} fits, of which {n_recorded:,} were recorded, "
+        f"{n_cached:,} kept and {n_fits - n_cached:,} made now."
     )
     return a, b, f"{repeat_notes} {plan.why}".strip()
 

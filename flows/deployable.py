@@ -10,15 +10,6 @@ from .flow import Flow, published
 
 P = ParamSpec("P")
 R = TypeVar("R")
-CHECKS = {
-    "split": ("check_split", "run_split"),
-    "evaluate": ("check_evaluation", "run_evaluation"),
-    "tune": ("check_tuning", "run_tuning"),
-    "extend": ("check_extension", "run_extension"),
-    "retrain": ("check_evaluation", "run_retraining"),
-    "compare": ("check_comparison", "run_comparison"),
-}
-
 
 if TYPE_CHECKING:
     from evenfold.tasks.parameters import Data, Model, Spec
@@ -44,21 +35,22 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        if name not in CHECKS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if name == "compare":
-            from . import comparison as place
+        if name == "split":
+            from .splitting import check_split as check, run_split as run
         elif name == "evaluate":
-            from . import evaluation as place
+            from .evaluation import check_evaluation as check, run_evaluation as run
         elif name == "tune":
-            from . import tuning as place
+            from .tuning import check_tuning as check, run_tuning as run
+        elif name == "extend":
+            from .splitting import check_extension as check, run_extension as run
         elif name == "retrain":
-            from . import retraining as place
+            from .retraining import check_evaluation as check, run_retraining as run, tell_failed
+        elif name == "compare":
+            from .comparison import check_comparison as check, run_comparison as run
         else:
-            from . import splitting as place
-        check, run = CHECKS[name]
-        flow = published(getattr(definitions, name), getattr(place, check), getattr(place, run))
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        flow = published(getattr(definitions, name), check, run)
         if name == "retrain":
-            flow.on_failure(place.tell_failed)
+            flow.on_failure(tell_failed)
         globals()[name] = flow
         return flow

@@ -10,15 +10,14 @@ from evenfold.estimates.ledger import level_of_look
 from evenfold.manifests import Audit, read_manifest
 from evenfold.manifests.spec import name_like
 from evenfold.manifests.tables.canonical import verb
-from evenfold.reports.page import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final, fit_fold
-from evenfold.tasks.outcomes import Evaluated, FinalModel, Look, Measured, Segment, SplitRef
+from evenfold.tasks.outcomes import Evaluated, Measured, Segment, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.record.studies import record_segments
-from evenfold.tasks.requests import FoldFields, LookFields
+from evenfold.tasks.requests import FoldFields, LookFields, SpecFields
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import say, saying
@@ -27,12 +26,12 @@ from evenfold.tasks.segments import NO_VALUE, evaluate_segment, segmented
 from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.steps.running import finished_each, run
 from evenfold.tasks.steps.telling import happened, tell
-from evenfold.tasks.work import Work, check_model, work_of
+from evenfold.tasks.work import check_model, work_of
 
 from .fits import fit_more, fit_splits
 from .outcomes import Evaluation, GateError, Segments
 from .requests import Request
-from .splitting import Split, recorded, require_alone, split_asked
+from .splitting import Split, recorded, require_none, split_asked
 
 
 def check_evaluation(request: Request) -> str:
@@ -47,7 +46,9 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
     if "on" in fields:
         check_look(request)
     if fields.get("manifest"):
-        require_alone(request)
+        unused = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
+        why = "given beside a manifest, whose split is decided already"
+        require_none(unused, why, "or leave the manifest out to split anew")
     manifest = read_manifest(fields["manifest"]) if fields.get("manifest") else None
     spec = manifest.spec if manifest else request.specification
     if not manifest:
@@ -79,12 +80,8 @@ def check_look(request: Request) -> None:
     if not request.reason.strip():
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
     unused = request.given(FoldFields)
-    if unused:
-        them = verb(len(unused), "it", "them")
-        raise SplitError(
-            f"{listed(unused)} {verb(len(unused), 'is', 'are')} for the folds, and a look at the holdout does nothing "
-            f"with {them}; leave {them} out, or evaluate the folds: on='folds' (--on folds)."
-        )
+    why = f"for the folds, and a look at the holdout does nothing with {verb(len(unused), 'it', 'them')}"
+    require_none(unused, why, "or evaluate the folds: on='folds' (--on folds)")
 
 
 def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
@@ -121,11 +118,7 @@ def run_evaluation(request: Request) -> Evaluation | Segments:
 def check_segments(request: Request) -> str:
     """Raise SplitError or ModelError for what can be no segment's; what one alone lacks is said in its row."""
     unused = [*request.given(LookFields), *(name for name in request.given(FoldFields) if name != "run_label")]
-    if unused:
-        raise SplitError(
-            f"{listed(unused)} {verb(len(unused), 'is', 'are')} for one split, and by makes many; leave "
-            f"{verb(len(unused), 'it', 'them')} out, or by."
-        )
+    require_none(unused, "for one split, and by makes many", "or by")
     spec, *_ = segmented(from_anywhere(request.data), request.specification, request.recipe, request.by)
     return spec.name
 
@@ -187,7 +180,10 @@ def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Reque
     fits = fit_splits(split.ref, recipe, apparent=getattr(request, "apparent", "full"), time_limit=limit)
     fit_more(fits, request.interval, limit)
     outcome = fits.evaluated(request.allow_partial, interval=request.interval, level=request.level)
-    models = {} if fits.errors else _models(split.ref, recipe, log_models)
+    models = {} if fits.errors or log_models == "none" else {"all rows": run(fit_final, split.ref, recipe)}
+    if log_models == "all" and not fits.errors:
+        title = split.ref.manifest().membership.split_title
+        models |= {title(i): run(fit_final, split.ref, recipe, i) for i in split.ref.splits()}
     with saying("recording the evaluation"):
         record = run(
             record_evaluation, split.ref, outcome, split_run_id=split_run_id, run_label=request.run_label,
@@ -217,23 +213,19 @@ def _evaluation(
     )
 
 
-def _models(split: SplitRef, recipe: ModelSpec, log_models: str) -> dict[str, FinalModel]:
-    """Return each model that was asked for, by its run's name; raises what a fit raises."""
-    models = {} if log_models == "none" else {"all rows": run(fit_final, split, recipe)}
-    if log_models == "all":
-        manifest = split.manifest()
-        models |= {manifest.membership.split_title(i): run(fit_final, split, recipe, i) for i in split.splits()}
-    return models
-
-
 def look_at_holdout(split: Split, split_run_id: str, model: ModelSpec, request: Request) -> Evaluation:
     """Record the look, train on every row that is not locked, score the locked ones, and record what was seen.
 
-    Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``.
+    Its interval is as wide as the number of looks asks, so that those of all looks hold together at ``level``. Raises
+    EvaluationError where the look cannot be recorded, and then nobody has looked.
     """
     started, work = time.monotonic(), work_of(split.ref, model)
     work.manifest.locked_pair()  # where nothing is locked there is nothing to record either
-    look = _announced(split, work, request.reason)
+    try:
+        look = run(record_look, split.ref, work.problem.model, request.reason)
+    except Exception as error:
+        why = " ".join(str(error).split())[:300].rstrip(".")
+        raise EvaluationError(f"the look could not be recorded, so the holdout stays closed: {why}.") from error
     result = run(fit_fold, split.ref, "holdout", model, time_limit=request.time_limit)
     left = None if look.budget is None else look.budget - look.look
     adjusted = level_of_look(look.look, request.level, look.sharing)
@@ -242,12 +234,3 @@ def look_at_holdout(split: Split, split_run_id: str, model: ModelSpec, request: 
     outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})
     evaluation = _evaluation(split, outcome, split_run_id, look.run_id, started, n_fits=1)
     return evaluation.model_copy(update={"look": look.look, "looks_left": left})
-
-
-def _announced(split: Split, work: Work, reason: str) -> Look:
-    """Record that somebody looks, and why; raises EvaluationError where that fails, and then nobody has looked."""
-    try:
-        return run(record_look, split.ref, work.problem.model, reason)
-    except Exception as error:
-        why = " ".join(str(error).split())[:300].rstrip(".")
-        raise EvaluationError(f"the look could not be recorded, so the holdout stays closed: {why}.") from error

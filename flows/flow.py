@@ -77,11 +77,6 @@ class _Call:
     came_to: Any = None
     flow_run: Any = None  # its id, from before it is said to run
 
-    def stopped(self) -> None:
-        """End the flow run as crashed, if there is one by now."""
-        if self.flow_run is not None:
-            crash(self.flow_run)
-
 
 _CALL: ContextVar[_Call | None] = ContextVar("evenfold_call", default=None)
 
@@ -281,7 +276,7 @@ class Flow(prefect.Flow[P, R]):
 
     def _started(self, home: Home, call: _Call) -> Any:
         home.make()
-        with room(home), _served(home), at_stop(call.stopped):
+        with room(home), _served(home), at_stop(lambda: call.flow_run and crash(call.flow_run)):
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **call.request.parameters)
         if isinstance(call.came_to, EvenfoldError):

@@ -106,6 +106,10 @@ def score_later(
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
         for metric in on_test
     ]
+    spec, known_groups = later.work.manifest.spec, None
+    if group := next((name for name in spec.columns.grouped if name in later.table), None):
+        groups = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
+        known_groups = int(later.table[group].isin(groups.dropna()).sum())
     few = f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
     before, code = later.recipe.code, later.recipe.model.code
     moved = changed(before, code) if before else []
@@ -116,7 +120,7 @@ def score_later(
         name=later.name,
         split=later.recipe.split,
         rows=problem.n,
-        known_groups=_known_groups(later),
+        known_groups=known_groups,
         estimates=estimates,
         promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
@@ -248,13 +252,3 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
     units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None
     # What plays another role was no feature in training, and the features are named.
     return Problem.of(later.table, model, training.target, groups=units, known=training.classes)
-
-
-def _known_groups(later: _Later) -> int | None:
-    """Return how many rows belong to a group that is in the split; None without groups."""
-    spec = later.work.manifest.spec
-    group = next((name for name in spec.columns.grouped if name in later.table), None)
-    if group is None:
-        return None
-    groups = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
-    return int(later.table[group].isin(groups.dropna()).sum())

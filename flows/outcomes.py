@@ -85,6 +85,14 @@ class Step(Outcome):
     seconds: float | None = None
     states: list[FoldState] = []
 
+    @property
+    def words(self) -> str:
+        """How many come from the store, and how many are computed, in what time and why."""
+        n, again = self.n - self.n_cached, f"{self.n_cached:,} from the store"
+        took = "" if self.seconds is None else f", about {self.seconds:.2g} s"
+        computed = f"{n:,} to compute{took}: {'; '.join(self.reasons)}"
+        return ", ".join(([again] if self.n_cached else []) + ([computed] if n else []))
+
 
 class Planned(Displayed, Outcome):
     """What ``evaluate`` or ``retrain`` would do: each step, in order; ``champion``: the fits of its recipe."""
@@ -96,15 +104,8 @@ class Planned(Displayed, Outcome):
     def summary(self) -> str:
         """What would be computed, step by step, in a line each."""
         width = max(len(step.name) for step in self.steps)
-        steps = [f"  {step.name:{width}}  {_step_words(step)}" for step in self.steps]
+        steps = [f"  {step.name:{width}}  {step.words}" for step in self.steps]
         return "\n".join([f"Plan for {self.name}; nothing was run or recorded.", *steps])
-
-
-def _step_words(step: Step) -> str:
-    n, again = step.n - step.n_cached, f"{step.n_cached:,} from the store"
-    took = "" if step.seconds is None else f", about {step.seconds:.2g} s"
-    computed = f"{n:,} to compute{took}: {'; '.join(step.reasons)}"
-    return ", ".join(([again] if step.n_cached else []) + ([computed] if n else []))
 
 
 class ExtendOutcome(Growth):

@@ -109,7 +109,13 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
         yield Step(name="model", n=len(keys), n_cached=n_cached, reasons=reasons if n_cached < len(keys) else [])
     features = list(work.problem.features)
     yield _step(request, preimage_of_audit(split, features), 1, _n_kept([audit_key(split, features) or ""]))
-    yield _record(request, work, fits.n - fits.n_cached)
+    about = request.run_label, request.interval, request.level
+    if fits.n > fits.n_cached:
+        first = f"{counted(fits.n - fits.n_cached, 'fit')} to compute first"
+        yield Step(name="record", n=1, n_cached=0, reasons=[first])
+    else:
+        run_id = finished_record(Home.here(), work, *about)
+        yield _step(request, preimage_of_record(work, *about), 1, int(run_id is not None))
 
 
 def _plan(request: Request) -> Plan:
@@ -158,22 +164,10 @@ def _step(
         return Step(name=preimage.kind, n=n, n_cached=n)
     earlier, reasons = nearest(preimage, marks)
     seconds = None
-    if earlier and _same_model(earlier, preimage):
+    was, now = (each.parts.get("model", {}).get("estimator") if each else None for each in (earlier, preimage))
+    if earlier and was is not None and was == now:
         # Of more rows about as much more, but for what a fit costs that has hardly any to do.
         growth = preimage.n_train / earlier.n_train if earlier.seconds > SHORT_SECONDS else 1.0
         seconds = earlier.seconds * growth * (n - n_cached)
     reasons = [AGAIN] if request.refresh else reasons or [GONE]
     return Step(name=preimage.kind, n=n, n_cached=n_cached, reasons=reasons, seconds=seconds)
-
-
-def _same_model(earlier: Preimage, now: Preimage) -> bool:
-    models = [each.parts.get("model", {}).get("estimator") for each in (earlier, now)]
-    return models[0] is not None and bool(models[0] == models[1])
-
-
-def _record(request: Request, work: Work, n_computed: int) -> Step:
-    about = request.run_label, request.interval, request.level
-    if n_computed:
-        return Step(name="record", n=1, n_cached=0, reasons=[f"{counted(n_computed, 'fit')} to compute first"])
-    run_id = finished_record(Home.here(), work, *about)
-    return _step(request, preimage_of_record(work, *about), 1, int(run_id is not None))

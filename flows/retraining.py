@@ -7,8 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from evenfold.estimates import EvaluationError, ModelError, ModelSpec
@@ -76,6 +75,10 @@ class Course:
         split = Split(self.split, self.split.reused, balance_of(self.split))
         return split, recorded(split)
 
+    def evaluated(self, model: ModelSpec) -> Evaluation:
+        """Return the evaluation of a recipe on these folds; what did not change comes from the cache."""
+        return evaluated(*self.recorded, model, self.request)
+
 
 def run_retraining(request: Request) -> Retraining:
     """Retrain; the same request for the same data, recipe and label is retrained once.
@@ -112,7 +115,17 @@ def _taken_up(course: Course) -> Retraining:
     if opened.outcome and not request.refresh:
         return opened.outcome.model_copy(update={"reused": True})
     try:
-        return _retrained(course, opened)
+        with saying("auditing"):
+            audited = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
+        if audited.failed and request.gates:
+            sentences = " ".join(finding.message for finding in audited.findings if finding.gate == "failed")
+            raise _refused(split, f"the audit of {split.name} {split.version} failed: {sentences}")
+        for _ in range(5):  # while others change the champion
+            try:
+                return _decided(course, opened, audited)
+            except ChampionChangedError as error:
+                tell([f"The decision is made again: {error}"])
+        return _decided(course, opened, audited)
     except (WaitingError, Pause):  # for an answer
         raise
     except BaseException as error:  # also one that is cancelled, which starts no task run any more
@@ -120,28 +133,25 @@ def _taken_up(course: Course) -> Retraining:
         raise
 
 
-def _retrained(course: Course, opened: Opened) -> Retraining:
-    audited = _audited(course)
-    for _ in range(5):  # while others change the champion
-        try:
-            return _decided(course, opened, audited)
-        except ChampionChangedError as error:
-            tell([f"The decision is made again: {error}"])
-    return _decided(course, opened, audited)
-
-
 def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
     champion = run(read_champion, course.split, course.name)
     judged = _judged(course, champion, opened.run_id)
-    candidate = _evaluated(course, course.candidate)
+    candidate = course.evaluated(course.candidate)
     # One that is taken up again has decided already: a second look would spend the year's error twice.
     decision, now = opened.decision, None if champion is None else champion.version
     if decision is None or not (decision.champion == now or (champion and champion.run_id == opened.run_id)):
         decision = replace(_decide(course, champion, candidate), champion=now)
     run(record_decision, course.split, opened.run_id, decision)
-    winner = candidate if decision.winner == "candidate" else _evaluated_champion(course, champion, candidate)
+    winner: Evaluation | None = candidate
     loser = candidate.model if decision.winner == "champion" else champion.model if champion else None
-    new = _new_model(course, decision, champion, winner)
+    if decision.winner == "champion" and champion is not None:
+        if moved_code(champion):
+            winner = None  # its code is gone
+        elif champion.model is not None and champion.model.canonical() != course.candidate.canonical():
+            winner = course.evaluated(with_metric(champion.model, course.metric))
+    # The champion's recipe on the same rows would be the same model.
+    is_new = winner is not None and (decision.winner == "candidate" or decision.promote)
+    new = _new_model(course, decision, champion, winner) if winner and is_new else None
     outcome = Retraining(
         split=course.split,
         growth=course.growth,
@@ -153,18 +163,17 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         registered=None,
         run_id=opened.run_id,
         report="",
-        checked=None if new is None else new.checked,
+        checked=new[2] if new else None,
         estimates=winner.estimates if winner else [],
         model=winner.model if winner else champion.model if champion else None,
         loser=loser if decision.difference is not None else None,
     )
     decision = _answered(course, outcome) if new or course.split.staged else decision
     with committing(course.split, course.name, opened.run_id, decision):
-        registered = None if new is None else run(
-            register_model, course.split, new.recipe, new.final, run_id=opened.run_id, name=course.name,
-            promote=decision.promote, evaluation_run_id=new.evaluation.run_id, estimates=new.evaluation.estimates,
-            decision=decision,
-        )  # fmt: skip
+        registered = run(
+            register_model, course.split, *new[:2], run_id=opened.run_id, name=course.name, promote=decision.promote,
+            evaluation_run_id=winner.run_id, estimates=winner.estimates, decision=decision,
+        ) if new and winner else None  # fmt: skip
     keep_snapshot(course.split)  # of what was learnt from: a table that was refused is nothing to compare with
     say_extended(course.growth)
     if registered is not None and registered.champion:
@@ -207,8 +216,11 @@ def _grown(request: Request, staged: str, champion: Champion | None) -> tuple[Gr
         folder = newest(Home.here(), plan.spec, champion, on_refused)
         arrival, notes = None, [champion.note] if champion and champion.note else []
         if folder is not None:
-            arrival = _looked_at(folder, path, request)
-            if arrival is not None:
+            if spec.columns.key:  # else nobody can tell which rows are known; extending says so
+                how = {"recipe": request.recipe, "merged": merged, "gates": spec.gates}
+                arrival = run(check_table, str(folder), path, **how)
+                before = f"{arrival.name} {arrival.version}"
+                _stop(arrival, request.gates, f"the data do not look like the next table of {before}")
                 notes += [*(each.message for each in arrival.findings), *filter(None, arrival.passed.values())]
             grown = finished(stage_extension, str(folder), data, merged=merged, staged=staged)
             if not isinstance(grown.error, SplitError):
@@ -236,16 +248,6 @@ def _fetch_split(champion: Champion, name: str) -> None:
             tell([str(error)])
 
 
-def _looked_at(folder: Path, data: str, request: Request) -> Audit | None:
-    """Return the audit of the data as the next table; raises GateError where they do not look like it."""
-    spec = request.specification
-    if not spec.columns.key:
-        return None  # nobody can tell which rows are known; extending says so
-    arrival = run(check_table, str(folder), data, recipe=request.recipe, merged=request.merged, gates=spec.gates)
-    _stop(arrival, request.gates, f"the data do not look like the next table of {arrival.name} {arrival.version}")
-    return arrival
-
-
 def _judged(course: Course, champion: Champion | None, run_id: str) -> Judged:
     """Return what the champion says of the rows that joined; raises GateError where they may not be learnt from."""
     split = course.split
@@ -267,25 +269,9 @@ def _stop(audit: Audit, gates: bool, what: str) -> None:
         stop_where_failed(audit, what, "in the specification, or by gates=False (--no-gates)")
 
 
-def _audited(course: Course) -> Audit:
-    """Return the audit of the split with the columns that the candidate reads; raises GateError where one fails."""
-    split = course.split
-    with saying("auditing"):
-        audit = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
-    if audit.failed and course.request.gates:
-        sentences = " ".join(finding.message for finding in audit.findings if finding.gate == "failed")
-        raise _refused(split, f"the audit of {split.name} {split.version} failed: {sentences}")
-    return audit
-
-
 def _refused(split: SplitRef, words: str) -> GateError:
     happened("audit.failed", split.name, words)
     return GateError(words)
-
-
-def _evaluated(course: Course, model: ModelSpec) -> Evaluation:
-    """Return the evaluation of a recipe on the retraining's folds; what did not change comes from the cache."""
-    return evaluated(*course.recorded, model, course.request)
 
 
 def _decide(course: Course, champion: Champion | None, candidate: Evaluation) -> Decision:
@@ -301,7 +287,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
         return same_recipe(course.metric, newer or champion.tags.get("evenfold.values") != fingerprint)
     measured = with_metric(champion.model, course.metric)
     try:
-        served = _evaluated(course, measured)
+        served = course.evaluated(measured)
     except UntrustedNameError:
         raise
     except (ModelError, SplitError, EvaluationError) as error:
@@ -350,30 +336,10 @@ def _pair(course: Course, champion: ModelSpec) -> str:
     return digest_json([*split, champion.canonical(), course.candidate.canonical()])
 
 
-class _NewModel(NamedTuple):
-    """The winner's recipe, fitted on all rows, its evaluation, and what was asked of the model."""
-
-    recipe: ModelSpec
-    final: FinalModel
-    evaluation: Evaluation
-    checked: Audit
-
-
-def _evaluated_champion(course: Course, champion: Champion | None, candidate: Evaluation) -> Evaluation | None:
-    """Return the evaluation of the champion's recipe, the candidate's if they are one; None where its code is gone."""
-    if champion is not None and moved_code(champion):
-        return None
-    if champion is None or champion.model is None or champion.model.canonical() == course.candidate.canonical():
-        return candidate
-    return _evaluated(course, with_metric(champion.model, course.metric))
-
-
 def _new_model(
-    course: Course, decision: Decision, champion: Champion | None, winner: Evaluation | None
-) -> _NewModel | None:
-    """Return the model that is to be registered, None where there is none; GateError where it may not be promoted."""
-    if winner is None or (decision.winner == "champion" and not decision.promote):
-        return None  # the same recipe on the same rows would be the same model
+    course: Course, decision: Decision, champion: Champion | None, winner: Evaluation
+) -> tuple[ModelSpec, FinalModel, Audit]:
+    """Return the winner's recipe, fitted on all rows, and what was asked of it; GateError where it may not serve."""
     recipe = course.candidate
     if decision.winner == "champion" and champion is not None and champion.model is not None:
         recipe = champion.model
@@ -384,7 +350,7 @@ def _new_model(
         estimates=winner.estimates, levels=winner.levels,
     )  # fmt: skip
     _stop(checked, course.request.gates, f"the new model of {course.name} does not take the champion's place")
-    return _NewModel(recipe, final, winner, checked)
+    return recipe, final, checked
 
 
 def tell_failed(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG001 (a hook has these three)

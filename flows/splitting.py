@@ -21,18 +21,11 @@ from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Folder, Memory
 from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
 from evenfold.tasks.references import manifest_folder
-from evenfold.tasks.requests import SpecFields
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import prepared_home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.splits import (
-    check_columns,
-    forget_plans,
-    plan_of,
-    require_rows,
-    split as decide,
-)
+from evenfold.tasks.splits import check_columns, forget_plans, plan_of, require_rows, split as decide
 from evenfold.tasks.steps.running import finished, run
 from evenfold.tasks.steps.telling import happened, mark, tell
 
@@ -99,10 +92,9 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
 
 def split_asked(request: Request) -> Split:
     """Return the split of a request: of the manifest that it names, or decided now or before."""
-    manifest = request.manifest
-    return (
-        split_given(manifest, request.data, request.rows) if manifest else split_of(request.data, request.specification)
-    )
+    if request.manifest:
+        return split_given(request.manifest, request.data, request.rows)
+    return split_of(request.data, request.specification)
 
 
 def split_given(manifest: Folder, data: str, rows: WhichRows = "all") -> Split:
@@ -128,14 +120,11 @@ def recorded(split: Split, memory: Memory = None) -> str:
         return run(record_split, split.ref, split.report, memory=memory).run_id
 
 
-def require_alone(request: Request) -> None:
-    """Raise SplitError where fields of a split are asked for beside a manifest, which is a split already."""
-    fields = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
+def require_none(fields: list[str], why: str, otherwise: str) -> None:
+    """Raise SplitError for ``fields`` that are given where nothing is done with them."""
     if fields:
-        raise SplitError(
-            f"{listed(fields)} {verb(len(fields), 'is', 'are')} given beside a manifest, whose split is decided "
-            f"already; leave {verb(len(fields), 'it', 'them')} out, or leave the manifest out to split anew."
-        )
+        are, them = verb(len(fields), "is", "are"), verb(len(fields), "it", "them")
+        raise SplitError(f"{listed(fields)} {are} {why}; leave {them} out, {otherwise}.")
 
 
 def check_split(request: Request) -> str:

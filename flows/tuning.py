@@ -125,9 +125,13 @@ def _chosen(work: Work, trials: list[Trial], metric: str, **how: Any) -> Choice:
 def _nested(split: SplitRef, trials: list[Trial], metric: str, request: Request) -> NestedChoice:
     """Choose anew for every split by what its training rows say, and score what was chosen on its test rows."""
     work = work_of(split, trials[0].recipe)
-    if work.in_time_order:
+    if work.in_time_order:  # by predictions of the training rows that were made when those were the future
+        predictions = [trial.evaluated.predictions for trial in trials]
         judged = _with_tested_past(split, work)
-        inside = {i: [_of_past(work, i, trial) for trial in trials] for i in judged}
+        inside = {
+            i: [frame[frame["row"].isin(work.pair(i)[0])] for frame in (frame_of(files[:i]) for files in predictions)]
+            for i in judged
+        }
     else:
         judged, inside = split.splits(), _inner_predictions(split, trials, request.time_limit)
     simplest = request.one_standard_error
@@ -149,12 +153,6 @@ def _with_tested_past(split: SplitRef, work: Work) -> list[int]:
             judged.append(i)
         tested[test] = True
     return judged
-
-
-def _of_past(work: Work, i: int, trial: Trial) -> pd.DataFrame:
-    """Return a configuration's predictions of the rows that split ``i`` trains on, made when those were the future."""
-    earlier = frame_of(trial.evaluated.predictions[:i])
-    return earlier[earlier["row"].isin(work.pair(i)[0])]
 
 
 def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float | None) -> dict[int, list[pd.DataFrame]]:

@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from .console import Words
 
 AFTER = 2.0  # seconds; what is done sooner needs no sign
 
 
 @contextmanager
-def busy(what: str, console: Console | None = None, at_home: bool = True) -> Iterator[Any]:
+def busy(what: str, at_home: bool = True) -> Iterator[Any]:
     """Yield the home; None where none is needed.
 
     On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing.
@@ -27,7 +25,7 @@ def busy(what: str, console: Console | None = None, at_home: bool = True) -> Ite
     from .console import consoles
 
     home = Home.here() if at_home else None
-    console = console or consoles()[1]
+    console = consoles()[1]
     if not console.is_terminal:
         yield home
         return

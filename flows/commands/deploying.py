@@ -102,6 +102,7 @@ def deployed(
     """
     from evenfold.manifests.tables.addresses import is_address
     from evenfold.manifests.tables.passwords import require_no_password
+    from evenfold.splitters import SplitError
     from prefect import get_client
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.schedules import Cron
@@ -121,7 +122,14 @@ def deployed(
     declared = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
     parameters = {name: value.model_dump(mode="json", exclude_unset=True) for name, value in declared.items()}
     parameters |= {} if registered_name is None else {"registered_name": registered_name}
-    schedule, name = _checked(cron, timezone, Cron), name or specification.name
+    name = name or specification.name
+    try:
+        schedule = None if cron is None else Cron(cron, timezone=timezone)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SplitError(
+            f"--cron {cron!r} in {timezone} is not a time ({reason}); write '0 4 * * 1', Europe/Berlin."
+        ) from None
     with _server(home), get_client(sync_client=True) as client:
         kind, earlier = _pool(client, pool), _known(client, f"{flow}/{name}")
         if schedule and earlier and earlier.schedules and not any(each.active for each in earlier.schedules):
@@ -169,20 +177,6 @@ def _environment(home: Home, kind: str) -> dict[str, str]:
     """Return the variables that a run is started with: what waits for servers, and what is set here."""
     variables = PATIENT | {name: os.environ[name] for name in (*PATIENT, *TAKEN_ALONG) if os.environ.get(name)}
     return variables | ({"EVENFOLD_HOME": str(home.path)} if kind == PROCESS else {})
-
-
-def _checked(cron: str | None, timezone: str, schedule: Any) -> Any:
-    from evenfold.splitters import SplitError
-
-    if cron is None:
-        return None
-    try:
-        return schedule(cron, timezone=timezone)
-    except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise SplitError(
-            f"--cron {cron!r} in {timezone} is not a time ({reason}); write '0 4 * * 1', Europe/Berlin."
-        ) from None
 
 
 def _server(home: Any) -> Any:

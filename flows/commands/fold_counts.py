@@ -46,7 +46,14 @@ def counts_of(text: str) -> list[int]:
     """
     write = "write 5..100, 5:100:5 (every fifth), or 5,10,20."
     try:
-        counts = _numbers(text)
+        if ":" in text:
+            low, high, step = (int(part) for part in text.split(":"))
+            counts = list(range(low, high + 1, step))
+        elif ".." in text:
+            low, high = (int(part) for part in text.split(".."))
+            counts = sorted({low + (high - low) * step // 7 for step in range(8)})
+        else:
+            counts = [int(part) for part in text.split(",")]
     except ValueError:
         raise SplitError(f"--k {text!r}; {write}") from None
     if not counts:
@@ -54,16 +61,6 @@ def counts_of(text: str) -> list[int]:
     if min(counts) < 2:
         raise SplitError(f"--k {text!r} names {min(counts)}, and there are 2 folds at least; {write}")
     return counts
-
-
-def _numbers(text: str) -> list[int]:
-    if ":" in text:
-        low, high, step = (int(part) for part in text.split(":"))
-        return list(range(low, high + 1, step))
-    if ".." not in text:
-        return [int(part) for part in text.split(",")]
-    low, high = (int(part) for part in text.split(".."))
-    return sorted({low + (high - low) * step // 7 for step in range(8)})
 
 
 def tell_study(

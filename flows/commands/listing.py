@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from .busy import answer, busy
-from .flags import Grouped, Json
-
-if TYPE_CHECKING:
-    from evenfold.tasks.references import Listed
+from .flags import Json
 
 SHOWN = 20
-
-
-def register_listing(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("list", cls=Grouped)(list_)
 
 
 def list_(
@@ -38,27 +30,21 @@ def list_(
         listed |= {kind: recorded_runs(home, kind[:-1]) if looks else [] for kind in ("evaluations", "tunings")}
         listed |= {"models": recorded_models(home) if looks else []}
 
+        from .console import lined_up
+
     def show(out: Any, _: object) -> None:
         for kind, rows in listed.items():
-            _show(out, kind, rows, None if every else SHOWN)
+            newest = rows if every else rows[:SHOWN]
+            if newest:
+                cells = [[kind, *list(newest[0])[1:]], *([_cell(*each) for each in row.items()] for row in newest)]
+                out.print("\n".join(lined_up(cells, left=len(newest[0]), indent=0)), soft_wrap=True)
+                if len(rows) > len(newest):
+                    out.say(f"and {len(rows) - len(newest):,} older {kind}: evenfold list --all")
+                out.print()
         if not any(listed.values()):
             out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
 
     answer(listed, as_json, show)
-
-
-def _show(out: Any, kind: str, rows: list[Listed], most: int | None) -> None:
-    from .console import lined_up
-
-    if not rows:
-        return
-    newest = rows[:most]
-    cells = [[_cell(name, value) for name, value in row.items()] for row in newest]
-    out.print("\n".join(lined_up([[kind, *list(newest[0])[1:]], *cells], left=len(newest[0]), indent=0)),
-              soft_wrap=True)  # fmt: skip
-    if len(rows) > len(newest):
-        out.say(f"and {len(rows) - len(newest):,} older {kind}: evenfold list --all")
-    out.print()
 
 
 def _cell(name: str, value: str | int) -> str:

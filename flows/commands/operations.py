@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .busy import answer, busy
-from .deploying import deploy
-from .flags import Grouped, Json
+from .flags import Json
 
 if TYPE_CHECKING:
     from .console import Words
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    for command in (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay):
-        app.command(cls=Grouped)(command)
-    app.command("answer", cls=Grouped)(answer_)
 
 
 def up(
@@ -286,3 +278,6 @@ def answer_(
             goes_on = resume(question.flow_run, reply)
     where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
     answer(answered, as_json, f"{answered.words}; {where}.")
+
+
+COMMANDS = (up, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay, answer_)

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from evenfold.tasks.record.leaderboard import Leaderboard
 
 
-def show_evaluation(console: Words, outcome: Evaluation) -> None:
+def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
     """Print an evaluation: every estimate under its own name, what to know of it, and where it is recorded."""
+    if isinstance(outcome, Segments):
+        return show_recorded(console, outcome)
     show_page(console, replace(outcome.as_page(), tiles=()))
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
     show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
@@ -74,9 +76,7 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
 
 SHOWN = {
     "split": show_split,
-    "evaluate": lambda console, outcome: (
-        show_recorded(console, outcome) if isinstance(outcome, Segments) else show_evaluation(console, outcome)
-    ),
+    "evaluate": show_evaluation,
     "plan": lambda console, planned: console.say(planned.summary),
     "tune": show_tuning,
     "extend": show_extension,

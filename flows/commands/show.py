@@ -129,10 +129,14 @@ def show_table(console: Words, table: Table) -> None:
 def show_split(console: Words, outcome: SplitOutcome) -> None:
     """Print what a split came to: how even it is, what its audit found, and where it is recorded."""
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
-    show_findings(console, outcome.audit, outcome.split)
+    file = shlex.quote(from_here(outcome.split.data))
+    if audit := outcome.audit:
+        console.say(f"  audit: {audit.summary.partition(': ')[2]}")
+        show_remarks(console, [remark for remark in remarks_of(audit) if remark.severity != "note"])
+        if audit.findings:
+            console.say(f"  all of them: evenfold audit {outcome.split.name} {file}")
     show_where(console, outcome.run_id)
     if outcome.balance.target and not outcome.split.data.startswith(str(Home.here().data)):
-        file = shlex.quote(from_here(outcome.split.data))
         console.print(f"  next: evenfold evaluate {file} --manifest {outcome.split.name}", soft_wrap=True)
 
 
@@ -156,16 +160,6 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
     if differences := decided_otherwise(StoredManifest(before), split.stored()):
         why = f"{split.version}, for {'; '.join(differences)}; {before.name} stays, and --name keeps them apart"
         console.say(f"  {why}", hang=2)
-
-
-def show_findings(console: Words, audit: Audit | None, split: SplitRef) -> None:
-    """Print in one line what an audit came to, and each error and warning in a sentence."""
-    if audit is None:
-        return
-    console.say(f"  audit: {audit.summary.partition(': ')[2]}")
-    show_remarks(console, [remark for remark in remarks_of(audit) if remark.severity != "note"])
-    if audit.findings:
-        console.say(f"  all of them: evenfold audit {split.name} {shlex.quote(from_here(split.data))}")
 
 
 def show_extension(console: Words, outcome: ExtendOutcome) -> None:

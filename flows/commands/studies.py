@@ -6,12 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
-import typer
 from evenfold.tasks.parameters import Data, Flag, Level, Metrics, NSplits, RunA, RunB, Seed, Strategy
 from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
 from .busy import answer, busy
-from .flags import Grouped, command_of
 
 if TYPE_CHECKING:
     from .console import Words
@@ -26,12 +24,6 @@ TrainingData = Annotated[str | None, Flag("Where the table lies now that the mod
 KnownRows = Annotated[bool, Flag("Predict rows of the split as well, which may be training rows.", panel="Data")]
 Predictions = Annotated[Path, Flag("Parquet or CSV file to write.", names=("-o", "--output"))]
 NSeeds = Annotated[int, Flag("Partitions of each way.")]
-
-
-def register_studies(app: typer.Typer) -> None:
-    """Add the commands to ``app``."""
-    for study in (compare, predict, score, folds, strategies):
-        app.command(cls=Grouped)(command_of(study))
 
 
 @flat
