@@ -276,7 +276,7 @@ class Flow(prefect.Flow[P, R]):
 
     def _started(self, home: Home, call: _Call) -> Any:
         home.make()
-        with room(home), _served(home), at_stop(lambda: call.flow_run and crash(call.flow_run)):
+        with room(home), _served(home), at_stop(lambda: crash(call.flow_run)):
             under_prefect: Any = super().__call__
             state = under_prefect(return_state=True, **call.request.parameters)
         if isinstance(call.came_to, EvenfoldError):

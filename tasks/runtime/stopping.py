@@ -31,7 +31,9 @@ def at_stop(ending: Callable[[], object]) -> Iterator[None]:
 
 
 def crash(flow_run: Any) -> None:
-    """End a flow run as crashed, as Prefect calls what was stopped."""
+    """End a flow run as crashed, as Prefect calls what was stopped; nothing where there is none yet."""
+    if flow_run is None:
+        return
     from prefect.client.orchestration import get_client  # which help and completion do not need
     from prefect.states import Crashed
 
