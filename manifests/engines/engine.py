@@ -140,9 +140,9 @@ def engine_named(name: str, source: Source, memory: int) -> Engine:
 
         return ordered
     if name == "spark":
-        from .on_spark import Spark
+        from .on_spark import ordered as ordered_by_spark
 
-        return Spark().ordered
+        return ordered_by_spark
     if name == "duckdb":
         return partial(_in_this_process, memory=memory)
     raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")
@@ -159,9 +159,8 @@ def _in_this_process(
 def room_beside(root: str | Path) -> Iterator[Path]:
     """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
     home = Path(root)
-    created = [
-        place for place in (home, *home.parents) if not place.exists()
-    ]  # they go again where nothing comes of it
+    # They go again where nothing comes of it.
+    created = [place for place in (home, *home.parents) if not place.exists()]
     folder = home / owned(".spilling")
     try:
         folder.mkdir(parents=True)

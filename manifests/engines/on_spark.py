@@ -25,49 +25,39 @@ SPARK_TYPES = {
 }
 
 
-class Spark:
-    """The active Spark session, or one of its defaults; workers and this process see the same folders.
+def ordered(source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
+    """Yield the shards that Spark writes: sorted by ranges of the key, UTF-8 text by its bytes as everywhere.
 
-    Plans stay flat: one pass makes rows canonical, one sort by ranges, and all else runs on the sorted files.
+    By the active session, or one of its defaults; workers and this process see the same folders. The plan stays flat:
+    one pass makes rows canonical, one sort by ranges, and all else runs on the sorted files.
     """
-
-    def __init__(self) -> None:
-        try:
-            from pyspark.sql import SparkSession
-        except ImportError as error:
-            raise SplitError(f"engine='spark' needs PySpark ({error}); install evenfold[spark].") from None
-        self._session: Any = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-        if "PYSPARK_PYTHON" not in os.environ and hasattr(self._session, "sparkContext"):
-            self._session.sparkContext.pythonExec = sys.executable  # workers on this machine know our code
-
-    def ordered(self, source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
-        """Yield the shards that Spark writes: sorted by ranges of the key, UTF-8 text by its bytes as everywhere."""
-        require_key(key)
-        arrow_schema = canonical.schema(source.schema)
-        types = dict(zip(arrow_schema.names, arrow_schema.types, strict=True))
-        stored = {name: STORED.get(kind, kind) for name, kind in types.items()}
-        schema = ", ".join(f"`{name}` {SPARK_TYPES[arrow]}" for name, arrow in stored.items())
-        maker = Made(canonical, of_files=not _is_frame(source))
-        frame = self._parts(source, list(canonical.names)).mapInArrow(maker, schema)
-        rows = source.native.count() if source.n_rows is None else source.n_rows
-        ranges = max(1, -(-rows // spill.SHARD_ROWS))
-        written = folder / "ordered"
-        in_order = frame.repartitionByRange(ranges, *key).sortWithinPartitions(*key)
-        in_order.write.option("compression", "zstd").parquet(written.absolute().as_uri())
-        # Spark numbers the files by their ranges; a range without a row may have a file as well.
-        shards = [path for path in sorted(written.glob("part-*.parquet")) if pa.parquet.read_metadata(path).num_rows]
-        return read_in_turn(shards, types)
-
-    def _parts(self, source: Source, used: list[str]) -> Any:
-        if _is_frame(source):
-            return source.native.select(*(f"`{name}`" for name in used))
-        # Files are read by Arrow, not by Spark, whose types know neither nanoseconds nor unsigned numbers.
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SplitError(f"engine='spark' needs PySpark ({error}); install evenfold[spark].") from None
+    session: Any = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    if "PYSPARK_PYTHON" not in os.environ and hasattr(session, "sparkContext"):
+        session.sparkContext.pythonExec = sys.executable  # workers on this machine know our code
+    require_key(key)
+    arrow_schema = canonical.schema(source.schema)
+    types = dict(zip(arrow_schema.names, arrow_schema.types, strict=True))
+    stored = {name: STORED.get(kind, kind) for name, kind in types.items()}
+    schema = ", ".join(f"`{name}` {SPARK_TYPES[arrow]}" for name, arrow in stored.items())
+    of_files = not hasattr(source.native, "mapInArrow")
+    if of_files:  # read by Arrow, not by Spark, whose types know neither nanoseconds nor unsigned numbers
         groups = row_groups(source, "Spark")
-        return self._session.createDataFrame(groups, "file string, part int").repartition(max(1, len(groups)))
-
-
-def _is_frame(source: Source) -> bool:
-    return hasattr(source.native, "mapInArrow")
+        parts = session.createDataFrame(groups, "file string, part int").repartition(max(1, len(groups)))
+    else:
+        parts = source.native.select(*(f"`{name}`" for name in canonical.names))
+    frame = parts.mapInArrow(Made(canonical, of_files), schema)
+    rows = source.native.count() if source.n_rows is None else source.n_rows
+    ranges = max(1, -(-rows // spill.SHARD_ROWS))
+    written = folder / "ordered"
+    in_order = frame.repartitionByRange(ranges, *key).sortWithinPartitions(*key)
+    in_order.write.option("compression", "zstd").parquet(written.absolute().as_uri())
+    # Spark numbers the files by their ranges; a range without a row may have a file as well.
+    shards = [path for path in sorted(written.glob("part-*.parquet")) if pa.parquet.read_metadata(path).num_rows]
+    return read_in_turn(shards, types)
 
 
 class Made:

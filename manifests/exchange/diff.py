@@ -17,7 +17,6 @@ from evenfold.manifests.store.stored import manifest_of
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.keys import positions_in, types_of_secret
-from evenfold.splitters import Pair
 from numpy.typing import NDArray
 
 Ranks = NDArray[np.int64]
@@ -63,7 +62,7 @@ class Match:
     def _moved_splits(self) -> tuple[list[RowsMoved], int]:
         anywhere, ways = np.zeros(self.both.size, dtype=np.bool_), []
         for i in range(min(self.a.n_splits, self.b.n_splits, MOST_MEASURED)):
-            ours, theirs = _sides(self.a, self.a.pair(i)), _sides(self.b, self.b.pair(i))
+            ours, theirs = (resample_counts(*side.pair(i), side.n) for side in (self.a, self.b))
             differs = ours[self.both] != theirs[self.place[self.both]]
             anywhere |= differs
             if differs.any():
@@ -139,10 +138,6 @@ class Match:
         counts = np.bincount(codes[ranks] + 1, minlength=len(levels) + 1)
         names = ["not in the data", *map(str, levels)]
         return {names[code]: int(counts[code]) for code in np.flatnonzero(counts)}
-
-
-def _sides(manifest: Manifest, pair: Pair) -> Ranks:
-    return resample_counts(*pair, manifest.n)
 
 
 def _classes(manifest: Manifest, data: Any) -> tuple[Ranks, list[Any]] | None:

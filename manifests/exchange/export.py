@@ -23,17 +23,7 @@ from evenfold.splitters import SplitError
 
 from .croissant import for_croissant
 from .forms import Dialect, Format
-from .kept import (
-    FOLDS,
-    folds_of_kept,
-    in_order_of,
-    kept_keys,
-    kept_rows,
-    labels_of,
-    require_data,
-    require_no_folds,
-    sides,
-)
+from .kept import FOLDS, folds_of_kept, in_order_of, kept_keys, kept_rows, labels_of, require_data, sides
 from .partition import rows_of
 from .parts import with_words
 from .positions import for_torch
@@ -89,7 +79,12 @@ def export(
     split in csv, which need the data then; the other forms are refused. The file appears whole or not at all. Columns
     of ``data`` that take more than ``memory`` are sorted on disk; SplitError where the rows of the manifest take more.
     """
-    file, whole = _named_for(to, path), in_memory(manifest, memory)
+    if to not in get_args(Format):
+        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=len(WRITERS) + 1)}.")
+    file, suffixes = Path(path), (".sql",) if to == "sql" else WRITERS[to][0]
+    if file.suffix not in suffixes:
+        raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
+    whole = in_memory(manifest, memory)
     share = whole.spec.calibration
     if share is not None and to not in CALIBRATING:
         raise SplitError(
@@ -101,27 +96,18 @@ def export(
             f"which rows calibration: {share:g} sets apart follows from the data's groups, classes and times; give "
             "data (--data FILE)."
         )
+    content: Content
     if to == "sql":
-        content, note = _for_sql(whole, dialect, table)
+        content = warehouse_sql(whole, dialect, table)
+        text = "" if normalizes(dialect) else " Text in the table must be in Unicode's NFC form, which it cannot make."
+        note = f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one.{text}"
     elif to in NOTES and to != "csv" and data is not None:
-        content, note = (
-            _beside_data(whole, source_of(data, dict(whole.spec.types)), repeat, to, file, memory),
-            NOTES[to],
-        )
+        source, note = source_of(data, dict(whole.spec.types)), NOTES[to]
+        content = _beside_data(whole, source, repeat, to, file, memory)
     else:
         content, note = WRITERS[to][1](whole, data, repeat)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
-
-
-def _named_for(to: Format, path: str | Path) -> Path:
-    """Return the file of an export; SplitError for a form that there is not, and for another suffix than its own."""
-    if to not in get_args(Format):
-        raise SplitError(f"there is no export to {to!r}; choose {listed(get_args(Format), most=len(WRITERS) + 1)}.")
-    file, suffixes = Path(path), (".sql",) if to == "sql" else WRITERS[to][0]
-    if file.suffix not in suffixes:
-        raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
-    return file
 
 
 CALIBRATING = ("csv", "nnunet", "torch")  # the forms that can say of a row that it is set apart in a split
@@ -156,7 +142,8 @@ def _beside_data(
 ) -> Iterator[pa.Table]:
     """Yield all columns of the rows that are kept, in key order, with their folds."""
     folds, start = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32()), 0
-    require_no_folds(source.schema.names)
+    if FOLDS in source.schema.names:
+        raise SplitError("the data have a column 'fold' already; rename it, or export without the data.")
     for part in rows_of(source, manifest.positions(source)[kept_rows(manifest)], file, memory):
         yield part.append_column(FOLDS, folds[start : start + part.num_rows])
         start += part.num_rows
@@ -210,13 +197,6 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
             return table, NOTES["csv"]
     note = "each split: how often it trains on a row; -1 tested, 0 neither"
     return sides_of(manifest, table, data), f"{note}{', -2 set apart to calibrate by' if apart else ''}."
-
-
-def _for_sql(manifest: Manifest, dialect: Dialect, table: str) -> tuple[Content, str]:
-    text = "" if normalizes(dialect) else " Text in the table must be in Unicode's NFC form, which it cannot make."
-    return warehouse_sql(manifest, dialect, table), (
-        f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one.{text}"
-    )
 
 
 def _tabled(to: str) -> Writer:

@@ -5,18 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 Format = Literal[
-    "sklearn",
-    "h2o",
-    "spark",
-    "nnunet",
-    "csv",
-    "groups",
-    "autogluon",
-    "torch",
-    "vertex",
-    "databricks",
-    "bigquery",
-    "croissant",
-    "sql",
-]
+    "sklearn", "h2o", "spark", "nnunet", "csv", "groups", "autogluon", "torch", "vertex", "databricks", "bigquery",
+    "croissant", "sql",
+]  # fmt: skip
 Dialect = Literal["duckdb", "spark", "bigquery", "snowflake", "postgres"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -50,23 +50,12 @@ def folds_of_kept(manifest: Manifest, repeat: int, to: str, least: int) -> NDArr
     folds = labels.column(repeat)[kept_rows(manifest)]
     unfit = folds[folds < least]
     if unfit.size:
-        raise no_word_for(amount(unfit.size, "row"), unfit, labels, to)
+        which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(unfit)[::-1].tolist())
+        raise SplitError(
+            f"{to} has no word for {amount(unfit.size, 'row')} {which}; it would train on or test them. Export to csv, "
+            "and pass on the rows with a fold of 0 or more."
+        )
     return np.asarray(folds)
-
-
-def no_word_for(rows: str, codes: NDArray[Any], labels: Labels, to: str) -> SplitError:
-    """Return the error of a form that has no word for the codes of some ``rows``."""
-    which = listed(f"{labels.code_name(code)} ({code})" for code in np.unique(codes)[::-1].tolist())
-    return SplitError(
-        f"{to} has no word for {rows} {which}; it would train on or test them. Export to csv, and pass on the rows "
-        "with a fold of 0 or more."
-    )
-
-
-def require_no_folds(names: Collection[str]) -> None:
-    """Raise SplitError where the data have a column of the name that the folds get."""
-    if FOLDS in names:
-        raise SplitError("the data have a column 'fold' already; rename it, or export without the data.")
 
 
 def sides(manifest: Manifest, data: Any = None) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
