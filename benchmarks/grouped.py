@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.splitters import BalancedGroupKFold, BalancedKFold
-from evenfold.splitters.targets import MOST_CLASSES_OF_INTEGERS
+from evenfold.splitters.numbers import MOST_CLASSES_OF_INTEGERS
 from iterstrat.ml_stratifiers import MultilabelStratifiedKFold
 from sklearn.model_selection import StratifiedGroupKFold
 

@@ -1,6 +1,7 @@
 from .baselines import baseline_of_draws as baseline_of_draws, baseline_predictions as baseline_predictions
 from .bootstrap import (
     BootstrapEstimate as BootstrapEstimate,
+    Multiplicities as Multiplicities,
     bootstrap_aggregate as bootstrap_aggregate,
     bootstrap_estimate as bootstrap_estimate,
     resampled_aggregate as resampled_aggregate,
@@ -13,15 +14,14 @@ from .comparison import (
 from .draws import DrawScores as DrawScores, score_draws as score_draws
 from .errors import EvaluationError as EvaluationError, ModelError as ModelError
 from .folds import aggregate as aggregate, pooled_score as pooled_score
-from .intervals.bootstrap import bootstrap_interval as bootstrap_interval
-from .intervals.draws import Multiplicities as Multiplicities
 from .intervals.evidence import Declined as Declined, Evidence as Evidence
-from .intervals.nested import nested_interval as nested_interval
 from .intervals.registry import (
     INTERVALS as INTERVALS,
     IntervalMethod as IntervalMethod,
+    bootstrap_interval as bootstrap_interval,
     further_splits as further_splits,
     interval_for as interval_for,
+    nested_interval as nested_interval,
 )
 from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .levels import (

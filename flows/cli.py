@@ -13,8 +13,7 @@ import typer
 from evenfold.flows import definitions
 from evenfold.flows.commands import deploying, operations, studies
 from evenfold.flows.commands.flags import EPILOG, Commands, Grouped, command_of
-from evenfold.flows.commands.listing import list_
-from evenfold.flows.commands.looking import looking
+from evenfold.flows.commands.looking import list_, looking
 from evenfold.flows.commands.manifests import commands
 from evenfold.tasks.parameters import Engine
 

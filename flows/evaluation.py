@@ -24,8 +24,7 @@ from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unaggregated
 from evenfold.tasks.segments import NO_VALUE, evaluate_segment, segmented
 from evenfold.tasks.splits import check_columns, plan_of
-from evenfold.tasks.steps.running import finished_each, run
-from evenfold.tasks.steps.telling import happened, tell
+from evenfold.tasks.steps.running import finished_each, happened, run, tell
 from evenfold.tasks.work import check_model, work_of
 
 from .fits import fit_more, fit_splits

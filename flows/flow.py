@@ -24,11 +24,10 @@ from evenfold.splitters import EvenfoldError
 from evenfold.tasks import parameters
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.runtime.files import data_reference, naming_once, room
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import CONSOLE, Home
+from evenfold.tasks.runtime.locks import overlapping
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of
-from evenfold.tasks.runtime.settings import CONSOLE
-from evenfold.tasks.runtime.shared import overlapping
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.runtime.stopping import at_stop, crash
 from evenfold.tasks.steps.outages import through_outages

@@ -23,7 +23,7 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.metrics.responses import Responses
 from evenfold.estimates.metrics.scoring import describe_classes, is_mean_of_classes, scores_of
-from evenfold.estimates.models.columns import Kind, feature_table, kind_of
+from evenfold.estimates.models.encoding import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
@@ -32,7 +32,7 @@ from evenfold.reports.page import counted, listed
 from evenfold.splitters import SplitError
 from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.kernels.canonical import digest_json
+from evenfold.splitters.kernels.hashing import digest_json
 from evenfold.tasks.fits import fit_final, require_final
 from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe

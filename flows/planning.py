@@ -18,8 +18,7 @@ from evenfold.tasks.outcomes import FoldState, SplitRef
 from evenfold.tasks.record.evaluations import finished_record, preimage_of_record
 from evenfold.tasks.record.models.registry import champion_of
 from evenfold.tasks.requests import signature_of
-from evenfold.tasks.results.marks import Marks
-from evenfold.tasks.results.preimages import Preimage
+from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.results.store import nearest, ready
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home

@@ -23,8 +23,7 @@ from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitR
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.record.models.asking import ask
 from evenfold.tasks.record.models.committing import committing, settle_commits
-from evenfold.tasks.record.models.judging import judge_month
-from evenfold.tasks.record.models.promoting import check_model
+from evenfold.tasks.record.models.promoting import check_model, judge_month
 from evenfold.tasks.record.models.registry import (
     ChampionChangedError,
     champion_of,
@@ -46,8 +45,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
 from evenfold.tasks.splits import plan_of
-from evenfold.tasks.steps.running import finished, run
-from evenfold.tasks.steps.telling import happened, publish, tell, tell_of
+from evenfold.tasks.steps.running import finished, happened, publish, run, tell, tell_of
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
 

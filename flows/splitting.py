@@ -22,12 +22,10 @@ from evenfold.tasks.parameters import DataEngine, Engine, Folder, Memory
 from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
 from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
-from evenfold.tasks.runtime.home import prepared_home
+from evenfold.tasks.runtime.home import Settings, prepared_home
 from evenfold.tasks.runtime.progress import saying
-from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import check_columns, forget_plans, plan_of, require_rows, split as decide
-from evenfold.tasks.steps.running import finished, run
-from evenfold.tasks.steps.telling import happened, mark, tell
+from evenfold.tasks.steps.running import finished, happened, mark, run, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome
 from .requests import Request

@@ -23,8 +23,7 @@ from .plan import Plan as Plan, further_folds as further_folds
 from .spec import SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
 from .state import is_numeric_target as is_numeric_target
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
-from .store.load import read_manifest as read_manifest
-from .store.stored import StoredManifest as StoredManifest
+from .store.stored import StoredManifest as StoredManifest, read_manifest as read_manifest
 from .store.verify import Damage as Damage, Verification as Verification, verify as verify
 from .store.write import describe as describe, write_manifest as write_manifest
 from .tables.canonical import (

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from evenfold.splitters import LabelSplitter, Needs
-from evenfold.splitters.packing.cost import require_table, side_by_side
-from evenfold.splitters.packing.quantiles import QUANTILE_BINS, edges_of
+from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of, require_table, side_by_side
 from evenfold.splitters.rows import GroupRows
 from numpy.typing import NDArray
 

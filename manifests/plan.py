@@ -36,10 +36,9 @@ from evenfold.splitters import (
 from evenfold.splitters.catalogue import strategy_code
 from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
-from evenfold.splitters.numbers import label_type
+from evenfold.splitters.numbers import CLASSES_VERSION, label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
-from evenfold.splitters.targets import CLASSES_VERSION
 from numpy.typing import NDArray
 
 from .fields import Columns

@@ -12,8 +12,8 @@ from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import LabelSplitter, Predefined, Rows, Splitter
 from evenfold.splitters.base import shares_of_parts
 from evenfold.splitters.encoding import Coded, encode
-from evenfold.splitters.packing.quantiles import QUANTILE_BINS, edges_of
-from evenfold.splitters.targets import MOST_CLASSES_OF_NUMBERS, is_number
+from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, is_number
+from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of
 from numpy.typing import NDArray
 
 from .fields import Columns
@@ -26,7 +26,7 @@ STRETCH = 1 << 20
 
 
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
-    """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.targets``."""
+    """Return whether a canonical column is a number to predict, by the rule of ``evenfold.splitters.numbers``."""
     kind = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_integer(column.type) else "O"
 
     def distinct() -> pa.Array:

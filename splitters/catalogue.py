@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from evenfold.splitters.kernels.hashing import digest_json
 
 from .base import Splitter
 from .code import code_of
 from .errors import SplitError, meant
 from .importing import Role, refusal, resolve
-from .kernels.canonical import digest_json
 from .naming import import_path, params_of
 
 

@@ -17,10 +17,11 @@ from itertools import accumulate
 from types import CodeType, ModuleType
 from typing import Any
 
+from evenfold.splitters.kernels.hashing import digest_json
+
 from .code import code_of
 from .errors import SplitError
 from .importing import HERE, distribution_named
-from .kernels.canonical import digest_json
 from .numbers import plain_numbers
 
 

@@ -1,13 +1,13 @@
-"""What a number is, and the types of arrays: what everything else here counts with."""
+"""Numbers and the types of arrays that everything else here counts with; and when a target is one to predict."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-
-from .errors import SplitError
+from evenfold.splitters.errors import SplitError
 
 
 def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
@@ -45,3 +45,23 @@ def check_count(name: str, value: Any, least: int) -> None:
     """Raise SplitError unless ``value`` is an integer of at least ``least``."""
     if not is_whole(value) or value < least:
         raise SplitError(f"{name}={value!r}; choose a whole number of at least {least}.")
+
+
+MOST_CLASSES_OF_NUMBERS = 20
+CLASSES_VERSION = 2  # of this rule: by the first one every floating number was a number
+
+
+def is_number(dtype_kind: str, distinct: Callable[[], Any]) -> bool:
+    """Return whether a target is numbers rather than classes: the one rule of splits, reports and models.
+
+    ``dtype_kind`` is NumPy's letter for the column's type, ``distinct`` returns its different values, or more than 20
+    of them; nothing missing. Numbers are numbers where one has a fraction, or where there are more than 20 different
+    ones, whether they are kept as integers or as floats; text, booleans, categories and whatever else are classes.
+    """
+    if dtype_kind not in ("i", "u", "f"):
+        return False
+    values = distinct()
+    if len(values) > MOST_CLASSES_OF_NUMBERS or dtype_kind != "f":
+        return len(values) > MOST_CLASSES_OF_NUMBERS
+    numbers = np.asarray(values, dtype=np.float64)
+    return not np.all(np.isfinite(numbers) & (numbers == np.floor(numbers)))

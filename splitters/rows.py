@@ -11,12 +11,12 @@ import numpy as np
 from evenfold.splitters.kernels.components import components_of
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray
+from evenfold.splitters.numbers import is_number
 from numpy.typing import NDArray
 
 from .deployed import shown
 from .encoding import Coded, array_of, as_array, encode, present, require_present
 from .errors import SplitError
-from .targets import is_number
 from .times import ends_of, times_of
 
 Target = Literal["ignored", "classes", "numbers", "any"]

@@ -16,19 +16,18 @@ from .outcomes import (
 )
 from .record.evaluations import record_evaluation as record_evaluation
 from .record.looks import record_look as record_look, record_look_scores as record_look_scores
+from .record.models.committing import roll_back as roll_back, withdraw as withdraw
 from .record.models.history import champion_as_of as champion_as_of, replay as replay
 from .record.models.registry import (
     read_champion as read_champion,
     register_model as register_model,
 )
-from .record.models.withdrawing import roll_back as roll_back, withdraw as withdraw
 from .record.reading import load_split as load_split
 from .record.splits import record_split as record_split
 from .record.studies import log_scores as log_scores
 from .retrained import Retraining as Retraining
 from .runtime.files import data_reference as data_reference, room as room
-from .runtime.home import Home as Home, prepare_environment as prepare_environment
+from .runtime.home import Home as Home, Settings as Settings, prepare_environment as prepare_environment
 from .runtime.locks import locked as locked
-from .runtime.settings import Settings as Settings
 from .scores import aggregate as aggregate
 from .splits import split as split

@@ -27,6 +27,7 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.store.stored import asked_again, require_memory
 from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.home import Settings
 
 from .outcomes import Champion, Growth, SplitRef
 from .parameters import Data, Memory, Merged, OnRefused
@@ -35,7 +36,6 @@ from .results.store import results_of
 from .runtime.files import data_reference, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
-from .runtime.settings import Settings
 from .splits import forget_plans, headers, parts_of, placed, plan_of, stamp
 from .steps.step import is_refreshing, step
 

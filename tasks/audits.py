@@ -12,12 +12,12 @@ from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import StoredManifest, asked_again, in_memory
 from evenfold.splitters.importing import installed
+from evenfold.tasks.runtime.home import Settings
 
 from .outcomes import SplitAudit, SplitRef
 from .results.preimages import Preimage
 from .results.store import remember
 from .runtime.limits import unlogged
-from .runtime.settings import Settings
 from .splits import stamp, table_of
 from .steps.running import finished_here
 from .steps.step import step

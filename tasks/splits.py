@@ -34,17 +34,17 @@ from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import ONE_OF
 from evenfold.splitters.catalogue import modules_of_strategy, strategy_code
+from evenfold.tasks.results.preimages import Marks
+from evenfold.tasks.runtime.home import Settings
 
 from .outcomes import SplitRef
 from .parameters import Data, DataEngine, Memory, Spec
 from .requests import SplitFields, flat
-from .results.marks import Marks
 from .results.preimages import Preimage, differences
 from .results.store import asked, remember, results_of
 from .runtime.files import data_reference, from_anywhere, set_aside
 from .runtime.home import Home
 from .runtime.locks import locked
-from .runtime.settings import Settings
 from .steps.step import is_refreshing, step
 
 MOST_TRIES = 20

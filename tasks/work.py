@@ -43,12 +43,12 @@ from evenfold.manifests.tables.keys import WhichRows, names_beside
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.catalogue import strategy_code
-from evenfold.tasks.runtime.settings import Settings
-from evenfold.tasks.runtime.shared import Lock
+from evenfold.tasks.results.preimages import Marks
+from evenfold.tasks.runtime.home import Settings
+from evenfold.tasks.runtime.locks import Lock
 from numpy.typing import NDArray
 
 from .outcomes import Block, Fits, SplitRef, place_now
-from .results.marks import Marks
 from .results.preimages import Preimage
 from .splits import split_parts, stamp, table_of
 

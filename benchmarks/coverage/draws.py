@@ -11,8 +11,8 @@ from evenfold.estimates import (
     metric_of,
     no_information_rate,
 )
+from evenfold.estimates.bootstrap import interval_of_draws, spread_of_draws
 from evenfold.estimates.draws import RowTotals
-from evenfold.estimates.intervals.draws import interval_of_draws, spread_of_draws
 from evenfold.estimates.metrics.responses import replay
 
 from .processes import POPULATION, Array, Process, Sample

@@ -13,13 +13,7 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.own import name_of
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import of_positive, positive_class
-from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.encoding import first_rows
-from numpy.typing import NDArray
-from pandas.api.types import is_numeric_dtype
-from sklearn.base import is_classifier, is_regressor
-
-from .columns import (
+from evenfold.estimates.models.encoding import (
     choose_features,
     feature_table,
     kind_of,
@@ -27,6 +21,12 @@ from .columns import (
     plain_or_objects,
     require_columns,
 )
+from evenfold.splitters.deployed import reason_of, shown
+from evenfold.splitters.encoding import first_rows
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
+from sklearn.base import is_classifier, is_regressor
+
 from .encoding import encodings, read_by_itself, text_for
 from .estimators import named_estimator
 from .options import check_metrics, check_options, error_of

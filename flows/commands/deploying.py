@@ -100,8 +100,7 @@ def deployed(
 
     One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
     """
-    from evenfold.manifests.tables.addresses import is_address
-    from evenfold.manifests.tables.passwords import require_no_password
+    from evenfold.manifests.tables.addresses import is_address, require_no_password
     from evenfold.splitters import SplitError
     from prefect import get_client
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy

@@ -69,10 +69,9 @@ def tell_study(
 ) -> pd.DataFrame:  # fmt: skip
     """Run a study by its parameters, ``about``, and return its table, written, recorded in MLflow and printed."""
     from evenfold.manifests import name_of
-    from evenfold.tasks.record.studies import record_study
+    from evenfold.tasks.record.studies import record_study, study_key
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
-    from evenfold.tasks.studies import study_key
 
     out, err = consoles()
     with limited(problem.X.size), progress(err):

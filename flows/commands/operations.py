@@ -263,7 +263,7 @@ def answer_(
 
     with busy(f"looking for what {name} asks"):
         from evenfold.tasks.record.models.asking import give_answer, waiting_question
-        from evenfold.tasks.record.models.withdrawing import user
+        from evenfold.tasks.record.models.committing import user
 
         question = waiting_question(name)
         if approve is None:

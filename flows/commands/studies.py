@@ -136,7 +136,7 @@ def folds(
     """
     from evenfold.estimates import fold_count_study
     from evenfold.tasks import Home
-    from evenfold.tasks.studies import keep_study
+    from evenfold.tasks.record.studies import keep_study
 
     from .fold_counts import counts_of, problem_of, tell_study
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from evenfold.manifests.exchange.parts import pairs_in
 from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, fold_columns
@@ -22,7 +23,6 @@ from evenfold.splitters import FromSklearn, Pair, SplitError
 from numpy.typing import NDArray
 
 from .parts import codes_of_words
-from .positions import pairs_in
 
 ADOPTED = "adopted"
 

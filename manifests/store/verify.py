@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 from evenfold.manifests.identity import digest_table, plan_id
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import MOST_MEASURED, Draws
+from evenfold.manifests.store.stored import read_manifest
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 
 from .header import REMEDY, SCHEMA, Header, ListedFile, folder_of, read_header, sha256
-from .load import read_manifest
 from .write import BLOCK_ROWS, describe
 
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
+from evenfold.manifests.store.stored import tables_of, write_parquet
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
 from evenfold.splitters.importing import installed
 
 from .header import SCHEMA, Described, Header, ListedFile, Part, other_identity, prove_files, read_header, sha256
-from .tables import tables_of, write_parquet
 
 MOST_COUNTED_FOLDS = 1_000
 BLOCK_ROWS = 1_000_000

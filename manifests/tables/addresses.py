@@ -1,22 +1,57 @@
-"""Tables that are no local file: Parquet behind addresses that fsspec knows, and tables of a DuckDB file."""
+"""Tables that are no local file: Parquet behind addresses that fsspec knows, DuckDB files; passwords are not shown."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset
+from evenfold.manifests.tables.canonical import one_schema, require_columns
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import LOCAL, reason_of, require_readable
 
-from .canonical import one_schema, require_columns
-from .passwords import require_no_password, without_secrets
+# Names of parameters, by what they hold anywhere (X-Amz-Signature, aws_secret_access_key), or whole (Azure's sig). That
+# a name is one is asked first: a long text without any is gone through once.
+_PARTS = "password|passwd|pwd|token|secret|signature|credential|api[_-]?key|access[_-]?key"
+_NAME = rf"(?<![\w.-])(?=[\w.-]+=)(?:[\w.-]*(?:{_PARTS})[\w.-]*|sig)"
+_NAMED = re.compile(rf"(?i)({_NAME}=)([^\s'\"&<>]+)")
+_IN_QUERY = re.compile(rf"(?i)[?&;#]({_NAME})=[^&;#]")
+SHOWN = "***"
+# github://owner:repository@branch is no login, nor abfs://container@account; https://token@host is one.
+_LOGIN = re.compile(r"(?i)([\w+.-]*)(?<!\bgithub)://(?:[^/@]*:[^/]*|(?<=\bhttp://)[^/?#]+|(?<=\bhttps://)[^/?#]+)@")
+
+
+def without_secrets(text: str) -> str:
+    """Return ``text`` with ``***`` in place of what every parameter holds that is called like a secret. O(n)."""
+    return _NAMED.sub(rf"\1{SHOWN}", text)
+
+
+def require_no_password(address: str) -> None:
+    """Raise SplitError for an address with a password, or with a secret among its parameters."""
+    without = _LOGIN.sub(r"\1://", address)  # first: a password may hold a question mark
+    plain = re.split("[?#]", without, maxsplit=1)[0]
+    if login := _LOGIN.search(address):
+        kind, what, protocol, written = "password", "login", login[1], "JSON"
+    elif secret := _IN_QUERY.search(unquote(address[len(plain) :])):
+        kind, what = "secret", secret[1]
+        protocol = re.findall(r"([\w+.-]*)://", plain if "://" in plain else address)[-1]
+        written = f'JSON ({{"params": {{"{what}": "..."}}}})' if protocol in ("http", "https") else "JSON"
+    else:
+        return
+    raise SplitError(
+        f"{plain} is given with a {kind}, which every result and record would keep; leave "
+        f"the {what} out of the address, and give it as fsspec's file system takes it: as {written} in the "
+        f"environment's FSSPEC_{protocol.upper()}, or in a file in ~/.config/fsspec."
+    )
+
 
 DATABASE = "duckdb://"
 # A table of the file alone: neither its name nor a view of it reads another file, or a variable of this process.

@@ -1,7 +1,9 @@
-"""Hashes of keys: the one randomness that a row carries with it, the same in every language and engine."""
+"""Hashes of keys, alike in every language and engine; canonical JSON and its digest, alike on every machine."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from hashlib import sha256
 from typing import Any
 
@@ -70,3 +72,19 @@ def combined(columns: NDArray[np.int64]) -> NDArray[np.uint64]:
     for j, column in enumerate(columns):
         codes += column.astype(np.uint64) * np.uint64(pow(_STEP, j + 1, 2**64))
     return codes
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys and no spaces: the same text for the same value everywhere."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no canonical JSON")
+
+
+def digest_json(value: Any) -> str:
+    """Return the SHA-256 of the canonical JSON of ``value``, as 64 hex digits."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()

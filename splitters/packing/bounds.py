@@ -1,17 +1,17 @@
-"""Costs that no packing can be below, and the report that sets a packing's cost beside them."""
+"""Costs that no packing can be below, those that the sources publish, and the report that sets a packing's beside."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from evenfold.splitters.kernels.random import IntArray, Stream
-
-from .cost import Aim, FloatArray
-from .exact import CLOSE, MOST_ENTRIES, best_packing, covering_bound
-from .pack import DEFAULT_EFFORT, best_of_starts
+from evenfold.splitters.packing.cost import Aim, FloatArray
+from evenfold.splitters.packing.exact import CLOSE, MOST_ENTRIES, best_packing, covering_bound
+from evenfold.splitters.packing.pack import DEFAULT_EFFORT, best_of_starts
 
 # Fold sizes that a bound looks at, around the wanted one: all of them, and those that are mostly enough.
 SIZES, FIRST_SIZES = 1 << 16, 1 << 8
@@ -127,3 +127,89 @@ def _least(
         if least <= beyond:
             break
     return min(least, beyond)
+
+
+EMPTY = 1e3  # the class term of a bin without rows: worse than any other, so that empty bins are filled first
+
+
+@dataclass(frozen=True)
+class Published:
+    """Parameters of the published search: where it starts, and when it stops."""
+
+    start: Literal["greedy", "random", "zero"] = "greedy"
+    min_cost: float = 1e-5
+    max_retries: int = 100
+
+    def pack(self, aim: Aim, stream: Stream) -> IntArray:
+        """Return a bin for each entry.
+
+        All single moves get their cost; the best one to a packing not yet visited is made, even uphill, and the best
+        packing is remembered. It ends at ``min_cost``, after ``max_retries`` moves in a row without a new best, or
+        when every neighbour was visited. O(entries x bins x columns) a move, as only two bins change.
+
+        Source: Figueira (2022), Stratified k-fold cross-validation on grouped datasets. Mended: it ends when all
+        neighbours were visited; it packs into as many bins as asked, not 5; visited packings are compared whole, so
+        bins 1, 10 and 11, 0 are told apart; and an empty bin has a cost instead of a division by zero, and is never
+        in the result.
+        """
+        bins = self._first(aim, stream)
+        best, least, retries = bins, math.inf, 0
+        visited = {bins.tobytes()}
+        while True:
+            loads = aim.loads(bins)
+            cost = math.fsum(_costs(aim, aim.excesses(loads)).tolist())
+            # The walk may pass through packings with an empty bin; they are never the best and do not count as retries.
+            if (loads[0] > 0).all():
+                retries = 0 if cost < least else retries + 1
+                best, least = (bins, cost) if cost < least else (best, least)
+            if least <= self.min_cost or retries > self.max_retries:
+                return best
+            following = next((step for step in _best_first(aim, bins) if step.tobytes() not in visited), None)
+            if following is None:
+                return best
+            visited.add(following.tobytes())
+            bins = following
+
+    def _first(self, aim: Aim, stream: Stream) -> IntArray:
+        n = aim.sizes.size
+        if self.start == "zero":
+            return np.zeros(n, dtype=np.int64)
+        if self.start == "random":
+            return stream.below(aim.n_bins, n)
+        bins = np.empty(n, dtype=np.int64)
+        lacking = aim.wanted.copy()
+        for entry in stream.permutation(n).tolist():
+            bins[entry] = int(np.argmax(lacking))
+            lacking[bins[entry]] -= aim.sizes[entry]
+        return bins
+
+
+def _best_first(aim: Aim, bins: IntArray) -> Iterator[IntArray]:
+    """Yield the packings one move away, cheapest first: by how much each move of an entry to a bin changes the cost."""
+    sums = aim.excesses(aim.loads(bins))
+    now = _costs(aim, sums)
+    entries = aim.vectors[:, :, None]
+    gained = _costs(aim, sums[:, None, :] + entries) - now
+    own = np.arange(aim.n_bins) == bins[:, None]
+    without = _costs(aim, sums[:, None, :] - np.where(own, entries, 0.0))
+    # In each row one number is not 0, so the order of adding is of no matter.
+    lost = np.add.reduce(np.where(own, without - now, 0.0).T, axis=0)
+    costs: FloatArray = gained + lost[:, None]
+    costs[own] = math.inf
+    for move in np.argsort(costs, axis=None, kind="stable").tolist():
+        entry, f = divmod(move, aim.n_bins)
+        if costs[entry, f] == math.inf:
+            return
+        after = bins.copy()
+        after[entry] = f
+        yield after
+
+
+def _costs(aim: Aim, sums: FloatArray) -> FloatArray:
+    """Return the cost of bins with these sums of vectors (1 + columns, ..., bins)."""
+    rows = sums[0]
+    squares = np.add.reduce(sums[1:] * sums[1:], axis=0)
+    off = rows - aim.wanted
+    classes = np.where(rows < 0.5, EMPTY, squares / np.maximum(rows * rows, 1.0))
+    costs: FloatArray = aim.pull * (off * off) + classes
+    return costs

@@ -21,14 +21,14 @@ from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
+from evenfold.tasks.record.studies import kept_study
 from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
 from evenfold.tasks.splits import stamp, table_of
+from evenfold.tasks.steps.running import publish
 from evenfold.tasks.steps.step import is_refreshing, step
-from evenfold.tasks.steps.telling import publish
-from evenfold.tasks.studies import kept_study
 from evenfold.tasks.work import Work, work_of
 
 from .datasets import data_input, split_input

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted
-from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.steps.step import flow_run_tags
 from prefect.context import FlowRunContext
 

@@ -20,9 +20,8 @@ from evenfold.reports.markdown import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.locks import locked
-from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import work_of
 

@@ -37,7 +37,7 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
         import mlflow.artifacts
         from evenfold.manifests import read_manifest
         from evenfold.splitters import SplitError
-        from evenfold.tasks.runtime.settings import in_silence
+        from evenfold.tasks.runtime.home import in_silence
 
         artifact = self.artifact or f"runs:/{self._run_id()}/split"
         with in_silence():

@@ -15,12 +15,11 @@ from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.settings import Settings
 from evenfold.tasks.splits import stamp, table_of
+from evenfold.tasks.steps.running import materialized, publish
 from evenfold.tasks.steps.step import is_refreshing, step
-from evenfold.tasks.steps.telling import materialized, publish
 
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, split_entry, split_key

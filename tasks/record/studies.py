@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -9,22 +10,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, ModelSpec, corrected_resampled_t
+from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, ModelSpec, Problem, corrected_resampled_t
 from evenfold.estimates.folds import sample_sd
-from evenfold.manifests import Audit, Manifest, SplitSpec, audit
-from evenfold.manifests.identity import digest_json
+from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json, write_whole
 from evenfold.reports import Page, Verdict, audit_page, comparison_page, segments_page
 from evenfold.reports.markdown import page_note
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks.outcomes import RunRef, Segment, SplitRef
+from evenfold.tasks.record.entries import SHORT, Entry, run_key, short_tags
+from evenfold.tasks.record.links import origin_tags, run_page
+from evenfold.tasks.record.reading import Recorded
+from evenfold.tasks.record.tracker import NOTE, Tracker
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.steps.step import step
-
-from .entries import SHORT, Entry, run_key, short_tags
-from .links import origin_tags, run_page
-from .reading import Recorded
-from .tracker import NOTE, Tracker
 
 SPLIT_TAGS = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
 
@@ -241,3 +240,40 @@ def _one_for_each(
             f"of at least two; {', '.join(wrong) or 'what there is'} is not: give them in the order of as_cv."
         )
     return {name: each.tolist() for name, each in numbers.items()}
+
+
+def keep_study(home: Home, problem: Problem, table: pd.DataFrame) -> None:
+    """Keep the table of a fold-count study below the home, in place of an earlier one of the same problem."""
+    path = home.studies / f"{study_key(problem)}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, table.to_json(orient="records"))
+
+
+def kept_study(home: Home, problem: Problem) -> pd.DataFrame | None:
+    """Return the study of the same rows, features and model, whatever their order; None where there is none."""
+    path = home.studies / f"{study_key(problem)}.json"
+    if not path.exists():
+        return None
+    return pd.DataFrame(json.loads(path.read_text(encoding="utf-8")))
+
+
+def study_key(problem: Problem) -> str:
+    """Return what names a problem: its model but for the metrics, and its rows in any order. O(rows x columns).
+
+    Of rows it reads the features, the target and the weights. Groups count by the rows that they hold,
+    whatever they are called.
+    """
+    weights = {} if problem.weights is None else {"weight": problem.weights}
+    beside = pd.DataFrame({"target": problem.y, **weights})
+    # Names are not hashed, the order of the columns is: a feature may be called as one of these is here.
+    table = pd.concat([problem.X.reset_index(drop=True), beside], axis=1)
+    rows = pd.util.hash_pandas_object(table, index=False).to_numpy()
+    if problem.groups is not None:
+        held = pd.Series(rows).groupby(problem.groups).transform("sum")
+        rows = pd.util.hash_pandas_object(pd.DataFrame({"row": rows, "held": held}), index=False).to_numpy()
+    model = problem.model.canonical() | ({"code": problem.model.code} if problem.model.code else {})
+    del model["metrics"]
+    # A sum does not depend on the order of rows: a study reads the file's, an evaluation the key's.
+    content = [str(rows.sum()), len(rows)]
+    columns = [*problem.features, problem.target]
+    return digest_json({"model": model, "columns": columns, "content": content, "groups": problem.groups is not None})

@@ -1,24 +1,255 @@
-"""Results by their content: computed once on a host, kept whole, and checked before they are taken.
+"""Results by their content: computed once on a host, kept whole and signed, and checked before they are taken.
 
 What projects and machines share lies behind one protocol, in a folder or a bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+import hashlib
+import io
+import json
+import logging
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+from uuid import uuid4
 
-from evenfold.tasks.outcomes import Outcome
-from evenfold.tasks.runtime.files import write_aside
+from evenfold.estimates import EvaluationError
+from evenfold.manifests import read_header
+from evenfold.manifests.store.header import other_identity, sha256
+from evenfold.splitters import SplitError
+from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
+from evenfold.tasks.results.preimages import Marks, Preimage, differences, key_of_marks
+from evenfold.tasks.runtime.files import rename_unless_there, write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 
-from .bucket import Bucket
-from .marks import Marks, key_of_marks
-from .preimages import Preimage, differences
-from .written import read, written
+KINDS: dict[str, type[Outcome]] = {
+    kind.__name__: kind for kind in (SplitRef, SplitAudit, FitResult, FinalModel, Preimage, Marks)
+}
+
+
+def _unchanged(text: bytes) -> bytes:
+    return text
+
+
+def written(key: str, value: Outcome, change: Callable[[bytes], bytes] = _unchanged) -> bytes:
+    """Return a result as it is kept under ``key``, its JSON as ``change`` returns it."""
+    text = change(value.model_dump_json().encode())
+    claim = {"key": key, "kind": type(value).__name__, "sha256": hashlib.sha256(text).hexdigest()}
+    return f"{claim['kind']} {claim['sha256']} {sign('result', claim)}\n".encode() + text
+
+
+def read(key: str, content: bytes, change: Callable[[bytes], bytes] = _unchanged) -> Outcome | None:
+    """Return the result that is kept as ``content`` under ``key``, made of its JSON as ``change`` returns it.
+
+    None where it is none of ours, of another version or damaged, or names what is not there. That one is whole and not
+    signed by this home or its team is said, once in a process.
+    """
+    head, _, text = content.partition(b"\n")
+    kind, digest, signature, *_ = [*head.decode(errors="replace").split(" "), "", ""]
+    if kind not in KINDS or hashlib.sha256(text).hexdigest() != digest:
+        return None
+    if not is_signed("result", {"key": key, "kind": kind, "sha256": digest}, [signature]):
+        _warn_unsigned()
+        return None
+    try:
+        value = KINDS[kind].model_validate_json(change(text))
+    except (ValueError, LookupError, RecursionError):
+        return None
+    return value if value.intact() else None
+
+
+@cache
+def _warn_unsigned() -> None:
+    logging.getLogger("evenfold").warning(
+        "Kept results that neither this home nor its team has signed are computed again. What machines share needs "
+        "one EVENFOLD_SIGNING_KEY, such as %s prints.",
+        NEW_KEY,
+    )
+
+
+Naming = dict[str, Any]  # an object of a result that names a split by its ``uri``, or a file by ``path`` and ``sha256``
+
+
+class Bucket:
+    """A folder of a bucket, and the folder here that mirrors it; EvaluationError where it cannot be reached.
+
+    Raises SplitError where the package that speaks its protocol is not installed, or it overwrites what is there. A
+    storage that fsspec does not speak is a subclass with its own ``opened``.
+    """
+
+    def __init__(self, url: str, here: Path) -> None:
+        self.url = url.rstrip("/")
+        self.here = here
+        self.protocol, _, self.place = self.url.partition("://")
+        self.store = self.opened()
+        self._require_create_only()
+
+    def opened(self) -> Any:
+        """Return the store: of fsspec's calls ``find``, ``cat_file`` and ``pipe_file`` are made.
+
+        ``cat_file`` raises FileNotFoundError for what is not there, and ``pipe_file`` with ``mode="create"``
+        FileExistsError for what is.
+        """
+        try:
+            import fsspec
+
+            return fsspec.filesystem(self.protocol, use_listings_cache=False)
+        except (ImportError, ValueError):
+            package = _EXTRAS.get(self.protocol)
+            raise SplitError(
+                f"EVENFOLD_RESULTS is a bucket ({self.protocol}://) and {package or 'what speaks it'} is not "
+                "installed; pip install "
+                + ("'evenfold[s3]'." if self.protocol == "s3" else f"{package or 'its fsspec package'}.")
+            ) from None
+
+    def result(self, key: str) -> Outcome | None:
+        """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""
+        content = self._get(f"results/{key}.json")
+        return None if content is None else read(key, content, lambda text: _changed(text, self._fetched))
+
+    def keep(self, key: str, value: Outcome) -> None:
+        """Keep a result and the files that it names under ``key``; the result itself last."""
+        self._put(f"results/{key}.json", written(key, value, lambda text: _changed(text, self._sent)))
+
+    def fetch_splits(self, name: str) -> None:
+        """Fetch every version of a split that is not here."""
+        with self._reached():
+            listed = self.store.find(f"{self.place}/splits/{name}")
+        for place in listed:
+            try:
+                self._fetch_split(name, Path(place).stem)
+            except LookupError as error:
+                raise EvaluationError(
+                    f"{self.url} holds a split that cannot be read: {error}; delete it there."
+                ) from None
+
+    def offer_split(self, folder: Path) -> bool:
+        """Put a version of a split; return whether the bucket holds this decision under that version now."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            for file in sorted(path for path in folder.iterdir() if path.is_file()):
+                archive.write(file, file.name)
+        name = f"splits/{folder.parent.name}/{folder.name}.zip"
+        if self._create(name, packed.getvalue()):
+            return True
+        with zipfile.ZipFile(io.BytesIO(self._get(name) or b"")) as archive:
+            held = json.loads(archive.read("manifest.json"))
+        return other_identity(held, read_header(folder)) is None
+
+    def take_back(self, folder: Path) -> None:
+        """Remove a version of a split; what other machines have fetched of it they keep."""
+        with self._reached(), suppress(FileNotFoundError):
+            self.store.rm_file(f"{self.place}/splits/{folder.parent.name}/{folder.name}.zip")
+
+    def _require_create_only(self) -> None:
+        """Raise SplitError where an object can be put twice; tried once for each mirror."""
+        mark = self.here / ".creates-only"
+        if mark.exists():
+            return
+        name = f"probes/{uuid4().hex}"
+        if not self._create(name, b"once") or self._create(name, b"twice"):
+            raise SplitError(
+                f"{self.url} overwrites an object that is there already, so two machines could decide one version of a "
+                "split differently; set EVENFOLD_RESULTS to a bucket that refuses, or a folder that all machines see."
+            )
+        write_aside(mark, lambda aside: aside.write_bytes(b""))
+
+    def _create(self, name: str, content: bytes) -> bool:
+        """Put an object that must not be there yet; return whether it was put."""
+        with self._reached():
+            try:
+                self.store.pipe_file(f"{self.place}/{name}", content, mode="create")
+            except FileExistsError:
+                return False
+        return True
+
+    def _fetch_split(self, name: str, version: str) -> None:
+        folder = self.here / "splits" / name / version
+        if folder.exists():
+            return
+        content = self._get(f"splits/{name}/{version}.zip")
+        if content is None:
+            raise LookupError(f"{name} {version} is not there")
+        aside = folder.parent / f".fetching-{uuid4().hex}"
+        try:
+            zipfile.ZipFile(io.BytesIO(content)).extractall(aside)
+            rename_unless_there(aside, folder)
+        except zipfile.BadZipFile:
+            raise LookupError(f"{name} {version} is no ZIP file") from None
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def _fetched(self, naming: Naming) -> Naming:
+        if "uri" in naming:
+            folder = self._inside(naming["uri"], in_splits=True)
+            self._fetch_split(folder.parent.name, folder.name)
+            return naming | {"uri": str(folder)}
+        path = self._inside(naming["path"], in_splits=False)
+        if not path.exists() or sha256(path) != naming["sha256"]:
+            content = self._get(f"files/{naming['sha256']}")
+            if content is None or hashlib.sha256(content).hexdigest() != naming["sha256"]:
+                raise LookupError(naming["path"])
+            write_aside(path, lambda aside: aside.write_bytes(content))
+        return naming | {"path": str(path)}
+
+    def _inside(self, name: Any, in_splits: bool) -> Path:
+        """Return the place of the mirror that a result names: ``splits/NAME/VERSION`` of a split, elsewhere of a file.
+
+        Raises LookupError for any other. Whoever may write to the bucket wrote the result, and what it names is
+        written to: no other file of this machine.
+        """
+        parts = Path(str(name)).parts
+        inside = isinstance(name, str) and ".." not in parts and not Path(name).is_absolute()
+        if not inside or (parts[:1] == ("splits",)) != in_splits or (in_splits and len(parts) != 3):
+            raise LookupError(f"it names {str(name)[:200]!r}, which is not the place of a result")
+        return Path(self.here, name)
+
+    def _sent(self, naming: Naming) -> Naming:
+        where = "uri" if "uri" in naming else "path"
+        if where == "path":
+            self._put(f"files/{naming['sha256']}", Path(naming["path"]).read_bytes())
+        return naming | {where: Path(naming[where]).relative_to(self.here).as_posix()}
+
+    def _get(self, name: str) -> bytes | None:
+        with self._reached():
+            try:
+                return bytes(self.store.cat_file(f"{self.place}/{name}"))
+            except FileNotFoundError:
+                return None
+
+    def _put(self, name: str, content: bytes) -> None:
+        with self._reached():
+            self.store.pipe_file(f"{self.place}/{name}", content)
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # of botocore, aiohttp or the file system, by what went wrong
+            raise EvaluationError(
+                f"{self.url} cannot be used ({type(error).__name__}: {error}); correct EVENFOLD_RESULTS, "
+                "the endpoint (AWS_ENDPOINT_URL) or the credentials."
+            ) from error
+
+
+_EXTRAS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs"}
+
+
+def _changed(text: bytes, change: Callable[[Naming], Naming]) -> bytes:
+    """Return a result as JSON with every name of a file or a split changed, wherever it stands."""
+
+    def changed(naming: Naming) -> Naming:
+        return change(naming) if "uri" in naming or {"path", "sha256"} <= set(naming) else naming
+
+    return json.dumps(json.loads(text, object_hook=changed)).encode()
+
 
 R = TypeVar("R")
 MOST_COMPARED = 200  # earlier ones, the newest

@@ -1,16 +1,116 @@
-"""Where everything lies, and what Prefect and MLflow are told about it."""
+"""Settings, where everything lies, and what Prefect and MLflow are told about it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, Literal
 
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import is_deployed
+from evenfold.tasks.runtime.locks import overlapping
+from evenfold.tasks.runtime.redaction import redacted, without_login
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from .redaction import redacted, without_login
-from .settings import CONSOLE, EMBEDDED, OTHERS, SILENT, Settings
+
+class Settings(BaseSettings):
+    """What the environment says, read anew each time it is asked."""
+
+    model_config = SettingsConfigDict(env_prefix="EVENFOLD_", frozen=True, extra="ignore", env_ignore_empty=True)
+
+    home: Path = Field(default=Path(".evenfold"), description="a folder")
+    results: str | None = Field(default=None, description="a folder, or s3://bucket/folder, gs://… or abfs://…")
+    workers: int | None = Field(default=None, ge=1, description="a whole number of at least 1")
+    runner: Literal["threads", "processes", "dask", "ray"] = Field(
+        default="threads", description="threads, processes, dask or ray"
+    )
+    runner_address: str | None = Field(default=None, description="the address of a Dask scheduler or Ray cluster")
+    memory: str | None = Field(default=None, description="a size, such as 2GB")
+    user: str | None = Field(default=None, description="a name")
+    signing_key: SecretStr | None = Field(default=None, description="a secret text of 32 characters or more")
+    # The next three are read below, where neither pydantic nor a task is known; they stand here so that all do.
+    allowed_modules: str = Field(default="sklearn", description="packages, separated by commas")
+    data_roots: str = Field(default=".", description="folders and buckets, separated by commas")
+    closed: str = Field(default="", description="1, where this process is to behave as a deployed run does")
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks run at once: as the environment says, else up to four of the cores that it leaves us."""
+        import joblib  # knows of affinity and a container's quota; a command that fits nothing does without
+
+        return self.workers or min(4, int(joblib.cpu_count()))
+
+    @classmethod
+    def memory_of(cls, memory: str | None) -> str | None:
+        """Return the memory that a step may take: as it is asked, else as the environment says, else None."""
+        return memory or cls.here().memory
+
+    @classmethod
+    def here(cls) -> Settings:
+        """Return the settings of this process; raises SplitError that names the first which does not fit."""
+        names = [name for name in os.environ if name.upper().startswith("EVENFOLD_")]
+        return _read(tuple((name, os.environ.get(name)) for name in names))
+
+
+@lru_cache(maxsize=8)
+def _read(_environment: tuple[tuple[str, str | None], ...]) -> Settings:
+    # Reading them takes most of a millisecond, and a fit asks ten times: once for what the environment says is enough.
+    try:
+        return Settings()
+    except ValidationError as error:
+        first: Any = error.errors()[0]
+        name = str(first["loc"][0])
+        wanted = Settings.model_fields[name].description
+        raise SplitError(f"EVENFOLD_{name.upper()} is {first['input']!r}; set {wanted}.") from None
+
+
+def travelling() -> dict[str, str]:
+    """Return the settings that a task takes along to another process or machine."""
+    closed = {"EVENFOLD_CLOSED": "1"} if is_deployed() else {}
+    return closed | {name: value for name, value in os.environ.items() if name.startswith("EVENFOLD_")}
+
+
+# Task states are written by a recorder that takes them one by one unless told to take batches, which costs four to
+# seven times the work; the embedded server may need longer than its default 20 s to start.
+EMBEDDED = {
+    "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+}
+CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
+OTHERS = {
+    "DO_NOT_TRACK": "true",
+    # Threads that spin while they wait for one another burn three times the work on a busy machine.
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    # Its default of 7 waits for minutes on a server that is down; we try again ourselves.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+}
+SILENT = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+
+
+@overlapping
+def in_silence() -> Iterator[None]:
+    """Keep MLflow's bars, and the pages of runs that end on a server, off the output of a user who asked for neither.
+
+    In their own process, where nothing may stay set.
+    """
+    ours = SILENT.keys() - os.environ.keys()
+    os.environ.update({name: SILENT[name] for name in ours})
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
 
 
 @dataclass(frozen=True)

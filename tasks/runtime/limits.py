@@ -20,10 +20,9 @@ import joblib
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.splitters.importing import import_beforehand
+from evenfold.tasks.runtime.home import Settings
+from evenfold.tasks.runtime.locks import overlapping
 from threadpoolctl import ThreadpoolController
-
-from .settings import Settings
-from .shared import overlapping
 
 R = TypeVar("R")
 START_SECONDS = 300.0

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evenfold.splitters import SplitError
-
-from .settings import Settings
+from evenfold.tasks.runtime.home import Settings
 
 
 def task_runner() -> Any:

@@ -24,6 +24,7 @@ from typing import Any
 
 import prefect
 from evenfold.estimates import EvaluationError
+from evenfold.tasks.runtime.locks import Lock
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
@@ -32,7 +33,6 @@ from .files import write_aside
 from .home import Home, embedded_settings
 from .locks import locked
 from .progress import say
-from .shared import Lock
 
 START_SECONDS = 300.0
 STARTING = "starting Prefect's embedded server, 10 to 20 s (evenfold up keeps one; --engine plain needs none)"

@@ -18,11 +18,11 @@ from typing import Any
 
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
+from evenfold.tasks.runtime.home import Settings
 
 from .files import write_aside
 from .home import Home
 from .locks import locked
-from .settings import Settings
 
 SHORTEST = 32
 NEW_KEY = 'python -c "import secrets; print(secrets.token_hex(32))"'

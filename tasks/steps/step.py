@@ -18,7 +18,7 @@ from evenfold.splitters import EvenfoldError
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.results.store import kept, ready
 from evenfold.tasks.runtime.files import naming_once
-from evenfold.tasks.runtime.settings import travelling
+from evenfold.tasks.runtime.home import travelling
 from prefect import Task
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.context import FlowRunContext, TaskRunContext

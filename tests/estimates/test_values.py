@@ -24,8 +24,8 @@ from evenfold.estimates import (
     interval_for,
     level_scores_of_draws,
 )
+from evenfold.estimates.bootstrap import interval_of_draws
 from evenfold.estimates.draws import RowTotals
-from evenfold.estimates.intervals.draws import interval_of_draws
 from evenfold.estimates.intervals.rows import within_range
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score

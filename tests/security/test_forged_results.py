@@ -12,9 +12,7 @@ import fsspec
 import pytest
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import SplitAudit
-from evenfold.tasks.results.bucket import Bucket
-from evenfold.tasks.results.store import kept, ready
-from evenfold.tasks.results.written import _warn_unsigned
+from evenfold.tasks.results.store import Bucket, _warn_unsigned, kept, ready
 from evenfold.tasks.runtime.signing import sign
 
 KEY = "score/forged"

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import audit, decide, extend, read_manifest, read_spec, verify, write_manifest
-from evenfold.manifests.store.load import _as_it_was
+from evenfold.manifests.store.stored import _as_it_was
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import BalancedGroupKFold, Stream
-from evenfold.splitters.packing.bounds import lower_bound, report_on
+from evenfold.splitters.packing.bounds import Published, lower_bound, report_on
 from evenfold.splitters.packing.cost import MISSING, Aim, cost_of_chance
 from evenfold.splitters.packing.exact import MOST_ENTRIES, Cover, Proof, best_packing, covering_bound
 from evenfold.splitters.packing.exchange import Packing
-from evenfold.splitters.packing.pack import HIGH_EFFORT, pack_to
-from evenfold.splitters.packing.population import MOST_SUMS, fits
-from evenfold.splitters.packing.published import Published
-from evenfold.splitters.packing.start import deal_identical, kinds, place
+from evenfold.splitters.packing.pack import HIGH_EFFORT, MOST_SUMS, deal_identical, fits, kinds, pack_to, place
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import linprog
 from tables import counts

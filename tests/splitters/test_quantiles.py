@@ -8,7 +8,7 @@ import pytest
 from evenfold.splitters import BalancedGroupKFold, BalancedGroupSplit, BalancedKFold, Holdout, LabelSplitter
 from evenfold.splitters.kernels.random import Stream
 from evenfold.splitters.kernels.sampling import fill
-from evenfold.splitters.packing.quantiles import bins_of_numbers, edges_of
+from evenfold.splitters.packing.cost import bins_of_numbers, edges_of
 from hypothesis import given, strategies as st
 
 

@@ -10,8 +10,8 @@ import pytest
 from evenfold.estimates import EvaluationError, ModelSpec, Problem
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, split
+from evenfold.tasks.record.studies import study_key
 from evenfold.tasks.steps.running import Finished, finished_here
-from evenfold.tasks.studies import study_key
 from evenfold.tasks.work import key_of_fit, work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}

@@ -12,7 +12,7 @@ from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.tracker import Tracker
-from evenfold.tasks.runtime.settings import SILENT
+from evenfold.tasks.runtime.home import SILENT
 from evenfold.tasks.steps.outages import unreachable
 from servers import free_port, mlflow_server
 

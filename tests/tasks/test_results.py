@@ -12,8 +12,7 @@ from evenfold.flows import evaluate
 from evenfold.manifests import decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.results.bucket import Bucket
-from evenfold.tasks.results.store import results_of
+from evenfold.tasks.results.store import Bucket, results_of
 
 SPEC = {"key": "id", "target": "y", "strategy": "KFold", "n_splits": 3, "model": "sklearn.linear_model:Ridge"}
 

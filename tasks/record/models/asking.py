@@ -20,7 +20,7 @@ from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.steps.asking import ask_in_prefect
-from evenfold.tasks.steps.telling import happened
+from evenfold.tasks.steps.running import happened
 
 from .registry import quoted
 from .signatures import keep_signed, read_ours

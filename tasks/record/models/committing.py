@@ -7,27 +7,42 @@ its final name. Whoever comes next finishes what has a registered version, and r
 
 from __future__ import annotations
 
+import getpass
 import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evenfold.estimates.promotion import Decision
-from evenfold.manifests import read_header
+from evenfold.manifests import StoredManifest, read_header
 from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.write import STAGED, settle
 from evenfold.splitters import SplitError
-from evenfold.tasks.outcomes import SplitRef, committing_place
-from evenfold.tasks.record.tracker import Tracker
+from evenfold.splitters.deployed import shown
+from evenfold.tasks.arrivals import snapshot_of
+from evenfold.tasks.outcomes import RolledBack, SplitRef, Withdrawn, committing_place
+from evenfold.tasks.record.entries import split_key
+from evenfold.tasks.record.models.registry import (
+    CHAMPION,
+    PREVIOUS,
+    aliases_held,
+    aliases_of,
+    promote_version,
+    put_aliases,
+    version_of_run,
+    versions_of,
+)
+from evenfold.tasks.record.models.signatures import REPLACES, WITHDRAWN, is_signed_version
+from evenfold.tasks.record.tracker import RUN_KEY, Tracker
+from evenfold.tasks.references import splits_of
 from evenfold.tasks.results.store import results_of
-from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.signing import is_signed, sign
-
-from .registry import promote_version, version_of_run
-from .signatures import is_signed_version
+from evenfold.tasks.steps.step import step
 
 INTENT = "commit.json"
 
@@ -132,3 +147,161 @@ def _finish(home: Home, place: Path) -> None:
 
 def _made_meanwhile(final: Path) -> SplitError:
     return SplitError(f"{final.parent.name} {final.name} was made by another run meanwhile; run it again.")
+
+
+ROLLBACKS = "evenfold.rollbacks"  # at the model: who put a champion back, and why
+MOST_REMEMBERED = 20
+MOST_CHARACTERS = 4500
+RECORD = "evenfold.record"  # at the run of a split: what it records
+
+
+@step(run_name=lambda reference, **_: f"withdraw {reference}", retries=0)
+def withdraw(reference: str, *, reason: str) -> Withdrawn:
+    """Take back a generation such as ``visits@1.3`` and what grew from it: new rows join the one before from now on.
+
+    A champion that was trained on one of them gives way to the one before it that was not, or to none. Who did it, when
+    and why stands at the versions (``evenfold.withdrawn``) and, as for a rollback, at the model. The generations lie
+    aside (``.withdrawn-1.3``), and a second try goes on with what a first one left. Raises SplitError where there is no
+    such generation, and without a reason.
+    """
+    if not reason.strip():
+        raise SplitError("a withdrawal needs a reason, which is kept in the registry; pass reason (--reason).")
+    home, (name, _, version) = Home.here(), reference.partition("@")
+    settle_commits(home, name)
+    results_of(home).fetch_splits(name)
+    versions = dict(splits_of(home, name))
+    major, _, minor = version.partition(".")
+    if version not in versions:
+        raise SplitError(f"there is no split {reference!r}; {name} has {', '.join(sorted(versions)) or 'no version'}.")
+    line = {each: int(each.partition(".")[2]) for each in versions if each.partition(".")[0] == major}
+    gone = sorted((each for each in line if line[each] >= int(minor)), key=line.__getitem__, reverse=True)
+    about, splits = _about(reason), [SplitRef.of(StoredManifest(versions[each]), versions[each], "") for each in gone]
+    models = _models_withdrawn(home, splits, about)
+    with locked(home.locks, f"commit/{name}"), locked(home.locks, f"name/{name}"):
+        for each in gone:  # the newest first: what is left is a line
+            snapshot_of(StoredManifest(versions[each]).split_id).unlink(missing_ok=True)
+            results_of(home).take_back(versions[each])
+            folder = versions[each]
+            place = folder.with_name(f".withdrawn-{folder.name}")
+            shutil.rmtree(place, ignore_errors=True)  # what was withdrawn as this version before
+            folder.rename(place)
+    left = max((each for each in line if each not in gone), key=line.__getitem__, default=None)
+    return Withdrawn(name=name, versions=gone[::-1], left=left, models=models, **about)
+
+
+def _about(reason: str) -> dict[str, str]:
+    """Return why something is taken back, by whom and when."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {"reason": reason.strip()[:1_000], "by": user(), "at": at}
+
+
+def user() -> str:
+    """Return who is at work, as it is kept with what they decide."""
+    return Settings.here().user or getpass.getuser()
+
+
+def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str]) -> list[RolledBack]:
+    """Let no version that was trained on one of these splits be champion, and mark the splits' own records."""
+    if not home.is_recorded:
+        return []
+    tracker = Tracker(home, "")
+    models: dict[str, list[str]] = {}
+    client: Any = tracker.client
+    for split in splits:
+        spec, split_id = f"{split.name}@{split.version}", split.split_id
+        for each in client.search_model_versions(f"tags.`evenfold.spec` = '{spec}'"):
+            if each.tags.get("evenfold.split_id") == split_id:
+                models.setdefault(each.name, []).append(str(each.version))
+        for run in tracker.runs(f"tags.`{RUN_KEY}` = '{split_key(split)}'"):  # in whatever experiment
+            client.set_tag(run.info.run_id, RECORD, "withdrawn split")
+    done = []
+    for name, versions in models.items():
+        with aliases_held(home, name):
+            done.append(step_down(client, name, set(versions), about))
+    return [each for each in done if each is not None]
+
+
+@step(run_name=lambda name, **_: f"roll back {name}", retries=0)
+def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
+    """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
+
+    Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and, of the last 20, at
+    the model (``evenfold.rollbacks``). A second rollback goes back one champion more. Raises SplitError where there is
+    no such model or version, and without a reason.
+    """
+    if not reason.strip():
+        raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
+    home = Home.here()
+    client = Tracker(home, "").client
+    versions = list(versions_of(client, name))
+    if not versions:
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
+    with aliases_held(home, name):
+        aliases = aliases_of(client, name)
+        champion = aliases.get(CHAMPION)
+        chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)
+        before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
+        done = RolledBack(name=name, champion=chosen, withdrawn=champion, **_about(reason))
+        _remember(client, done)
+        put_aliases(client, name, chosen, before if before in versions and before != chosen else None, aliases)
+    return done
+
+
+def step_down(client: Any, name: str, versions: set[str], about: dict[str, str]) -> RolledBack | None:
+    """Let none of these versions have an alias, nor serve again: the last champion that is none of them does, if any.
+
+    ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
+    """
+    aliases = aliases_of(client, name)
+    there = versions_of(client, name)
+    chosen = aliases.get(CHAMPION)
+    while chosen in versions:
+        chosen = there.get(chosen, {}).get(REPLACES)
+    before = there.get(str(chosen), {}).get(REPLACES)
+    done = RolledBack(name=name, champion=chosen if chosen in there else None, withdrawn=None, **about)
+    for version in sorted(versions & set(there), key=int):
+        withdrawn = done.model_copy(update={"withdrawn": version}).model_dump_json()
+        client.set_model_version_tag(name, version, WITHDRAWN, withdrawn)
+    if aliases.get(CHAMPION) in versions:
+        done = done.model_copy(update={"withdrawn": aliases[CHAMPION]})
+        _remember(client, done)
+        if done.champion is not None:
+            put_aliases(client, name, done.champion, before if before in set(there) - versions else None, aliases)
+    for alias, version in aliases_of(client, name).items():
+        if version in versions:
+            client.delete_registered_model_alias(name, alias)
+    return done if done.withdrawn else None
+
+
+def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) -> str:
+    tags = client.get_model_version(name, champion).tags if champion is not None else {}
+    before = tags.get(REPLACES) or aliases_of(client, name).get(PREVIOUS)
+    if before not in versions:
+        others = [version for version in versions if version != champion]
+        where = f"before version {champion} " if champion else ""
+        which = f"one of the versions {', '.join(others)}" if len(others) > 1 else f"version {''.join(others)}"
+        advice = f"name {which} (--to)" if others else "it has one version"
+        raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
+    return str(before)
+
+
+def _known(name: str, to: str, champion: str | None, versions: list[str]) -> str:
+    if to not in versions:
+        raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
+    if to == champion:
+        raise SplitError(f"version {to} of {name} is the champion already.")
+    return to
+
+
+def _remember(client: Any, done: RolledBack) -> None:
+    fields = done.model_dump(mode="json")
+    if done.withdrawn is not None:
+        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(fields))
+    try:
+        log = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
+    except (ValueError, RecursionError):
+        log = []
+    log = [*(log if isinstance(log, list) else []), fields][-MOST_REMEMBERED:]
+    while len(json.dumps(log)) > MOST_CHARACTERS and len(log) > 1:
+        log = log[1:]
+    client.set_registered_model_tag(done.name, ROLLBACKS, json.dumps(log))

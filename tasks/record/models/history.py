@@ -14,6 +14,7 @@ from evenfold.estimates.promotion import Decision, compare_predictions, decide, 
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome, RolledBack
+from evenfold.tasks.record.models.committing import ROLLBACKS
 from evenfold.tasks.record.reading import mean_of_folds, read_evaluation, read_recipe
 from evenfold.tasks.record.runs import run_named
 from evenfold.tasks.record.tracker import Tracker
@@ -22,7 +23,6 @@ from evenfold.tasks.runtime.home import Home
 from .registry import CHAMPION, aliases_of, looks_of, quoted, start_of, versions_of
 from .signatures import REPLACES, WITHDRAWN, is_signed_decision, require_signed_version
 from .tags import decision_in
-from .withdrawing import ROLLBACKS
 
 
 class Served(Outcome):

@@ -17,8 +17,8 @@ from evenfold.estimates import ModelSpec
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
+from evenfold.tasks.runtime.home import in_silence
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.settings import in_silence
 from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.steps.outages import unreachable
 

@@ -13,7 +13,7 @@ from evenfold.manifests.audits.findings import Finding
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import Judged
 from evenfold.tasks.record.models import asking
-from evenfold.tasks.record.models.judging import judge_month
+from evenfold.tasks.record.models.promoting import judge_month
 from small import GOOD, champion, registry, retrain
 from tables import rows
 from typer.testing import CliRunner

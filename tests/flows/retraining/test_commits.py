@@ -15,7 +15,7 @@ from evenfold.manifests import verify
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, withdraw
 from evenfold.tasks.outcomes import Judged
-from evenfold.tasks.record.models.judging import judge_month
+from evenfold.tasks.record.models.promoting import judge_month
 from mlflow.tracking import MlflowClient
 from small import GOOD, STEPS, called, champion, registry, retrain
 from tables import rows

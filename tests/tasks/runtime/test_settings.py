@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from evenfold.splitters import SplitError
-from evenfold.tasks.runtime.settings import Settings
+from evenfold.tasks.runtime.home import Settings
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("splitters", "manifests", "estimates", "reports", "tasks", "flows", "deployments")
