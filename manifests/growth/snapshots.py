@@ -53,8 +53,8 @@ class Snapshot:
             for name in texts
             if len(digests := digests_of(joined.source, name)) <= MOST_CATEGORIES
         }
-        kept = None if target is None else _at(joined.column(target), joined.row_of)
-        return cls(manifest.split_id, kept, types, categories)
+        values = None if target is None else _at(joined.column(target), joined.row_of)
+        return cls(manifest.split_id, values, types, categories)
 
     def grown(self, manifest: Manifest, generation: int) -> Snapshot:
         """Return the snapshot of an earlier generation as one of the manifest; of later rows no target is known."""

@@ -187,8 +187,8 @@ def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
         ours, theirs = whole(keys.column(0)), whole(wanted.column(0))
     else:
         codes: NDArray[Any] = np.zeros(keys.num_rows + wanted.num_rows, dtype=np.int64)
-        for known, looked_up in zip(keys.columns, wanted.columns, strict=True):
-            both = pa.concat_arrays([whole(known), whole(looked_up)]).dictionary_encode(null_encoding="encode")
+        for column, looked_up in zip(keys.columns, wanted.columns, strict=True):
+            both = pa.concat_arrays([whole(column), whole(looked_up)]).dictionary_encode(null_encoding="encode")
             codes = codes * len(both.dictionary) + both.indices.to_numpy(zero_copy_only=False)
             # Numbering anew keeps the product of many columns from overflowing.
             codes = np.unique(codes, return_inverse=True)[1].reshape(-1)

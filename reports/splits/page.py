@@ -213,7 +213,7 @@ def _parts(seen: SplitData) -> Table:
         head += [f"mean {target.name}", "sd", "KS"]
         ranks = [np.searchsorted(seen.rows, part) for part in parts]
         for row, fold in zip(rows, compared_with_all(target.values[seen.rows], ranks), strict=True):
-            row += [number(fold.get(figure)) for figure in ("mean", "sd", "ks")]  # none of a part that lost its rows
+            row += map(number, (fold.get("mean"), fold.get("sd"), fold.get("ks")))  # none of a part that lost its rows
     elif target is not None:
         head += target.names[:MOST_LINES]
         for row, part in zip(rows, parts, strict=True):

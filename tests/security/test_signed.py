@@ -260,7 +260,7 @@ def _of_another_run(client: MlflowClient, run_id: str, kept: dict[str, str]) -> 
 def test_an_edited_decision_promotes_nobody(shop: MlflowClient, monkeypatch: pytest.MonkeyPatch, edit: Any) -> None:
     """A retraining that was killed goes on with its own decision, and with no other: it is made again."""
     with monkeypatch.context() as killed:
-        killed.setattr(*called("flows.retraining", "_new_model"), lambda *_: 1 / 0)
+        killed.setattr(*called("flows.retraining", "committing"), lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             retrain("shop", rows(150), BAD)
     runs = shop.search_runs([shop.get_experiment_by_name("shop").experiment_id], "attributes.run_name = 'retrain/shop'")
