@@ -133,10 +133,7 @@ def _levels(y: NDArray[Any]) -> tuple[NDArray[np.int64], list[Any]]:
 
 
 def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
-    """Return what to remember of a new split; None where there are too many codes or classes to remember anything.
-
-    Nor of given folds that tear groups, of which a new row would have no fold to follow.
-    """
+    """Return what to remember of a new split; None for too many codes or classes, and given folds that tear groups."""
     shares = shares_of(splitter, membership.n_bins, locked)
     if isinstance(splitter, Predefined):  # given folds keep the shares that they have
         folds = membership.column()
@@ -251,7 +248,7 @@ def with_names(groups: pa.Table) -> pa.Table:
 def levels_of(table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
     """Return the codes of each row's entities (rows, columns), and the levels that they number: ``entity``, ``group``.
 
-    Levels are numbered column after column, by first appearance; ``group`` is the level as text.
+    Levels are numbered column after column, by first appearance, as text.
     """
     codes, entities, start = [], [], 0
     for name in table.column_names:

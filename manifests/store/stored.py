@@ -27,10 +27,7 @@ from numpy.typing import NDArray
 
 
 def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
-    """Return what joined or changed with ``generation``, by file name.
-
-    Resamples, pairs and rows that wait are those of the newest generation.
-    """
+    """Return what joined or changed with ``generation``, by file name; draws, pairs and what waits with the newest."""
     number = f"{generation:04d}"
     tables = {f"assignments-{number}.parquet": _assignments(manifest, generation)}
     if manifest.group_table is not None:
@@ -74,9 +71,7 @@ def status_in(table: pa.Table, generation: int) -> StatusChange:
 
 
 def read_manifest(folder: Any) -> Manifest:
-    """Return the manifest in ``folder``, or of whatever names a split.
-
-    Every file is compared with its SHA-256 first, and the header with its copy.
+    """Return the manifest in ``folder``, or of whatever names a split; every file is compared with its SHA-256 first.
 
     Raises SplitError for a folder that holds none, another schema, or a damaged or missing file (by name).
     """
@@ -97,10 +92,7 @@ def read_manifest(folder: Any) -> Manifest:
 
 
 def prove_stored(folder: Path) -> Header:
-    """Return the header of the manifest in ``folder``: every file has its SHA-256, and the header fits its copy.
-
-    Raises SplitError as ``read_manifest`` does. No row is read, so a manifest of any size is proved in no memory.
-    """
+    """Return the header of the manifest in ``folder``, proved with its files; no row is read. SplitError if damaged."""
     header = read_header(folder)
     prove_files(header, folder)
     # Files of older generations hold the headers of their own versions.
@@ -251,10 +243,9 @@ def manifest_of(split: Any) -> Manifest:
 
 
 def in_memory(split: Any, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> Manifest:
-    """Return the manifest that is asked for with its rows, proved.
+    """Return the manifest that is asked for with its rows, proved; SplitError for a damaged file, and too many rows.
 
-    Raises SplitError for a damaged file, and as ``require_memory`` does.
-    ``bytes_a_row``: what is then done with them takes so much, which must be free whatever ``memory`` says.
+    ``bytes_a_row`` that is then worked with must be free, whatever ``memory`` says.
     """
     manifest = manifest_of(split)
     if memory is not None:

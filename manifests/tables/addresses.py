@@ -67,9 +67,8 @@ NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one 
 class Source:
     """A table that can be read more than once, a batch at a time, and a column without the others.
 
-    ``batches(columns, rows)`` yields tables of at most about ``rows`` rows (131,072 by default), in the same order each
-    time. ``n_rows`` is None where only a reader to the end would know; ``about_rows`` is then a guess, where one can be
-    made. ``native`` is what an engine may read better than through batches.
+    ``batches(columns, rows)`` yields tables of at most about ``rows`` rows (131,072 by default), in one order. Where
+    ``n_rows`` is None, ``about_rows`` is a guess, if one can be made. ``native``: what an engine may read better.
     """
 
     schema: pa.Schema
@@ -117,10 +116,7 @@ def opened(address: str) -> Source:
 
 
 def version_of(address: str) -> tuple[Any, ...]:
-    """Return what changes when what lies behind an address is written again, comes or goes; SplitError where absent.
-
-    Of objects, what their store tells of them (size, time, ETag); of a database, the same of its file.
-    """
+    """Return what changes when what lies behind an address is written again, comes or goes; SplitError where absent."""
     if address.startswith(DATABASE):
         status = Path(_file_and_table(address)[0]).stat()
         return address, status.st_mtime_ns, status.st_size, status.st_ino
@@ -176,10 +172,7 @@ def _file(path: str) -> str:
 
 
 def is_aside(name: str) -> bool:
-    """Return whether what lies at ``name`` below a folder is none of its rows: it begins with a dot or a low line.
-
-    As Spark and pyarrow have it: a notebook's copies, the log of a table, what is being written.
-    """
+    """Return whether what lies at ``name`` below a folder is none of its rows: as in Spark it begins with . or _."""
     return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
