@@ -118,7 +118,7 @@ Engine = Callable[[Source, Canonical, list[str], Path], Iterator[pa.Table]]
 def spilled(
     source: Source, names: Sequence[str], types: Mapping[str, str], key: list[str], engine: Engine, to: str | Path
 ) -> InKeyOrder:
-    """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of ``to``; 0 are an error."""
+    """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of ``to``: one or more."""
     canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
     with room_beside(to) as room:
         table = mapped(engine(source, canonical, key, room), canonical.schema(source.schema), room)

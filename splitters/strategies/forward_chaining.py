@@ -223,10 +223,7 @@ def begins_of(ranked: NDArray[Any]) -> IntArray:
 
 
 def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
-    """Return for each wanted rank, ascending, the rank at which a time begins that is nearest to it.
-
-    Strictly ascending, after the first time. There must be more times than wanted ranks.
-    """
+    """Return for each ascending wanted rank the nearest at which a time begins, strictly ascending, not the first."""
     begins, turn = begins_of(ranked), np.arange(wanted.size)
     after = np.clip(np.searchsorted(begins, wanted), 1, begins.size - 1)
     nearest = after - (wanted - begins[after - 1] < begins[after] - wanted)

@@ -47,10 +47,7 @@ class GroupPacker(LabelSplitter):
         return other
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
-        """Return how even the split of these rows is, and how even any split of them could be.
-
-        ``X`` may be checked rows. As long as splitting, and up to a few seconds for a proof where groups are few.
-        """
+        """Return how even the split of these (or checked) rows is, and could be; seconds for a proof of few groups."""
         rows = X if isinstance(X, Rows) else self.rows(X, y, groups)
         aim = self._aim(rows)
         # A stream apart from the packing's: judge() has that alone and comes to the same report on the same bins.

@@ -87,9 +87,7 @@ def check_rare(rare: str) -> None:
 
 
 def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
-    """Raise SplitError where y has one class, or a class with fewer rows than folds (``of``: parts) that may not be
-    spread.
-    """
+    """Raise SplitError where y has one class, or one of fewer rows than folds (``of``: parts) that must be in each."""
     check_rare(rare)
     counts = rows.class_counts()
     if counts.size == 1:

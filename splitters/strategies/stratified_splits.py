@@ -199,10 +199,9 @@ class FractionalStratifiedSplit(PartSplitter):
 def _share_out(
     labels: NDArray[Any], rows: IntArray, n_blocks: int, lacking: IntArray, codes: NDArray[Any], stream: Stream
 ) -> IntArray:
-    """Give each block of ``rows`` (in order of y) its whole shares, write them to ``labels``; return what still lacks.
+    """Give each block of ``rows`` (by y) its whole shares, write them to ``labels``; return what still lacks.
 
-    Part i's share of a block of Q rows is floor(lacking_i x Q / rows), in integers. Blocks have one of two lengths,
-    so all blocks of a length are dealt at once.
+    Part i has floor(lacking_i x Q / rows) of Q rows. Blocks have one of two lengths, and are dealt at once.
     """
     starts = np.arange(n_blocks + 1) * rows.size // n_blocks
     lengths = np.diff(starts)
