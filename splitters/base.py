@@ -82,7 +82,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
         super().__setattr__(name, plain_numbers(value))
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
-        """Return the (train, test) pairs of row positions, two int64 arrays each; SplitError at once, not at the first pair.
+        """Return the (train, test) pairs of row positions, two int64 arrays each; SplitError comes before the first.
 
         ``roles``: what scikit-learn has no place for, ``key``, ``time``, ``label_end``, ``fixed``, ``coordinates``.
         """
