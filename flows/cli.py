@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 import typer
 from evenfold.flows import definitions
-from evenfold.flows.commands import deploying, operations, studies
+from evenfold.flows.commands import manifests, operations, studies
 from evenfold.flows.commands.flags import EPILOG, Commands, Grouped, command_of
-from evenfold.flows.commands.looking import list_, looking
-from evenfold.flows.commands.manifests import commands
+from evenfold.flows.commands.looking import list_, show as show_manifest
 from evenfold.tasks.parameters import Engine
 
 app = typer.Typer(
@@ -26,9 +25,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-app.add_typer(commands)
-app.add_typer(looking)
 
 
 def _say_version(flag: bool) -> None:
@@ -93,9 +89,9 @@ for flow in FLOWS:
 app.command("demo", cls=Grouped)(command_of(_demo))
 for study in (studies.compare, studies.predict, studies.score, studies.folds, studies.strategies):
     app.command(cls=Grouped)(command_of(study))
-for command in (deploying.deploy, *operations.COMMANDS):
+for command in (*manifests.COMMANDS, show_manifest, *operations.COMMANDS, list_):
     app.command(command.__name__.rstrip("_"), cls=Grouped)(command)
-app.command("list", cls=Grouped)(list_)
+app.command("import", cls=Grouped, hidden=True)(manifests.adopt)  # its name of before, and below its flags
 
 
 def main() -> None:

@@ -48,9 +48,8 @@ def check_comparison(request: Request) -> str:
 def run_comparison(request: Request) -> list[Comparison]:
     """Return, per metric, how the model of run B does beside that of run A on the same rows.
 
-    ``repeats="auto"`` fits both recipes again on up to 10 repeats of the folds, where these fits take up to a minute by
-    the recorded seconds, and says why where it does not; a number takes so many. It is recorded beside the runs, with
-    its page. Raises ModelError for a metric that cannot score their target, before any fit.
+    ``repeats="auto"`` fits both recipes on up to 10 repeats of the folds, where the recorded seconds foretell at most a
+    minute, or says why not. It is recorded with its page. ModelError, before any fit, for a metric of another target.
     """
     level, key = request.level, (request.run_a, request.run_b, request.repeats)
     pair, plan = _AHEAD.pop(key) if key in _AHEAD else _Pair.planned(*key)

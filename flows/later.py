@@ -73,11 +73,10 @@ def predict_later(
 ) -> pd.DataFrame:
     """Return what the recorded model ``run_id`` predicts of the rows of ``data``, each with its key.
 
-    The run is an evaluation, or a tuning, whose choice is meant. Its recipe is fitted once on every training row of its
-    split. ``training_data``: where the table lies now that it was trained on. Columns: the key of the split where
-    ``data`` has it, prediction, and a probability of each class.
-    Raises SplitError for a run that names no recipe, and for rows of the split itself unless ``known_rows`` lets them
-    in, of which the model may know the answers; and ModelError where a feature is missing or of another kind.
+    The recipe of the evaluation, or the choice of the tuning, is fitted once on every training row of its split.
+    ``training_data``: where its table lies now. Columns: the key where ``data`` has it, prediction, a probability of
+    each class. Raises SplitError for a run that names no recipe, and for rows of the split, whose answers the model may
+    know, unless ``known_rows`` lets them in; ModelError where a feature is missing or of another kind.
     """
     later = _fitted(run_id, data, training_data, None if known_rows else MEANT)
     names = [name for name in later.work.manifest.spec.columns.key if name in later.table]
@@ -92,10 +91,9 @@ def score_later(
 ) -> LaterScore:  # fmt: skip
     """Score the recorded model ``run_id`` on rows that came later, beside what its evaluation promised; record both.
 
-    Whole groups are kept together in the intervals. A metric that is not defined on these rows, as AUC where all are of
-    one class, is left out with a note; so is said where keys do not tell whether the rows are later ones. Raises what
-    ``predict_later`` raises, EvaluationError where no metric is defined, and SplitError where rows of ``data`` are rows
-    of the split: those that it was trained on say nothing, and locked ones are looked at by ``evaluate`` with a reason.
+    Intervals keep groups together. Notes say which metrics are not defined on these rows, as AUC where all are of one
+    class, and where keys do not tell whether the rows are later ones. Raises what ``predict_later`` raises, SplitError
+    for any row of the split, and EvaluationError where no metric is defined.
     """
     later = _fitted(run_id, data, training_data, "pass later rows alone")
     problem = _problem(later, metrics)

@@ -147,9 +147,9 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
             winner = None  # its code is gone
         elif champion.model is not None and champion.model.canonical() != course.candidate.canonical():
             winner = course.evaluated(with_metric(champion.model, course.metric))
-    # The champion's recipe on the same rows would be the same model.
-    is_new = winner is not None and (decision.winner == "candidate" or decision.promote)
-    new = _new_model(course, decision, champion, winner) if winner and is_new else None
+    new = None
+    if winner and (decision.winner == "candidate" or decision.promote):  # else it would be the champion's own model
+        new = _new_model(course, decision, champion, winner)
     outcome = Retraining(
         split=course.split,
         growth=course.growth,
@@ -166,22 +166,30 @@ def _decided(course: Course, opened: Opened, audited: Audit) -> Retraining:
         model=winner.model if winner else champion.model if champion else None,
         loser=loser if decision.difference is not None else None,
     )
-    decision = _answered(course, outcome) if new or course.split.staged else decision
-    with committing(course.split, course.name, opened.run_id, decision):
+    return _committed(course, outcome, new, winner)
+
+
+def _committed(
+    course: Course, outcome: Retraining, new: tuple[ModelSpec, FinalModel, Audit] | None, winner: Evaluation | None
+) -> Retraining:
+    """Commit what was decided: the split that grew, and the new model where there is one; and record and tell it."""
+    split = course.split
+    decision = _answered(course, outcome) if new or split.staged else outcome.decision
+    with committing(split, course.name, outcome.run_id, decision):
         registered = run(
-            register_model, course.split, *new[:2], run_id=opened.run_id, name=course.name, promote=decision.promote,
+            register_model, split, *new[:2], run_id=outcome.run_id, name=course.name, promote=decision.promote,
             evaluation_run_id=winner.run_id, estimates=winner.estimates, decision=decision,
         ) if new and winner else None  # fmt: skip
-    keep_snapshot(course.split)  # of what was learnt from: a table that was refused is nothing to compare with
+    keep_snapshot(split)  # of what was learnt from: a table that was refused is nothing to compare with
     say_extended(course.growth)
     if registered is not None and registered.champion:
         words = f"{registered.name} version {registered.version} is the new champion: {decision.why}."
         once, about = UUID(registered.run_id), {"model": registered.name, "version": registered.version}
-        happened("champion.promoted", course.split.name, words, once, **about)
+        happened("champion.promoted", split.name, words, once, **about)
     outcome = outcome.model_copy(update={"decision": decision, "registered": registered})
-    outcome = run(close_retraining, course.split, outcome)
+    outcome = run(close_retraining, split, outcome)
     tell([outcome.summary])
-    publish(f"retrain-{course.split.name}", outcome.report, "What the newest retraining decided, and why.")
+    publish(f"retrain-{split.name}", outcome.report, "What the newest retraining decided, and why.")
     return outcome
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,13 @@ from evenfold.tasks.runtime.home import Settings
 
 from .outcomes import Champion, Growth, SplitRef
 from .parameters import Data, Memory, Merged, OnRefused
-from .references import OfSplit, manifest_folder
+from .references import OfSplit, manifest_folder, versions_below
 from .results.store import results_of
 from .runtime.files import data_reference, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
-from .splits import forget_plans, headers, parts_of, placed, plan_of, stamp
-from .steps.step import is_refreshing, step
+from .splits import forget_plans, parts_of, placed, plan_of, stamp
+from .steps.step import step
 
 
 def newest(
@@ -45,14 +46,13 @@ def newest(
 ) -> Path | None:
     """Return the version that new rows join: of the champion's line, or without a champion the name's newest.
 
-    A line is a split and what grew from it, each the child of the one before. Raises SplitError where that of the
-    champion is not here or has other rules than ``spec``, unless ``on_refused`` allows another one: None where the
-    newest of them has other rules too.
+    A line is a split and what grew from it. Raises SplitError where the champion's is not here or has other rules than
+    ``spec``, unless ``on_refused`` allows another one; None where the newest has other rules too.
     """
     results_of(home).fetch_splits(spec.name)
     versions = {
         (int(major), int(minor)): (path, header)
-        for path, header in headers(home.splits / spec.name)
+        for path, header in versions_below(home, spec.name)
         for major, _, minor in [path.name.partition(".")]
     }
     split_id = None if champion is None else champion.tags.get("evenfold.split_id")
@@ -92,8 +92,7 @@ def snapshot_of(split_id: str) -> Path:
 def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
     """Return the snapshot of the table that was last learnt from, None where none was kept.
 
-    A table that was stopped after the split had grown by it is nothing to compare with: then it is that of the version
-    before, or of the one before that.
+    Of a table that was stopped none was kept: then it is that of the version before, or of the one before that.
     """
     line = manifest.version.partition(".")[0]
     for generation in range(manifest.generation, -1, -1):
@@ -112,30 +111,25 @@ def check_table(
 ) -> Audit:
     """Say what is wrong with ``data`` as the next table after those of the manifest in ``folder``.
 
-    It is compared with what was kept of the last one: rows that vanished, targets that changed, columns that the
-    recipe may read, the new rows' number and targets, groups that merge. ``gates``: the limits to go by in place of
-    those of the manifest. Raises SplitError.
+    Compared with what was kept of the last one: rows that vanished, changed targets, columns that the recipe may read,
+    the new rows' number and targets, groups that merge. ``gates``: in place of the manifest's. Raises SplitError.
     """
     manifest = read_manifest(folder)
     snapshot = _newest_snapshot(manifest, Path(folder))
     columns = recipe.features
     if columns is None and snapshot is not None:
         columns = tuple(name for name in snapshot.types if name not in recipe.exclude)
-    grouped = bool(manifest.spec.columns.grouped) and merged == "quarantine"
+    quarantined = 0
+    if manifest.spec.columns.grouped and merged == "quarantine":
+        with suppress(SplitError):  # what cannot be extended is refused where it is extended, with its own sentence
+            quarantined = extend_manifest(manifest, data, max_missing=1).quarantined
     return check_arrival(
         manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore),
         data,
         snapshot,
         columns=columns,
-        quarantined=_quarantined(manifest, data) if grouped else 0,
+        quarantined=quarantined,
     )
-
-
-def _quarantined(manifest: Any, data: str) -> int:
-    try:
-        return extend_manifest(manifest, data, max_missing=1).quarantined
-    except SplitError:  # what cannot be extended is refused where it is extended, with its own sentence
-        return 0
 
 
 # What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.
@@ -201,9 +195,8 @@ def extend(
 ) -> Growth:
     """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
 
-    ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder.
-    No assigned row or group changes its fold. Extended by the same data twice it is the same version. SplitError, also
-    where the rows take more than ``memory``.
+    ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder. No assigned row moves; the same
+    data make the same version. SplitError, also where the rows take more than ``memory``.
     """
     return _joined(manifest_folder(manifest), data, batch, merged, max_missing, Settings.memory_of(memory))
 
@@ -223,11 +216,9 @@ def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
 
     What was decided by this very plan before is returned as it lies. SplitError.
     """
-    home, path = Home.here(), from_anywhere(data_reference(data, Home.here()))
+    path = from_anywhere(data_reference(data, Home.here()))
     plan = plan_of(spec, path)
-    home.make()
-    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
-        folder, reused = placed(plan, home, again=is_refreshing(), staged=Path(staged))
+    folder, reused = placed(plan, Home.here(), Path(staged))
     forget_plans()
     return _named(StoredManifest(folder), path, Path(staged), reused).asked(plan.spec)
 

@@ -8,7 +8,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -49,17 +49,13 @@ def examine(home: Home) -> list[Finding]:
     Nothing is changed, but a bucket that this home has not used yet is tried as its first use would. A home that is not
     there is made only where a bucket, or a store of MLflow's elsewhere, is asked.
     """
-    checks = [_versions, _home, _bucket, _prefect, _mlflow]
-    return [finding for check in checks for finding in _safely(check, home)]
-
-
-def _safely(check: Callable[[Home], Iterator[Finding]], home: Home) -> list[Finding]:
     findings: list[Finding] = []
-    try:
-        findings.extend(check(home))
-    except Exception as error:
-        name = check.__name__.strip("_").replace("_", " ")
-        findings.append(Finding(name, False, f"could not be looked at: {type(error).__name__}: {error}", "See there."))
+    for check in (_versions, _home, _bucket, _prefect, _mlflow):
+        try:
+            findings.extend(check(home))
+        except Exception as error:
+            what = f"could not be looked at: {type(error).__name__}: {error}"
+            findings.append(Finding(check.__name__.strip("_").replace("_", " "), False, what, "See there."))
     return findings
 
 
@@ -122,12 +118,12 @@ def _prefect(home: Home) -> Iterator[Finding]:
     yield from of_server
     if not of_server[0].ok:
         return
-    silent = [deployment.name for deployment in _scheduled() if not _read(deployment.id, ["SCHEDULED"], 1)]
+    silent = [deployment.name for deployment in _scheduled() if not _runs(["SCHEDULED"], 1, of=deployment)]
     fix = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
     fine = "every one has its next"
     yield _named("Prefect schedules", silent, "active schedules without a scheduled run", fix, fine)
     due = {"before_": datetime.fromtimestamp(time.time() - LATE_SECONDS, UTC)}
-    late = [of.name for of in _scheduled() if _read(of.id, ["SCHEDULED"], 1, expected_start_time=due)]
+    late = [of.name for of in _scheduled() if _runs(["SCHEDULED"], 1, of=of, expected_start_time=due)]
     fix = "Start a worker for their pool (prefect worker start --pool ...), or look at its log."
     yield _named("Prefect workers", late, f"no run was taken for {LATE_SECONDS} s of", fix, "no run waits for one")
     yield from _since_success()
@@ -140,10 +136,6 @@ def _named(check: str, names: list[str], what: str, fix: str, fine: str = "none"
     return Finding(check, not names, f"{what}: {', '.join(names[:5])}" if names else fine, fix if names else "")
 
 
-def _scheduled() -> list[Any]:
-    return [deployment for deployment in _deployments() if any(schedule.active for schedule in deployment.schedules)]
-
-
 def _deployments() -> list[Any]:
     from prefect import get_client
 
@@ -151,16 +143,20 @@ def _deployments() -> list[Any]:
         return [deployment for deployment in client.read_deployments() if not deployment.paused]
 
 
-def _read(
-    deployment: Any, states: list[str], most: int, order: str = "EXPECTED_START_TIME_DESC", **more: Any
+def _scheduled() -> list[Any]:
+    return [deployment for deployment in _deployments() if any(schedule.active for schedule in deployment.schedules)]
+
+
+def _runs(
+    states: list[str], most: int = MOST_RUNS, order: str = "EXPECTED_START_TIME_DESC", of: Any = None, **more: Any
 ) -> list[Any]:
-    """Return runs of a deployment in some states; ``more``: what else a filter of Prefect's asks."""
+    """Return runs in some states, of a deployment or all of ours; ``more``: what else a filter of Prefect's asks."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort
 
-    of_states = {"state": {"type": {"any_": states}}, "deployment_id": {"any_": [deployment]}}
-    wanted = FlowRunFilter.model_validate(of_states | more)
+    whose = {"tags": {"all_": [OURS]}} if of is None else {"deployment_id": {"any_": [of.id]}}
+    wanted = FlowRunFilter.model_validate({"state": {"type": {"any_": states}}} | whose | more)
     with get_client(sync_client=True) as client:
         return list(client.read_flow_runs(flow_run_filter=wanted, sort=FlowRunSort(order), limit=most))
 
@@ -171,7 +167,7 @@ def _since_success() -> Iterator[Finding]:
     for deployment in _deployments():
         if OURS not in deployment.tags:
             continue
-        for run in _read(deployment.id, ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], MOST_RUNS):
+        for run in _runs(["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], of=deployment):
             if run.state.is_completed():
                 break
             broken.append(
@@ -183,50 +179,39 @@ def _since_success() -> Iterator[Finding]:
 
 
 def _stuck() -> Iterator[Finding]:
-    """Yield deployed runs that crash again and again, are not done with being cancelled, or wait for a slot.
-
-    And tasks that are RUNNING though their flow has ended.
-    """
+    """Yield deployed runs that loop, do not end or wait for a slot, and tasks that outlive their flow."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 
     since = datetime.fromtimestamp(time.time() - LATE_SECONDS, UTC)
 
-    def ours(**state: list[str]) -> FlowRunFilter:
-        wanted = {name: {"any_": values} for name, values in state.items()}
-        return FlowRunFilter.model_validate({"tags": {"all_": [OURS]}, "state": wanted})
-
     def told(check: str, runs: list[Any], what: str, fix: str) -> Finding:
         return _named(check, [f"{run.name} ({run.id})" for run in runs], f"{len(runs)} {what}", fix)
 
+    under_way = _runs(["SCHEDULED", "PENDING", "RUNNING", "CRASHED"], order="ID_DESC")
+    again = [run for run in under_way if run.state.name not in ("Scheduled", "Late")]
+    # A crash leaves what it was at.
+    ended = FlowRunFilter.model_validate(
+        {"tags": {"all_": [OURS]}, "state": {"type": {"any_": ["COMPLETED", "FAILED", "CANCELLED"]}}}
+    )
+    running = TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
     with get_client(sync_client=True) as client:
-
-        def read(**state: list[str]) -> list[Any]:
-            return list(client.read_flow_runs(flow_run_filter=ours(**state), limit=MOST_RUNS))
-
-        under_way = read(type=["SCHEDULED", "PENDING", "RUNNING", "CRASHED"])
-        again = [run for run in under_way if run.state.name not in ("Scheduled", "Late")]
         crashes = {run.id: [state.is_crashed() for state in client.read_flow_run_states(run.id)] for run in again}
-        loops = [run for run in again if sum(crashes[run.id]) >= FEWEST_CRASHES]
-        yield told("loops", loops, f"crashed {FEWEST_CRASHES} times or more", "Look at the worker's log; cancel them.")
-        halting = [run for run in read(type=["CANCELLING"]) if run.state.timestamp < since]
-        words = f"Cancelling for more than {LATE_SECONDS} s"
-        fix = "No worker ends them: prefect flow-run delete ..., or start a worker for their pool."
-        yield told("cancelling", halting, words, fix)
-        busy = {run.deployment_id for run in under_way if run.state.is_pending() or run.state.is_running()}
-        waiting = [run for run in read(name=["AwaitingConcurrencySlot"]) if run.expected_start_time < since]
-        lost = [run for run in waiting if run.deployment_id not in busy]
-        fix = "Nothing holds it: a lease that its holder did not give back ends by itself within minutes."
-        yield (
-            told("slots", lost, "waiting for a slot", fix)
-            if lost or not waiting
-            else Finding("slots", True, f"{', '.join(run.name for run in waiting[:5])}: waiting for the run before")
-        )
-        ended = ours(type=["COMPLETED", "FAILED", "CANCELLED"])  # a crash leaves what it was at
-        running = TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
         left = client.read_task_runs(flow_run_filter=ended, task_run_filter=running, limit=MOST_RUNS)
-        fix = "Nothing runs there any more; they go with their flow run: prefect flow-run delete ..."
-        yield told("task runs", list(left), "RUNNING though their flow has ended", fix)
+    loops = [run for run in again if sum(crashes[run.id]) >= FEWEST_CRASHES]
+    yield told("loops", loops, f"crashed {FEWEST_CRASHES} times or more", "Look at the worker's log; cancel them.")
+    halting = [run for run in _runs(["CANCELLING"]) if run.state.timestamp < since]
+    fix = "No worker ends them: prefect flow-run delete ..., or start a worker for their pool."
+    yield told("cancelling", halting, f"Cancelling for more than {LATE_SECONDS} s", fix)
+    busy = {run.deployment_id for run in under_way if run.state.is_pending() or run.state.is_running()}
+    queue = _runs([], state={"name": {"any_": ["AwaitingConcurrencySlot"]}})
+    waiting = [run for run in queue if run.expected_start_time < since]
+    lost = [run for run in waiting if run.deployment_id not in busy]
+    fix = "Nothing holds it: a lease that its holder did not give back ends by itself within minutes."
+    behind = f"{', '.join(run.name for run in waiting[:5])}: waiting for the run before"
+    yield Finding("slots", True, behind) if waiting and not lost else told("slots", lost, "waiting for a slot", fix)
+    fix = "Nothing runs there any more; they go with their flow run: prefect flow-run delete ..."
+    yield told("task runs", list(left), "RUNNING though their flow has ended", fix)
 
 
 def _retrainings() -> Iterator[Finding]:
@@ -234,12 +219,12 @@ def _retrainings() -> Iterator[Finding]:
     for deployment in _scheduled():
         if not (deployment.entrypoint or "").endswith("retrain"):
             continue
-        coming = _read(deployment.id, ["SCHEDULED"], 3, "EXPECTED_START_TIME_ASC")
+        coming = _runs(["SCHEDULED"], 3, "EXPECTED_START_TIME_ASC", deployment)
         if len(coming) < 2:
             continue
         due = [run.expected_start_time.timestamp() for run in coming]
         apart = due[-1] - due[-2]
-        done = _read(deployment.id, ["COMPLETED"], 1, "END_TIME_DESC")
+        done = _runs(["COMPLETED"], 1, "END_TIME_DESC", deployment)
         since = done[0].end_time if done else deployment.created
         age = time.time() - since.timestamp()
         late = age > 1.5 * apart
@@ -263,23 +248,18 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         yield Finding("MLflow store", True, f"{uri} will be made by the first run")
         return
     from evenfold.tasks.record.tracker import Tracker
+    from sqlalchemy.engine import make_url
 
     try:
-        _require_an_answer(uri)
+        # Where nobody answers at the address of a database MLflow would try again for 100 s.
+        if "://" in uri and not uri.startswith("http") and (url := make_url(uri)).host and url.port:
+            socket.create_connection((url.host, url.port), timeout=10).close()
         Tracker(home, "").client.search_experiments(max_results=1)
     except Exception as error:
         fix = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or correct MLFLOW_TRACKING_URI."
         yield Finding("MLflow store", False, f"{uri} does not answer: {str(error).splitlines()[0][:300]}", fix)
     else:
         yield Finding("MLflow store", True, f"{uri} answers")
-
-
-def _require_an_answer(uri: str) -> None:
-    """Raise OSError where nobody answers at the address of a database; MLflow would try again for 100 s."""
-    from sqlalchemy.engine import make_url
-
-    if "://" in uri and not uri.startswith("http") and (url := make_url(uri)).host and url.port:
-        socket.create_connection((url.host, url.port), timeout=10).close()
 
 
 def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding]:

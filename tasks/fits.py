@@ -58,14 +58,13 @@ def fit_fold(
 ) -> FitResult:
     """Fit a model on split ``i``, keep its test predictions, and return its scores.
 
-    ``i`` may also be a block of splits (first, last + 1), whose predictions make one file; of draws it holds their
-    scores, and ``apparent="resample"`` scores each on its own draw too. "all rows" is fitted on and scored by all that
-    may be used: the apparent score; "holdout" tests the locked rows: record the look first, see ``record_look``.
-    ``of="inside"`` predicts the training rows of split ``i`` over folds of its own strategy, and ``of`` an interval
-    method, or so many repeats, makes its further fit ``i`` (``further_pairs``); neither scores.
-    A fit is computed once for what it depends on: the rows of this split, the columns that the model reads, the recipe,
-    the seed and the versions of the libraries. Raises EvaluationError, ModelError or SplitError, as where a strategy
-    cannot be asked again about some of the rows.
+    ``i`` may also be a block of splits (first, last + 1), whose predictions make one file, of draws their scores;
+    ``apparent="resample"`` scores each on its own draw too. "all rows" is fitted on and scored by all that may be used;
+    "holdout" tests the locked rows: record the look first, see ``record_look``. ``of="inside"`` predicts the training
+    rows of split ``i`` over folds of its own strategy, and ``of`` an interval method, or so many repeats, makes its
+    further fit ``i`` (``further_pairs``); neither scores. A fit is computed once for what it depends on: the rows of
+    this split, the columns that the model reads, the recipe, the seed and the versions of the libraries. Raises
+    EvaluationError, ModelError or SplitError, as where a strategy cannot split some of the rows again.
     """
     work = work_of(split, model)
     key = _unchanged(key_of_fit(work, i, of, apparent))
@@ -136,14 +135,12 @@ def require_inner(work: Work) -> Splitter:
     return work.inner
 
 
-def _states(came: list[tuple[FitResult | None, bool]]) -> str:
-    return ", ".join("failed" if fit is None else "cached" if cached else "fitted" for fit, cached in came)
-
-
 @step(
     run_name=lambda split, block, model=None, of="folds", **_: _title(split, block, model, of),
     retries=0,
-    message=_states,
+    message=lambda came: ", ".join(
+        "failed" if fit is None else "cached" if cached else "fitted" for fit, cached in came
+    ),
 )
 def fit_short(
     split: SplitRef,
@@ -156,10 +153,9 @@ def fit_short(
 ) -> list[tuple[FitResult | None, bool]]:
     """Do what ``fit_fold`` does for each number of a block (first, last + 1), in one task run: a run costs 50 ms.
 
-    Each fit is locked, found and kept under its own score key, at once: whoever asks for single ones or other blocks
-    finds it, and a kill loses only the fit that was under way. Returns for each its result, None where it failed, which
-    stops no other, and whether it came from the cache, which the run's state says of each in turn; ``refresh`` computes
-    again what that holds. ``apart``: in a process of their own.
+    Each fit is locked, found and kept under its own score key: a kill loses only the one under way. Returns for each
+    its result, None where it failed, which stops no other, and whether it came from the cache, as the run's state says;
+    ``refresh`` computes again what that holds. ``apart``: in a process of their own.
     """
     return within(
         inf if apart else None, f"fits {block[0]}-{block[1] - 1}", _fit_each, split, block, model, of, refresh

@@ -322,9 +322,8 @@ class Champion(Outcome):
 class Judged(Outcome):
     """Whether what joined a split may be learnt from, and why, in sentences; ``unclear`` where nothing can tell.
 
-    ``series``: the slope and the error of each generation's new rows under the champion of its day, with the ends of
-    what a good one has, by name and generation; see ``evenfold.estimates.intervals.months``. ``score``: the champion's
-    on the new ``rows``, which decides nothing; None where there is none.
+    ``series``: slope and error of each generation's new rows under the champion of its day, with the ends of what a
+    good one has; see ``estimates.intervals.months``. ``score``: of the champion on the new ``rows``, deciding nothing.
     """
 
     verdict: Literal["sound", "unclear", "refused"] = "sound"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,10 +35,9 @@ class OfSplit(Protocol):
 def manifest_folder(reference: Any) -> Path:
     """Return the folder of a split: by its folder or name, or as a manifest or what the task or a flow returned.
 
-    A manifest that is in memory alone is written below the home. ``flights`` is the newest version, ``flights@1.0``
-    (or ``flights/1.0``) that one; at least four digits of a split_id name it as well.
-    Raises SplitError for a name that none has, with the nearest, for digits that several have, and for what is no
-    split. A path that is no manifest is returned as it is: whoever reads it says what is wrong.
+    One that is in memory alone is written below the home. ``flights`` is the newest version, ``flights@1.0`` (or
+    ``flights/1.0``) that one; four digits or more of a split_id name it as well. Raises SplitError for what names none,
+    with the nearest name, or several. A path that is no manifest is returned: whoever reads it says what is wrong.
     """
     if not isinstance(reference, (str, Path)):
         from evenfold.manifests import Manifest  # who looks at a header waits for no library of tables
@@ -63,7 +63,7 @@ def manifest_folder(reference: Any) -> Path:
             raise SplitError(f"the split {name!r} has no version {version!r}; it has {others}.")
         return versions[version or newest]
     begin = [str(path)] if SHORT_ID.fullmatch(str(path)) else []
-    ids = {header["split_id"]: folder for folder, header in _written(home) for digits in begin
+    ids = {header["split_id"]: folder for folder, header in versions_below(home) for digits in begin
            if header["split_id"].startswith(digits)}  # fmt: skip
     if len(ids) > 1:
         raise SplitError(f"{reference!r} begins the ids of {len(ids)} splits; write more of its digits.")
@@ -82,8 +82,8 @@ def _kept(manifest: Manifest) -> Path:
     if (place / "manifest.json").exists() and read_header(place)["split_id"] == manifest.split_id:
         return place
     with locked(home.locks, f"name/{manifest.name}"):
-        for folder, header in _written(home):
-            if (header["name"], header["split_id"]) == (manifest.name, manifest.split_id):
+        for folder, header in versions_below(home, manifest.name):
+            if header["split_id"] == manifest.split_id:
                 return folder
         major = max((version_in(version)[0] for version, _ in splits_of(home, manifest.name)), default=0) + 1
         return write_manifest(manifest if manifest.generation else manifest.altered(version=f"{major}.0"), home.splits)
@@ -104,17 +104,16 @@ def recorded_splits(home: Home) -> list[Listed]:
         {"split": f"{header['name']}@{header['version']}", "id": header["split_id"],
          "strategy": header["algorithm"]["name"], "rows": header["n_rows"], "splits": header["n_splits"],
          "when": datetime.fromtimestamp(_when(folder) / 1e9).astimezone().isoformat(timespec="seconds")}
-        for folder, header in _written(home)
+        for folder, header in versions_below(home)
     ]  # fmt: skip
 
 
-def _written(home: Home) -> Iterator[tuple[Path, Header]]:
-    """Yield the folder and header of every manifest below the home, the newest first; whoever reads one proves it."""
-    for folder in sorted((file.parent for file in home.splits.glob("*/*/manifest.json")), key=_when, reverse=True):
-        try:
+def versions_below(home: Home, name: str = "*") -> Iterator[tuple[Path, Header]]:
+    """Yield folder and header of every version of a name, or of all, the last written first; whoever reads proves."""
+    folders = (file.parent for file in home.splits.glob(f"{name}/*/manifest.json"))
+    for folder in sorted((each for each in folders if VERSION.fullmatch(each.name)), key=_when, reverse=True):
+        with suppress(SplitError):  # a damaged neighbour is found by whoever reads it
             yield folder, read_header(folder)
-        except SplitError:
-            continue  # a damaged neighbour is found by whoever reads it
 
 
 def _when(folder: Path) -> int:

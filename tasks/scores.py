@@ -70,25 +70,30 @@ def aggregate(
 ) -> Evaluated:
     """Return the estimates that the results of ``fit_fold`` come to together.
 
-    Folds give cross-validation with its pooled score and an interval of it (``interval``: one of
-    ``evenfold.estimates.INTERVALS``; ``refits``: where it asks for further fits); draws, which need the ``apparent``
-    fit of "all rows", out-of-bag, .632 and .632+.
-    Where results of some splits are not given and no ``errors`` say why, ``errors`` of the outcome says of how many
-    the estimates are: it is recorded as partial.
-    Raises EvaluationError where results are of other data, models or splits than one, or one comes twice.
+    Folds give cross-validation with its pooled score and an interval (``interval``: one of
+    ``evenfold.estimates.INTERVALS``; ``refits``: its further fits); draws, which need the ``apparent`` fit of "all
+    rows", out-of-bag, .632 and .632+. Where some splits lack and no ``errors`` say why, those of the outcome do, and it
+    is recorded as partial. Raises EvaluationError for results of several data, models or splits, or one given twice.
     """
     if not results:
         raise EvaluationError("there is no result to aggregate; fit at least one split.")
     _require_fits(results, apparent)
     work = _one_work(split, results, [*([apparent] if apparent else []), *refits], interval)
-    evaluated = unaggregated(split, work.problem.model, results, apparent, errors or _missing(results, work))
+    n, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
+    if n < n_splits and not errors:
+        errors = [f"{n} of {n_splits} splits are given, and the estimates are of these alone."]
+    evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
     of_folds, whole = evaluated.predictions, evaluated.apparent
     files = of_folds or ([whole.predictions.path] if whole else [])
     predictions = frame_of(files) if files else pd.DataFrame()
     estimates = _estimates_of(evaluated, predictions, work, refits, interval, level)
     levels = _levels_of(evaluated, predictions, work, level)
     if not evaluated.errors:
-        by, seconds = interval if refits else None, seconds_of(results)
+        draws = [fit.predictions.path for fit in evaluated.draws]
+        table = frame_of(draws) if draws else pd.DataFrame([asdict(score) for score in evaluated.scores])
+        # What the fit of a split took: the median, for the first one may import.
+        seconds = float((table["seconds_fit"] + table["seconds_score"]).median())
+        by = interval if refits else None
         remember(preimage_of_fits(work, results[0].apparent, by, seconds), work.marks)
     confusion = Confusion.of(work.problem, predictions, not of_folds)
     update = {
@@ -111,19 +116,6 @@ def _require_fits(results: Sequence[FitResult], apparent: FitResult | None) -> N
         raise EvaluationError(
             f"apparent is of {apparent.score.name!r}; pass what fit_fold(split, 'all rows', model) returns."
         )
-
-
-def _missing(results: Sequence[FitResult], work: Work) -> list[str]:
-    """Return a sentence that says how many splits have results; none where all have."""
-    n, n_splits = sum(len(_splits_of(fit, work)) for fit in results), work.manifest.n_splits
-    return [f"{n} of {n_splits} splits are given, and the estimates are of these alone."] if n < n_splits else []
-
-
-def seconds_of(results: Sequence[FitResult]) -> float:
-    """Return what the fit of a split took, with its score: the median, for the first one may import."""
-    draws = [fit.predictions.path for fit in results if fit.losses is not None]
-    table = frame_of(draws) if draws else pd.DataFrame([asdict(score) for fit in results for score in fit.scores])
-    return float((table["seconds_fit"] + table["seconds_score"]).median())
 
 
 def _levels_of(evaluated: Evaluated, predictions: pd.DataFrame, work: Work, level: float) -> list[LevelScore]:
@@ -239,9 +231,8 @@ def compared(
 ) -> Difference:  # fmt: skip
     """Return the scores of the candidate minus the champion's, on the same folds or draws.
 
-    ``code``: the champion's, where it is not that of now. ``apparent``: the mean scores of the champion's and the
-    candidate's models on their training rows, which tell how much training adds to the error. Raises EvaluationError
-    where nothing is kept of its scores.
+    ``code``: the champion's, where it is not that of now. ``apparent``: both mean scores on training rows, which tell
+    how much training adds to the error. Raises EvaluationError where nothing is kept of the champion's scores.
     """
     work = work_of(split, candidate)
     after = kept_scores(split, work)
@@ -262,13 +253,12 @@ def compared(
 
 def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:
     """Return the tables in Parquet files as one."""
-    return pd.concat([_frame_in(file) for file in files], ignore_index=True)
-
-
-def _frame_in(file: str | Path) -> pd.DataFrame:
-    # pandas would make a data set of the file first, which takes as long as to read the predictions of a fold.
-    with parquet.ParquetFile(file) as opened:
-        return pd.DataFrame(opened.read().to_pandas())
+    frames: list[pd.DataFrame] = []
+    for file in files:
+        # pandas would make a data set of the file first, which takes as long as to read the predictions of a fold.
+        with parquet.ParquetFile(file) as opened:
+            frames.append(opened.read().to_pandas())
+    return pd.concat(frames, ignore_index=True)
 
 
 @step(run_name=lambda split, **_: f"{split.name}: what choosing scores", retries=0)
@@ -337,11 +327,13 @@ def _estimates_of(
     draws = scores_of_draws(evaluated)
     apparent = evaluated.apparent
     if "out_of_bag" in work.manifest.splitter.promises:
+        rows: NDArray[np.int64] = predictions["row"].to_numpy()
+        pairs = ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, MOST_FOR_SPREAD)))
+        drawn = Multiplicities.of(pairs, rows, work.problem.units(rows), work.problem.mass(rows))
         seed: Any = work.manifest.spec.seed
         return bootstrap_aggregate(
-            draws, apparent.score, predictions, work.problem,
-            drawn=_multiplicities(work, predictions["row"].to_numpy()),
-            interval=interval, level=level, baseline=_of_draws(work), seed=seed,
+            draws, apparent.score, predictions, work.problem, drawn=drawn, interval=interval, level=level,
+            baseline=_of_draws(work), seed=seed,
         )  # fmt: skip
     stratified = work.manifest.splitter.needs.y != "ignored"
     return resampled_aggregate(
@@ -384,11 +376,6 @@ def _of_folds(
 
 
 MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hundredths of itself
-
-
-def _multiplicities(work: Work, rows: NDArray[np.int64]) -> Multiplicities:
-    draws = ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, MOST_FOR_SPREAD)))
-    return Multiplicities.of(draws, rows, work.problem.units(rows), work.problem.mass(rows))
 
 
 def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:

@@ -11,7 +11,6 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 from evenfold.manifests import (
-    Header,
     Manifest,
     Plan,
     SplitSpec,
@@ -80,20 +79,14 @@ def _title(data: Any, spec: Any = None, **columns: Any) -> str:
 def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> SplitRef:
     """Decide the split of ``data``, write its manifest below the home, and return what names it.
 
-    The same rows and the same rules are decided once: their cache key is made of the columns that the strategy reads,
-    the specification and the strategy's version. A plan that was decided before gives the folder that holds it, made
-    anew where it is damaged; another plan of the same name gets the next major version. Raises SplitError.
-
-    A table that takes more than ``memory`` is sorted out of core by DuckDB, or by ``data_engine``: the manifest is the
-    same.
+    The same rows and rules are decided once, by the columns that the strategy reads, the specification and the
+    strategy's version: a plan that was decided before gives its folder, made anew where it is damaged, and another one
+    of the same name the next major version. A table that takes more than ``memory`` is sorted out of core by DuckDB, or
+    by ``data_engine``: the manifest is the same. Raises SplitError.
     """
     plan = _planned(data, spec, **fields)
-    home = Home.here()
-    path = from_anywhere(data_reference(data, home))
-    home.make()
-    # Always in this order: two that held one each would wait for one another for ever.
-    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
-        folder, reused = placed(plan, home, again=is_refreshing())
+    path = from_anywhere(data_reference(data, Home.here()))
+    folder, reused = placed(plan, Home.here())
     remember(preimage_of(plan), partial(marks_of, plan))
     forget_plans()
     return SplitRef.of(StoredManifest(folder), folder, path, reused).asked(plan.spec)
@@ -149,11 +142,18 @@ def check_columns(data: str, spec: SplitSpec) -> None:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 
 
-def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> tuple[Path, bool]:
-    """Return the version that holds this decision, and whether it was there before; ``again``: decide it anew.
+def placed(plan: Plan, home: Home, staged: Path | None = None) -> tuple[Path, bool]:
+    """Return the version that holds this decision, and whether it was there before: not where it is decided anew.
 
     ``staged``: where a new one is written and stays until it is committed.
     """
+    home.make()
+    # Always in this order: two that held one each would wait for one another for ever.
+    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
+        return _placed(plan, home, is_refreshing(), staged)
+
+
+def _placed(plan: Plan, home: Home, again: bool, staged: Path | None) -> tuple[Path, bool]:
     results, name = results_of(home), plan.spec.name
     manifest = plan.decide() if again else None
     for _ in range(MOST_TRIES):
@@ -165,7 +165,8 @@ def placed(plan: Plan, home: Home, again: bool, staged: Path | None = None) -> t
             return earlier, not again
         elsewhere = _elsewhere(home, plan) if manifest is None else None
         manifest = manifest or elsewhere
-        version = _next_version(versions) if earlier is None else earlier.name
+        majors = [int(path.name.partition(".")[0]) for path in _versions(versions)]
+        version = f"{max(majors, default=0) + 1}.0" if earlier is None else earlier.name
         if earlier is not None:
             set_aside(earlier)
         folder = write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
@@ -266,20 +267,17 @@ def _intact(folder: Path) -> bool:
 def _made_by(plan: Plan, folder: Path, pattern: str = "*.*") -> Iterator[Path]:
     """Yield the versions below a folder that were decided by this very plan."""
     order = parts_of(plan.splitter)
-    same = (path for path in sorted(_versions(folder, pattern)) if _is_of(path, plan.plan_id))
-    return (path for path in same if not order or _has_parts(path, order))
-
-
-def _is_of(path: Path, plan_id: str) -> bool:
-    """Return whether a version was decided by a plan; reading all of its header takes ten times as long."""
-    with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
-        return plan_id.encode() in (path / "manifest.json").read_bytes() and read_header(path)["plan_id"] == plan_id
-    return False
+    for path in sorted(_versions(folder, pattern)):
+        with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
+            # Reading all of a header takes ten times as long.
+            known = plan.plan_id.encode() in (path / "manifest.json").read_bytes()
+            if known and read_header(path)["plan_id"] == plan.plan_id and _has_parts(path, order):
+                yield path
 
 
 def _has_parts(folder: Path, order: list[str]) -> bool:
     try:
-        return parts_of(StoredManifest(folder).spec.splitter()) == order
+        return not order or parts_of(StoredManifest(folder).spec.splitter()) == order
     except SplitError:  # damaged, and made anew in its place
         return True
 
@@ -289,20 +287,6 @@ def parts_of(splitter: Splitter) -> list[str]:
     return list(splitter.part_codes()) if isinstance(splitter, LabelSplitter) else []
 
 
-def headers(folder: Path) -> Iterator[tuple[Path, Header]]:
-    """Yield each version of a name that can be read, and its header."""
-    for path in sorted(_versions(folder)):
-        try:
-            yield path, read_header(path)
-        except SplitError:
-            continue  # a damaged neighbour is found by whoever reads it
-
-
 def _versions(folder: Path, pattern: str = "*.*") -> list[Path]:
     """Return the versions of a name; what somebody copied beside them, such as ``1.0.bak``, is none."""
     return [path for path in folder.glob(pattern) if VERSION.fullmatch(path.name)]
-
-
-def _next_version(folder: Path) -> str:
-    majors = [int(path.name.partition(".")[0]) for path in _versions(folder)]
-    return f"{max(majors, default=0) + 1}.0"

@@ -48,7 +48,7 @@ from evenfold.tasks.runtime.home import Settings
 from evenfold.tasks.runtime.locks import Lock
 from numpy.typing import NDArray
 
-from .outcomes import Block, Fits, SplitRef, place_now
+from .outcomes import Fits, SplitRef, place_now
 from .results.preimages import Preimage
 from .splits import split_parts, stamp, table_of
 
@@ -60,11 +60,9 @@ class Work:
     """A data set joined with its manifest, in key order, as a model sees it: loaded once per process.
 
     ``digests``: of every column that the model reads, which ``reads`` returns in canonical form. ``place``: where each
-    row of the manifest stands in the problem; -1 for a deleted row that the data lack. ``keys_digest``: what names the
-    keys, for they stand beside the predictions, so other keys are another result. ``attributes``: of each column to
-    balance on the level of each row of the problem, and the levels' names. ``roles``: the columns of the
-    specification's roles, of the problem's rows. ``code``: the user's by which it was fitted, where that is not the
-    code of now.
+    row of the manifest stands in the problem; -1 for one that the data lack. ``keys_digest``: names the keys, which
+    stand beside the predictions. ``attributes``: of each column to balance on each row's level, and the levels' names.
+    ``roles``: the columns of the specification's roles. ``code``: the user's, where it is not the code of now.
     """
 
     manifest: Manifest
@@ -109,6 +107,11 @@ class Work:
         usable = isinstance(splitter, LabelSplitter) and not splitter.part_codes() and "exhaustive" in splitter.promises
         return splitter if usable and not (needs.key or needs.time or needs.fixed) else None
 
+    @property
+    def inner_name(self) -> str:
+        """What names that strategy, with its code where it is the user's own."""
+        return f"{self.inner!r}{strategy_code(self.manifest.spec.strategy, self.manifest.spec.params)}"
+
     @cached_property
     def tested_parts(self) -> list[str]:
         """The names of the parts that are tested, in the order of splits; none where there are folds or draws."""
@@ -144,14 +147,8 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
     # A file that was written again is another table, and another manifest may lie where one was removed.
     data = table_of(split)
     recipe = ModelSpec.of(model)
-    place = (
-        data,
-        (*stamp(data), *recipe.code.items()),
-        (split.uri, split.staged),
-        split.split_id,
-        split.plan_id,
-        split.rows,
-    )
+    state, folders = (*stamp(data), *recipe.code.items()), (split.uri, split.staged)
+    place = (data, state, folders, split.split_id, split.plan_id, split.rows)
     original = _RECIPES.get((*place, recipe), recipe)
     with _LOADING.held():  # folds that begin at once would each read the table, and hold it
         work = _work(*place, original)
@@ -205,8 +202,7 @@ def _work(
 def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
     """Return all of a table, which is read once for who checks it and who learns from it; SplitError for want of room.
 
-    The columns that the model names are read alone where all take too much. The last table is kept while its file is
-    unchanged.
+    Where all take too much, the columns that the model names alone. The last is kept while its file is unchanged.
     """
     memory, names = Settings.here().memory, None
     try:
@@ -266,21 +262,6 @@ def _number(i: object, most: int) -> bool:
     return isinstance(i, (int, np.integer)) and not isinstance(i, bool) and 0 <= int(i) <= most
 
 
-def require_split(work: Work, i: int) -> None:
-    """Raise SplitError where there is no split ``i``."""
-    last, title = work.manifest.n_splits - 1, f"{work.manifest.name} {work.manifest.version}"
-    if not _number(i, last):
-        raise SplitError(f"{title} has no split {i!r}; its {last + 1:,} are called 0 to {last}.")
-
-
-def require_block(work: Work, block: Block) -> None:
-    """Raise SplitError where ``block`` is not (first, last + 1) of splits that there are."""
-    n, title = work.manifest.n_splits, f"{work.manifest.name} {work.manifest.version}"
-    is_pair = isinstance(block, (tuple, list)) and len(block) == 2 and all(_number(i, n) for i in block)
-    if not (is_pair and block[0] < block[1]):
-        raise SplitError(f"{title} has no block {block!r}; give (first, last + 1) of its {n:,} splits, as (0, {n}).")
-
-
 def key_of_fit(work: Work, i: Fits, of: str | int = "folds", apparent: str = "full") -> str:
     """Return the score key of what ``fit_fold`` fits; raises SplitError for what there is not.
 
@@ -300,14 +281,17 @@ def key_of_fit(work: Work, i: Fits, of: str | int = "folds", apparent: str = "fu
         return _key_of(work, f"all rows {_digest(training_rows(work))}")
     if i == "holdout":
         return _key_of(work, f"holdout {work.manifest.split_id}")
+    n, title = work.manifest.n_splits, f"{work.manifest.name} {work.manifest.version}"
     if isinstance(i, (tuple, list)):
-        require_block(work, i)
+        if not (len(i) == 2 and all(_number(end, n) for end in i) and i[0] < i[1]):
+            raise SplitError(f"{title} has no block {i!r}; give (first, last + 1) of its {n:,} splits, as (0, {n}).")
         splits = digest_json([_of_split(work, number) for number in range(*i)])
         return _key_of(work, f"apparent {splits}" if apparent == "resample" else splits)
-    require_split(work, i)
+    if not _number(i, n - 1):
+        raise SplitError(f"{title} has no split {i!r}; its {n:,} are called 0 to {n - 1}.")
     if of == "folds":
         return _key_of(work, _of_split(work, i))
-    return _key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner!r}{_own_code(work)}")
+    return _key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner_name}")
 
 
 def _of_split(work: Work, i: Any) -> str:
@@ -315,10 +299,6 @@ def _of_split(work: Work, i: Any) -> str:
     membership, rows = work.manifest.membership, work.manifest.in_use.digest(i)
     identity = [rows, *membership.split_name(i), membership.split_title(i)]
     return digest_json(identity)
-
-
-def _own_code(work: Work) -> str:
-    return strategy_code(work.manifest.spec.strategy, work.manifest.spec.params)
 
 
 def _digest(*places: NDArray[np.int64]) -> str:
@@ -342,9 +322,8 @@ def _further_pairs(work: Work, method: str) -> list[Pair]:
 def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
     """Return the fits beyond those of the folds that an interval method asks for, or so many repeats of the folds.
 
-    They are positions in the problem, and depend on the split, the seed and ``purpose`` alone. Repeats follow those
-    that the split has, fold after fold; SplitError where its strategy has no other folds. Empty where an interval
-    method asks for none, or where it is for no metric of the model on such splits.
+    As positions in the problem; they depend on the split, the seed and ``purpose`` alone. Repeats follow those that the
+    split has; SplitError where its strategy has no other folds. Empty where an interval method asks for none.
     """
     if isinstance(purpose, str) and (work.manifest.kind == "draws" or purpose in ("auto", "none")):
         return []
@@ -382,7 +361,7 @@ def _key_of(work: Work, membership: str) -> str:
 
 def _beside_rows(work: Work) -> dict[str, Any]:
     tuned = work.problem.model.threshold == "tuned" and work.inner is not None
-    inner = {"strategy": f"{work.inner!r}{_own_code(work)}"} if tuned else None
+    inner = {"strategy": work.inner_name} if tuned else None
     return {"seed": work.manifest.spec.seed, "inner": inner, "code": work.code}
 
 

@@ -1,22 +1,28 @@
-"""The command that makes a deployment of a specification and a model, or updates it, on a Prefect server."""
+"""A deployment of a specification and a model, made or updated on a Prefect server."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import Any, TypedDict
 
-import typer
+from evenfold.manifests import SplitSpec
+from evenfold.manifests.tables.addresses import is_address, require_no_password
+from evenfold.splitters import SplitError
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.server import kept_server
+from prefect import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+from prefect.exceptions import ObjectNotFound
+from prefect.schedules import Cron
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from .busy import answer, busy
-from .flags import Json
+from evenfold import flows
 
-if TYPE_CHECKING:
-    from evenfold.tasks import Home
-
-FlowName = Literal["retrain", "evaluate", "split"]
 PROCESS, DOCKER, KUBERNETES = "process", "docker", "kubernetes"
 HOME_IN_A_CONTAINER, PROJECT_IN_A_CONTAINER = "/evenfold", "/project"
 
@@ -40,45 +46,6 @@ PATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "8", "PREFECT_CLIENT_RETRY_EXTRA_CODES"
 TAKEN_ALONG = ("EVENFOLD_RESULTS", "EVENFOLD_ALLOWED_MODULES", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME")
 
 
-def deploy(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML or JSON file of the specification.")],
-    data: Annotated[str, typer.Option(help="The table, as the worker finds it; relative to this folder.")],
-    model: Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
-    flow: Annotated[FlowName, typer.Option(help="What a run does.")] = "retrain",
-    cron: Annotated[str | None, typer.Option(help="When it runs: '0 4 * * 1' is Mondays at four.")] = None,
-    timezone: Annotated[str, typer.Option(help="Of which place that is the time, such as Europe/Berlin.")] = "UTC",
-    pool: Annotated[
-        str, typer.Option(help="Work pool: process, docker or kubernetes; made if there is none.")
-    ] = "evenfold",
-    image: Annotated[str, typer.Option(help="Image of a docker or kubernetes pool.")] = "evenfold:latest",
-    queue: Annotated[str | None, typer.Option(help="Work queue of that pool; by default the pool's own.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of the deployment; by default the specification's.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Beside those that say what it is; several times.")] = None,
-    registered_name: Annotated[str | None, typer.Option(help="Of the model that a retraining registers.")] = None,
-    retries: Annotated[int | None, typer.Option(min=0, help="How often a failed run is tried again.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Make a deployment of a specification on the Prefect server, or update it.
-
-    An update says what it changes, and leaves a deployment or a schedule that is paused as it is.
-
-    Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
-    """
-    with busy(f"deploying {flow} of {spec}") as home:
-        outcome = deployed(
-            home, spec, data, model, flow, cron, timezone, pool, image, name, queue=queue, tags=tag or (),
-            registered_name=registered_name, retries=retries,
-        )  # fmt: skip
-    when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
-    paused = ["  it is paused, and stays so: prefect deployment schedule resume ..."] if outcome["paused"] else []
-    words = [
-        f"{outcome['deployment']}: {outcome['what']}; {when}, in pool {pool} ({outcome['type']})", *paused,
-        *(f"  {what}: {before} -> {after}" for what, (before, after) in outcome["changes"].items()),
-        f"  a worker takes its runs: prefect worker start --pool {pool}",
-    ]  # fmt: skip
-    answer(outcome, as_json, "\n".join(words))
-
-
 class Deployed(TypedDict):
     """A deployment, whether it was made or updated, what an update changed, and the pool that it runs in."""
 
@@ -92,7 +59,7 @@ class Deployed(TypedDict):
 
 
 def deployed(
-    home: Home, spec: Path, data: str, model: str | None, flow: FlowName, cron: str | None, timezone: str, pool: str,
+    home: Home, spec: Path, data: str, model: str | None, flow: str, cron: str | None, timezone: str, pool: str,
     image: str, name: str | None, *, queue: str | None = None, tags: Sequence[str] = (),
     registered_name: str | None = None, retries: int | None = None,
 ) -> Deployed:  # fmt: skip
@@ -100,27 +67,9 @@ def deployed(
 
     One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
     """
-    from evenfold.manifests.tables.addresses import is_address, require_no_password
-    from evenfold.splitters import SplitError
-    from prefect import get_client
-    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
-    from prefect.schedules import Cron
-
-    from evenfold import flows
-
-    if is_address(data):
-        require_no_password(data)  # Prefect keeps what it calls a flow with
     published = getattr(flows, flow)
-    wanted = {"spec": spec, "model": model, "registered_name": registered_name}
-    read = published.asked.read(
-        {"data": data} | {name: value for name, value in wanted.items() if value is not None}
-    ).parameters
-    specification = read["spec"]
-    if specification.strategy is not None:
-        specification.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
-    declared = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
-    parameters = {name: value.model_dump(mode="json", exclude_unset=True) for name, value in declared.items()}
-    parameters |= {} if registered_name is None else {"registered_name": registered_name}
+    asked = {"data": data, "spec": spec, "model": model, "registered_name": registered_name}
+    specification, parameters = _checked(published, {name: value for name, value in asked.items() if value is not None})
     name = name or specification.name
     try:
         schedule = None if cron is None else Cron(cron, timezone=timezone)
@@ -136,7 +85,7 @@ def deployed(
         again = {} if retries is None else {"PREFECT_FLOWS_DEFAULT_RETRIES": str(retries)}
         deployment = published.to_deployment(
             name,
-            parameters=parameters | {"data": data},
+            parameters=parameters,
             tags=["evenfold", flow, f"split:{specification.name}", *tags],
             paused=earlier.paused if earlier else False,
             description=f"evenfold: {flow} {specification.name}.",
@@ -154,6 +103,17 @@ def deployed(
         deployment=f"{flow}/{name}", id=str(current.id), what="updated" if earlier else "made", pool=pool, type=kind,
         paused=current.paused or idle, changes={what: (before.get(what), after.get(what)) for what in differing},
     )  # fmt: skip
+
+
+def _checked(published: Any, asked: dict[str, Any]) -> tuple[SplitSpec, dict[str, Any]]:
+    """Return the specification, and the parameters as Prefect keeps them; SplitError or ModelError for bad ones."""
+    if is_address(asked["data"]):
+        require_no_password(asked["data"])  # Prefect keeps what it calls a flow with
+    read = published.asked.read(asked).parameters
+    if read["spec"].strategy is not None:
+        read["spec"].splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
+    declared = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
+    return read["spec"], asked | {n: each.model_dump(mode="json", exclude_unset=True) for n, each in declared.items()}
 
 
 def _facts(deployment: Any) -> dict[str, object]:
@@ -180,12 +140,6 @@ def _environment(home: Home, kind: str) -> dict[str, str]:
 
 def _server(home: Any) -> Any:
     """Return a context in which the server that deployments go to is the one that is set, or kept for the home."""
-    import contextlib
-
-    from evenfold.splitters import SplitError
-    from evenfold.tasks.runtime.server import kept_server
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
     if PREFECT_API_URL.value():
         return contextlib.nullcontext()
     server = kept_server(home)
@@ -196,10 +150,6 @@ def _server(home: Any) -> Any:
 
 def _pool(client: Any, name: str) -> str:
     """Return the type of a work pool, made for processes where there is none."""
-    from evenfold.splitters import SplitError
-    from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.exceptions import ObjectNotFound
-
     try:
         kind = client.read_work_pool(name).type
     except ObjectNotFound:
@@ -211,8 +161,6 @@ def _pool(client: Any, name: str) -> str:
 
 def _known(client: Any, deployment: str) -> Any:
     """Return the deployment of a name, or None."""
-    from prefect.exceptions import ObjectNotFound
-
     try:
         return client.read_deployment_by_name(deployment)
     except ObjectNotFound:

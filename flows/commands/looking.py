@@ -11,14 +11,12 @@ from typing import Annotated, Any
 
 import typer
 from evenfold.flows.commands.busy import answer, busy
-from evenfold.flows.commands.flags import Grouped, Json
+from evenfold.flows.commands.flags import Json
 from evenfold.manifests import Header
 
-looking = typer.Typer()
 MEANINGS = {-1: "never tested", -2: "locked", -3: "excluded"}
 
 
-@looking.command(cls=Grouped)
 def show(
     manifest: Annotated[
         str,

@@ -9,7 +9,7 @@ import typer
 from evenfold.manifests.exchange.forms import Dialect, Format
 
 from .busy import answer, busy
-from .flags import Grouped, Json, values_of
+from .flags import Json, values_of
 
 if TYPE_CHECKING:
     from evenfold.manifests import Verification
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 GATE_FAILED = 1
 OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark", "croissant")
-
-commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-
 
 Role = Literal["train", "test"]
 AuditFormat = Literal["json", "md"]
@@ -64,7 +61,6 @@ Ignored = Annotated[
 ]
 
 
-@commands.command(cls=Grouped)
 def audit(
     manifest: ManifestFolder, data: DataFile, features: Seen = None, exclude: Unseen = None,
     target: AskedTarget = None, group: AskedGroup = None, time: AskedTime = None, gate: Gates = None,
@@ -132,7 +128,6 @@ def _audit_pipeline(path: str, manifest: Any, data: str, as_json: bool) -> None:
         raise typer.Exit(GATE_FAILED)
 
 
-@commands.command(cls=Grouped)
 def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
     """Prove that a manifest is what was written, or name the file and block that is not. Exit code 1: it is damaged.
 
@@ -170,7 +165,6 @@ def _with_looks(verification: Verification, home: Home) -> Verification:
     return verification.model_copy(update={"proved": [*verification.proved, sentence]})
 
 
-@commands.command(cls=Grouped)
 def diff(
     a: Annotated[Path, typer.Argument(metavar="A", help=NAMED, callback=named)],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another.", callback=named)],
@@ -189,7 +183,6 @@ def diff(
     answer(difference, as_json, "\n  ".join([head, *difference.sentences]))
 
 
-@commands.command(cls=Grouped)
 def export(
     manifest: ManifestFolder,
     to: Annotated[Format, typer.Option(help="The tool that reads the file.")],
@@ -225,7 +218,6 @@ def export(
     answer(file, as_json, f"{file.path}: {file.rows:,} rows; {file.note}")
 
 
-@commands.command(cls=Grouped)
 def join(
     manifest: ManifestFolder,
     data: DataFile,
@@ -265,8 +257,6 @@ def join(
     answer(about, as_json, f"{output}: {words}")
 
 
-@commands.command(name="import", cls=Grouped, hidden=True)  # its name of before, and below its flags
-@commands.command(cls=Grouped)
 def adopt(
     data: DataFile,
     cv: Annotated[
@@ -318,3 +308,6 @@ def adopt(
             missing_group=missing_group, name=name,
         )  # fmt: skip
     answer(split, as_json, show_split)
+
+
+COMMANDS = (audit, verify, diff, export, join, adopt)

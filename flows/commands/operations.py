@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,6 +15,11 @@ from .flags import Json
 
 if TYPE_CHECKING:
     from .console import Words
+
+FlowName = Literal["retrain", "evaluate", "split"]
+ModelName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")]
+SplitName = Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")]
+Reason = Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")]
 
 
 def up(
@@ -68,6 +74,47 @@ def doctor(as_json: Json = False) -> None:
     raise typer.Exit(0 if all(finding.ok for finding in findings) else 1)
 
 
+def deploy(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="YAML or JSON file of the specification.")],
+    data: Annotated[str, typer.Option(help="The table, as the worker finds it; relative to this folder.")],
+    model: Annotated[str | None, typer.Option(help="Import path of an estimator, or a YAML or JSON file.")] = None,
+    flow: Annotated[FlowName, typer.Option(help="What a run does.")] = "retrain",
+    cron: Annotated[str | None, typer.Option(help="When it runs: '0 4 * * 1' is Mondays at four.")] = None,
+    timezone: Annotated[str, typer.Option(help="Of which place that is the time, such as Europe/Berlin.")] = "UTC",
+    pool: Annotated[
+        str, typer.Option(help="Work pool: process, docker or kubernetes; made if there is none.")
+    ] = "evenfold",
+    image: Annotated[str, typer.Option(help="Image of a docker or kubernetes pool.")] = "evenfold:latest",
+    queue: Annotated[str | None, typer.Option(help="Work queue of that pool; by default the pool's own.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of the deployment; by default the specification's.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Beside those that say what it is; several times.")] = None,
+    registered_name: Annotated[str | None, typer.Option(help="Of the model that a retraining registers.")] = None,
+    retries: Annotated[int | None, typer.Option(min=0, help="How often a failed run is tried again.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a deployment of a specification on the Prefect server, or update it.
+
+    An update says what it changes, and leaves a deployment or a schedule that is paused as it is.
+
+    Example: evenfold deploy flights.yaml --data examples/flights.parquet --cron "0 4 * * 1"
+    """
+    with busy(f"deploying {flow} of {spec}") as home:
+        from .deploying import deployed
+
+        outcome = deployed(
+            home, spec, data, model, flow, cron, timezone, pool, image, name, queue=queue, tags=tag or (),
+            registered_name=registered_name, retries=retries,
+        )  # fmt: skip
+    when = f"runs at {cron} ({timezone})" if cron else "runs when it is asked to"
+    paused = ["  it is paused, and stays so: prefect deployment schedule resume ..."] if outcome["paused"] else []
+    words = [
+        f"{outcome['deployment']}: {outcome['what']}; {when}, in pool {pool} ({outcome['type']})", *paused,
+        *(f"  {what}: {before} -> {after}" for what, (before, after) in outcome["changes"].items()),
+        f"  a worker takes its runs: prefect worker start --pool {pool}",
+    ]  # fmt: skip
+    answer(outcome, as_json, "\n".join(words))
+
+
 def clean(
     older_than: Annotated[str, typer.Option(help="What nobody wrote or read for so long: 30d, 12h or 4w.")] = "30d",
     dry_run: Annotated[bool, typer.Option(help="Say what would be removed, and remove nothing.")] = False,
@@ -88,10 +135,7 @@ def clean(
     answer(about, as_json, f"{'would remove' if dry_run else 'removed'} {amounts}")
 
 
-def load(
-    reference: Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")],
-    as_json: Json = False,
-) -> None:
+def load(reference: SplitName, as_json: Json = False) -> None:
     """Find a split that another project recorded in MLflow, and download its manifest.
 
     Example: evenfold load flights@1.0
@@ -106,7 +150,7 @@ def load(
 
 
 def leaderboard(
-    split: Annotated[str, typer.Argument(metavar="SPLIT", help="name@1.1, a name, a split_id or a plan_id.")],
+    split: SplitName,
     metric: Annotated[
         str | None, typer.Option(help="The score to rank by; by default the first of the newest.")
     ] = None,
@@ -127,8 +171,8 @@ def leaderboard(
 
 
 def rollback(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")],
-    reason: Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")],
+    name: ModelName,
+    reason: Reason,
     to: Annotated[str | None, typer.Option(help="The version; the champion before this one if left out.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -183,7 +227,7 @@ def trust(
 
 def withdraw(
     split: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The generation that was let in.")],
-    reason: Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")],
+    reason: Reason,
     as_json: Json = False,
 ) -> None:
     """Take back a generation of a split, what grew from it, and what was promoted on them.
@@ -205,7 +249,7 @@ def withdraw(
 
 
 def champion(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")],
+    name: ModelName,
     as_of: Annotated[
         str | None, typer.Option(metavar="DATE", help="At the end of this day (UTC); now if left out.")
     ] = None,
@@ -228,7 +272,7 @@ def champion(
 
 
 def replay(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")],
+    name: ModelName,
     version: Annotated[str, typer.Argument(metavar="VERSION", help="The version that was promoted.")],
     as_json: Json = False,
 ) -> None:
@@ -245,11 +289,11 @@ def replay(
 
 
 def answer_(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model in the registry.")],
+    name: ModelName,
     approve: Annotated[
         bool | None, typer.Option("--approve/--refuse", help="Yes or no; without it the question is shown.")
     ] = None,
-    reason: Annotated[str, typer.Option(help="Why; it is kept in the registry with your name.")] = "",
+    reason: Reason = "",
     by: Annotated[str, typer.Option("--name", help="Who says so.  [default: EVENFOLD_USER, or the account's]")] = "",
     as_json: Json = False,
 ) -> None:
@@ -263,13 +307,13 @@ def answer_(
 
     with busy(f"looking for what {name} asks"):
         from evenfold.tasks.record.models.asking import give_answer, waiting_question
-        from evenfold.tasks.record.models.committing import user
+        from evenfold.tasks.runtime.home import Settings
 
         question = waiting_question(name)
         if approve is None:
             answer(question, as_json, question.pending)
             return
-        answered = give_answer(question, approve, reason, by or user())
+        answered = give_answer(question, approve, reason, by or Settings.here().person)
         goes_on = False
         if question.flow_run and os.environ.get("PREFECT_API_URL"):
             from evenfold.tasks.steps.asking import Reply, resume
@@ -280,4 +324,4 @@ def answer_(
     answer(answered, as_json, f"{answered.words}; {where}.")
 
 
-COMMANDS = (up, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay, answer_)
+COMMANDS = (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay, answer_)

@@ -6,7 +6,7 @@ import shlex
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,6 @@ QUICK = 2.0  # seconds; a step that is done sooner needs no line
 @contextmanager
 def progress(console: Console) -> Iterator[None]:
     """Show what is under way inside the block: a live bar on a terminal, plain lines elsewhere."""
-    if not console.is_terminal:
-        with _listening(_lines(console)):
-            yield
-        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -45,15 +41,11 @@ def progress(console: Console) -> Iterator[None]:
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, console=console, transient=True) as bar, _listening(_bars(bar)):
-        yield
-
-
-@contextmanager
-def _listening(say: Say) -> Iterator[None]:
-    token = SAY.set(say)
+    bar = Progress(*columns, console=console, transient=True)
+    token = SAY.set(_bars(bar) if console.is_terminal else _lines(console))
     try:
-        yield
+        with bar if console.is_terminal else nullcontext():
+            yield
     finally:
         SAY.reset(token)
 

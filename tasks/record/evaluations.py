@@ -81,11 +81,10 @@ def record_evaluation(
 ) -> RunRef:
     """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
 
-    Up to 100 folds have a child run each. The split is recorded too where it is not yet. The run is FAILED with the
-    reason where fits failed and nothing was aggregated, and the finished folds are kept; an estimate of some of the
-    splits is partial, and is put over none of all of them, but in a run of its own. ``run_label``: another makes
-    another run of the same evaluation. ``states``: where the fit of each split came from, for the page. A record that
-    is complete and of the same content is not made again.
+    Up to 100 folds have a child run each. The split is recorded too where it is not yet. Where fits failed and nothing
+    was aggregated the run is FAILED with the reason, and the finished folds are kept; an estimate of some of the splits
+    is partial, in a run of its own where one of all is there. ``run_label``: another makes another run. ``states``:
+    where the fit of each split came from. A complete record of the same content is not made again.
     Raises EvaluationError where the evaluation is of another split, or a model (by the name of its split, or "all
     rows") is not that of the evaluation's recipe on these rows.
     """
@@ -334,7 +333,7 @@ class _Record:
             child = Entry(
                 key=run_key(kind="fold", parent=key, **place),
                 name=name,
-                tags=short_tags(split) | {"evenfold.split_id": split.split_id},
+                tags=short_tags(split),
                 params=place,
                 metrics=metrics | {"peak_memory_mb": peaks.get(score.name, 0.0)},
             )

@@ -52,9 +52,8 @@ class Leaderboard(BaseModel):
 def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Leaderboard:
     """Return the ``most`` best recipes judged on a split (``name@1.0``, a name for its newest, a split_id, a plan_id).
 
-    ``metric``: a scorer's name; without it, the first of those that the newest evaluation was scored by. One search of
-    logged models by the split's digest, in every experiment. Raises SplitError where there is no such split, where
-    nothing was judged on it, or not by this metric.
+    ``metric``: a scorer's name, else the first of the newest evaluation. One search of logged models by the split's
+    digest, in every experiment. Raises SplitError without such a split, or where nothing was judged on it so.
     """
     home = Home.here()
     manifest = read_split(reference, home)
@@ -67,7 +66,14 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     metrics = [each.key.removeprefix(HEADLINE) for each in newest[0].metrics or [] if each.key.startswith(HEADLINE)]
     metric = allowed(metric or metrics[0])
     runs = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{metric}", most)
-    ranked = [_judgement(run, metric, home) for run in runs if _value(run, HEADLINE + metric) is not None]
+    server, ranked = server_of(home), []
+    for model in runs:
+        value, run_id = _value(model, HEADLINE + metric), model.source_run_id or ""
+        if value is not None:
+            url = run_page(model.experiment_id, run_id, server=server) if server else ""
+            low, high = (_value(model, f"{side}/{metric}") for side in ("low", "high"))
+            about = {"model": model.name, "params": dict(model.params or {}), "run_id": run_id, "url": url}
+            ranked.append(Judgement(value=value, low=low, high=high, **about))
     if not ranked:
         others = " or ".join(metrics)
         raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {metric!r}; say {others}.")
@@ -93,36 +99,17 @@ def _value(model: Any, name: str) -> float | None:
     return float(values[-1][1]) if values else None
 
 
-def _judgement(model: Any, metric: str, home: Home) -> Judgement:
-    server, run_id = server_of(home), model.source_run_id or ""
-    return Judgement(
-        model=model.name,
-        params=dict(model.params or {}),
-        value=_value(model, HEADLINE + metric) or 0.0,
-        run_id=run_id,
-        url=run_page(model.experiment_id, run_id, server=server) if server else "",
-        **{side: _value(model, f"{side}/{metric}") for side in ("low", "high")},
-    )
-
-
 def list_evaluations(tracker: Tracker, split: SplitRef, split_run: str) -> None:
     """Write the list of a split's evaluations beside its page, which links to it: whatever was recorded by now."""
     query = f"tags.`evenfold.split_run_id` = '{split_run}' and tags.`evenfold.record` = 'evaluation'"
     runs = () if split_run in tracker.made else islice(tracker.runs(query, here=True), MOST_LISTED)
-    rows = [
-        (
-            str(run.info.run_name),
-            f"{datetime.fromtimestamp(run.info.start_time / 1000, UTC):%d %b %Y %H:%M} UTC, run {run.info.run_id[:8]}",
-            _page_of(tracker, run.info.run_id),
-        )
-        for run in runs
-    ]
+    rows = []
+    for run in runs:
+        run_id, at = run.info.run_id, datetime.fromtimestamp(run.info.start_time / 1000, UTC)
+        # Seen from the split's page: beside it on disk, or on the server that shows both.
+        page = f"../../../{run_id}/artifacts/report.html"
+        if not tracker.home.tracks_here:
+            page = run_page(tracker.experiment_id, run_id, "artifacts/report.html", server_of(tracker.home))
+        rows.append((str(run.info.run_name), f"{at:%d %b %Y %H:%M} UTC, run {run_id[:8]}", page))
     link = SplitLink(f"{split.name} {split.version}", split.split_id, "report.html")
     tracker.keep(split_run, {f"split/{EVALUATIONS}": listing_page(link, rows).html()})
-
-
-def _page_of(tracker: Tracker, run_id: str) -> str:
-    """Return where a run's page lies, seen from its split's: beside it on disk, or on the server that shows both."""
-    if tracker.home.tracks_here:
-        return f"../../../{run_id}/artifacts/report.html"
-    return run_page(tracker.experiment_id, run_id, "artifacts/report.html", server_of(tracker.home))

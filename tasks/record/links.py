@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 import shlex
 import sys
@@ -42,7 +41,7 @@ def server_of(home: Home) -> str:
 
 def origin_tags() -> dict[str, str]:
     """Return who made a record and by which command, the flow run that did, and the user's run it was made in."""
-    source = {"mlflow.user": Settings.here().user or getpass.getuser(), "mlflow.source.name": command()}
+    source = {"mlflow.user": Settings.here().person, "mlflow.source.name": command()}
     inside = {"mlflow.parentRunId": run.info.run_id} if (run := active_run(Home.here())) else {}
     return source | {"mlflow.source.type": "LOCAL"} | flow_run_tags() | inside
 

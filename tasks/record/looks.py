@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -50,12 +49,11 @@ _ON_HOLDOUT = "tags.`evenfold.holdout` = '{}'"  # runs of looks, in whatever exp
 def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, reason: str) -> Look:
     """Record that somebody is about to look at the locked part, and return the run and the number of the look.
 
-    The look is in the ledger and in the tracker before the rows are touched: where either cannot be written, where the
-    ledger was tampered with or the holdout's budget is spent, nobody looks. Looks are counted by the rows that are
-    locked, under whatever name the split goes, in this home's ledger or in the tracker, whichever knows more.
-    ``evenfold.look_level`` is the level at which an interval of this look holds together with those of all others.
-    Raises SplitError without a reason, and where the tracker is lost once the look is in the ledger: that look is
-    spent, and is not tried again, for each try would spend another.
+    The look is in the ledger and in the tracker before the rows are touched: where either cannot be written, the ledger
+    was tampered with or the holdout's budget is spent, nobody looks. Looks are counted by the rows that are locked,
+    whatever the split is called, in this home's ledger or in the tracker, whichever knows more. Intervals of all looks
+    hold together at ``evenfold.look_level``. Raises SplitError without a reason, and where the tracker is lost once the
+    look is in the ledger: it is spent, and not tried again, for each try would spend another.
     """
     if not reason.strip():
         raise SplitError("a look at the holdout needs a reason, which is recorded with it; pass reason.")
@@ -64,7 +62,7 @@ def record_look(split: SplitRef, model: ModelSpec | Mapping[str, Any] | str, rea
     ledger = Ledger(tracker.home.path / "looks", holdout)
     with locked(tracker.home.locks, f"look/{tracker.home.tracking_uri}/{holdout}"):
         opened = ledger.open_look(
-            by=Settings.here().user or getpass.getuser(),
+            by=Settings.here().person,
             when=datetime.now(UTC).isoformat(timespec="seconds"),
             reason=reason,
             model=recipe.canonical(),
@@ -213,7 +211,7 @@ def record_tuning(
             child = Entry(
                 key=run_key(kind="configuration", parent=whole.key, number=number),
                 name=name,
-                tags=short_tags(split) | {"evenfold.split_id": split.split_id},
+                tags=short_tags(split),
                 params=trial.params,
                 metrics=estimate_metrics(trial.estimates),
                 light_model=light_model_of(split, name, trial.params),

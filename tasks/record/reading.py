@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -115,9 +116,9 @@ class Recipe:
 def read_recipe(run_id: str, data: str | None = None) -> Recipe:
     """Return what the run of an evaluation, or of a tuning, trained; ``data``: where its table lies now.
 
-    A recipe that this home or its team signed names what it likes at a terminal. Any other is somebody else's: it may
-    name what ``EVENFOLD_ALLOWED_MODULES`` lists, and never stands for a registered model (UntrustedNameError). Raises
-    SplitError for a run that names none, or one that is damaged.
+    A recipe that this home or its team signed names what it likes at a terminal; any other what
+    ``EVENFOLD_ALLOWED_MODULES`` lists, and it never stands for a registered model (UntrustedNameError). Raises
+    SplitError for a run that names none, or a damaged one.
     """
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
@@ -191,10 +192,9 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
     """Return the manifest of ``reference``: ``name@1.1``, a name for its newest, or how a split_id or plan_id begins.
 
     A folder, a manifest, and what tasks and flows return of a split are taken as they are. A name is looked for below
-    the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own splits, where its name
-    finds it and extensions go. The identity is made anew from the files and must be the recorded one. Raises SplitError
-    where there is none, for a name and version of several splits that the home has not, and for a plan_id of several
-    splits: of parts in several orders, which it does not tell.
+    the home first, then by its tags in MLflow, whose artifacts are downloaded to the home's own splits. The identity is
+    made anew from the files and must be the recorded one. Raises SplitError where there is none, and for a name and
+    version that the home has not, or a plan_id, of several splits.
     """
     home = home or Home.here()
     if not isinstance(reference, str) or os.path.exists(os.path.join(reference, "manifest.json")):
@@ -209,11 +209,9 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
     tracker = Tracker(home, "") if home.is_recorded else None
     runs = _recorded_runs(tracker, reference) if tracker else []
     if newest:  # what is newer than it counts, or was changed
-        runs = [
-            run
-            for run in runs
-            if not _names_a_split(run.data.tags) or version_in(run.data.tags["evenfold.spec"]) > version_in(newest)
-        ]
+        specs = [run.data.tags["evenfold.spec"] if _names_a_split(run.data.tags) else "" for run in runs]
+        newer = [not spec or version_in(spec) > version_in(newest) for spec in specs]
+        runs = [run for run, counts in zip(runs, newer, strict=True) if counts]
         if not runs:
             return read_manifest(held[newest])
     if tracker is None or not runs:
@@ -298,10 +296,9 @@ def _names_a_split(tags: Mapping[str, str]) -> bool:
 
 
 def _is(folder: Path, split_id: str) -> bool:
-    try:
+    with suppress(ValueError, OSError):
         return bool(read_manifest(folder).split_id == split_id)
-    except (ValueError, OSError):
-        return False
+    return False
 
 
 def _download(tracker: Tracker, run_id: str, place: Path, split_id: str) -> None:

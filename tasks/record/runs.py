@@ -48,9 +48,8 @@ def is_registered(reference: Any) -> bool:
 def run_named(tracker: Tracker, reference: Any) -> Any:
     """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
 
-    ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe; a retraining stands
-    for the version that it registered, or for the champion that stays.
-    Raises SplitError where there is none, where several begin so, and where the store cannot be asked.
+    ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe, a retraining for the
+    version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked.
     """
     run_id = getattr(reference, "run_id", reference)
     if isinstance(reference, Retraining) and (served := reference.served):

@@ -18,7 +18,7 @@ from evenfold.reports.markdown import page_note
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks.outcomes import RunRef, Segment, SplitRef
-from evenfold.tasks.record.entries import SHORT, Entry, run_key, short_tags
+from evenfold.tasks.record.entries import Entry, id_tags, run_key, short_tags
 from evenfold.tasks.record.links import origin_tags, run_page
 from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.record.tracker import NOTE, Tracker
@@ -132,13 +132,9 @@ def record_later(
         {key: str(value) for key, value in scored.items()},
         page,
         {"later.json": [estimate.to_json() for estimate in estimates]},
-        short_tags(split) | {"evenfold.split_id": split.split_id} | origin_tags(),
+        short_tags(split) | origin_tags(),
         figures,
     )
-
-
-def _named(split_id: str, name: str, version: str) -> dict[str, str]:
-    return {"split": split_id[:SHORT], "spec": f"{name}@{version}", "evenfold.split_id": split_id}
 
 
 def record_audit(split_id: str, audit: Audit) -> str:
@@ -153,7 +149,7 @@ def record_audit(split_id: str, audit: Audit) -> str:
         {"split_id": split_id, "features": ", ".join(audit.features)[:5000]},
         page,
         {"audit.json": audit.model_dump(mode="json")},
-        _named(split_id, audit.name, audit.version) | origin_tags(),
+        id_tags(split_id, audit.name, audit.version) | origin_tags(),
         counts | {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))},
     )
 
@@ -201,7 +197,7 @@ def log_scores(
     }
     title = model if isinstance(model, str) else type(model).__name__
     checked = None if data is None else audit(split, data)
-    name, tags = f"{title} @ {split.name} {split.version}", _named(split.split_id, split.name, split.version)
+    name, tags = f"{title} @ {split.name} {split.version}", id_tags(split.split_id, split.name, split.version)
     own = OwnScores(run_id="", name=name, scores=tests, audit=checked)
     page = Page(name, Verdict.NONE, "") if checked is None else audit_page(checked)
     figures = {  # named as those of evaluations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import chain
 
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
@@ -36,22 +36,16 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
     They are made again when they are needed. Manifests are not touched.
     """
     limits = {True: min(older_than, HALF_WRITTEN_SECONDS), False: older_than}  # by whether a kill left it half written
-    old = [path for path in _files(home) if _idle(path) > limits[path.name.startswith(".writing-")]]
-    size = sum(path.stat().st_size for path in old)
-    if not dry_run:
-        for path in old:
-            path.unlink(missing_ok=True)
-    return Cleaned(len(old), size)
-
-
-def _files(home: Home) -> list[Path]:
     storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
     places = (home.results, home.scores, home.shared / "models", home.data, storage)
     left = (home.path.glob(".writing-*"), (home.shared / "snapshots").glob(".writing-*"))  # but what a kill left there
-    return [path for paths in (*(place.rglob("*") for place in places), *left) for path in paths if path.is_file()]
-
-
-def _idle(path: Path) -> float:
-    status = path.stat()
-    # Some systems do not note when files are read; then the time of writing is all there is.
-    return time.time() - max(status.st_mtime, status.st_atime)
+    sizes = []
+    for path in [each for each in chain(*(place.rglob("*") for place in places), *left) if each.is_file()]:
+        status = path.stat()
+        # Some systems do not note when files are read; then the time of writing is all there is.
+        idle = time.time() - max(status.st_mtime, status.st_atime)
+        if idle > limits[path.name.startswith(".writing-")]:
+            sizes.append(status.st_size)
+            if not dry_run:
+                path.unlink(missing_ok=True)
+    return Cleaned(len(sizes), sum(sizes))

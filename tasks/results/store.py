@@ -202,8 +202,7 @@ class Bucket:
     def _inside(self, name: Any, in_splits: bool) -> Path:
         """Return the place of the mirror that a result names: ``splits/NAME/VERSION`` of a split, elsewhere of a file.
 
-        Raises LookupError for any other. Whoever may write to the bucket wrote the result, and what it names is
-        written to: no other file of this machine.
+        Raises LookupError for any other: whoever may write to the bucket wrote it, and what it names is written to.
         """
         parts = Path(str(name)).parts
         inside = isinstance(name, str) and ".." not in parts and not Path(name).is_absolute()

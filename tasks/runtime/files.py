@@ -61,7 +61,14 @@ def room(home: Home) -> Iterator[None]:
     except (EvaluationError, SplitError):  # not a gate or a model that failed for want of room: that is the news
         raise
     except Exception as error:
-        if not is_full(error):
+        cause: BaseException | None = error
+        # Libraries wrap what the system said; `raise ... from None` leaves it as the context alone.
+        while cause is not None and not (
+            (isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT))
+            or any(words in str(cause) for words in _FULL)
+        ):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
             raise
         raise EvaluationError(
             f"no space is left, or the disk refuses to write, for {home.path}, {home.shared} or {home.tracking_uri}; "
@@ -69,19 +76,7 @@ def room(home: Home) -> Iterator[None]:
         ) from error
 
 
-_FULL = ("disk is full", "No space left on device", "disk I/O error")
-
-
-def is_full(error: BaseException | None) -> bool:
-    """Return whether an error comes from a disk that is full or takes no more; SQLite says so in words only."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
-        if any(words in str(error) for words in _FULL):
-            return True
-        # Libraries wrap what the system said; `raise ... from None` leaves it as the context alone.
-        error = error.__cause__ or error.__context__
-    return False
+_FULL = ("disk is full", "No space left on device", "disk I/O error")  # as SQLite says it, in words only
 
 
 def set_aside(folder: Path) -> None:

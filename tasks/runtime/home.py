@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import os
 from collections.abc import Iterator
@@ -44,6 +45,11 @@ class Settings(BaseSettings):
         import joblib  # knows of affinity and a container's quota; a command that fits nothing does without
 
         return self.workers or min(4, int(joblib.cpu_count()))
+
+    @property
+    def person(self) -> str:
+        """Who is at work, as it is kept with what they decide."""
+        return self.user or getpass.getuser()
 
     @classmethod
     def memory_of(cls, memory: str | None) -> str | None:
@@ -199,12 +205,7 @@ class Home:
     @property
     def tracking_store(self) -> str:
         """MLflow's store: ``MLFLOW_TRACKING_URI``, or SQLite below the home. Never to be shown, logged or kept."""
-        return without_login(os.environ.get("MLFLOW_TRACKING_URI") or self.own_store)
-
-    @property
-    def own_store(self) -> str:
-        """The embedded store of MLflow: SQLite below the home."""
-        return f"sqlite:///{self.path / 'mlflow.db'}"
+        return without_login(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.path / 'mlflow.db'}")
 
     @property
     def tracks_here(self) -> bool:

@@ -35,10 +35,9 @@ ALONE: ContextVar[bool] = ContextVar("evenfold_alone", default=False)
 def within(seconds: float | None, name: str, function: Callable[..., R], *arguments: Any) -> R:
     """Return what ``function`` returns, run in a process of its own that is killed after ``seconds``; None: no limit.
 
-    The process has this one's environment and folder, and ends with this one, however that ends. Imports, some 3
-    seconds for the first where nothing else runs, do not count, and 2,000,000 seconds or more are no limit. Raises
-    EvaluationError, which names the step, when the time is up, or is none at all, or the process dies or does not
-    start, and the errors of ours that the function raises.
+    The process has this one's environment and folder, and ends with it. Imports, some 3 seconds for the first, do not
+    count; 2,000,000 seconds or more are no limit. Raises EvaluationError, which names the step, when the time is up or
+    none at all, or the process dies or does not start, and the errors of ours that the function raises.
     """
     if seconds is None:
         return function(*arguments)
@@ -68,7 +67,11 @@ class _Worker:
     def __init__(self) -> None:
         self.socket, theirs = socket.socketpair()
         self.pipe, self.output = self.socket.makefile("rwb"), tempfile.TemporaryFile()  # noqa: SIM115
-        command = f"from {__name__} import answer_requests; answer_requests({_loaded()!r})"
+        # What fits need, imported once; beside Linux it is not safe to fork what has libraries. Of what is loaded here
+        # these alone: others may start threads, which a fork would not have.
+        loaded = [name for name in sys.modules if name.partition(".")[0] in ("sklearn", "imblearn")]
+        beforehand = ["evenfold.tasks.fits", *loaded] if sys.platform == "linux" else []
+        command = f"from {__name__} import answer_requests; answer_requests({beforehand!r})"
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", command], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=self.output,
@@ -100,13 +103,6 @@ class _Worker:
 
 
 _IDLE: dict[int, list[_Worker]] = {}  # of each process, for a fork has none
-
-
-def _loaded() -> list[str]:
-    """Return what fits need and is imported once; estimators' packages as far as they are loaded here."""
-    # Others may start threads, which a fork would not have; beside Linux it is not safe to fork what has libraries.
-    loaded = [name for name in sys.modules if name.partition(".")[0] in ("sklearn", "imblearn")]
-    return ["evenfold.tasks.fits", *loaded] if sys.platform == "linux" else []
 
 
 def answer_requests(preloaded: list[str]) -> None:
@@ -163,9 +159,8 @@ def _pools(_modules: int) -> ThreadpoolController:
 def limited(cells: int) -> Iterator[None]:
     """Let a fit to a table of ``cells`` use its share of the threads and one BLAS thread in the block, ``unlogged``.
 
-    All fits at once use each core once that the process may use: what ``OMP_NUM_THREADS``, ``LOKY_MAX_CPU_COUNT``, the
-    processor's affinity and the container's quota leave; a small table needs one thread. Fits with a full set of
-    threads each would wait for one another; and one BLAS thread gives the same rounding whatever else runs.
+    All fits at once use each core once that ``OMP_NUM_THREADS``, ``LOKY_MAX_CPU_COUNT``, the processor's affinity and
+    the container's quota leave; a small table needs one thread. One BLAS thread rounds alike whatever else runs.
     """
     threads = max(1, min(_fair_threads(), cells // CELLS_A_THREAD))
     with _pools(len(sys.modules)).limit(limits={"openmp": threads, "blas": 1}), _joblib_limited(), unlogged():

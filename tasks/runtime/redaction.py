@@ -19,12 +19,12 @@ def redacted(text: str) -> str:
     What stands before the ``@`` of a URI without a colon is hidden whole, for it may be a token. Redacting twice
     changes nothing. O(n).
     """
-    return without_secrets(_USERINFO.sub(_without_password, text))
 
+    def without_password(userinfo: re.Match[str]) -> str:
+        user, colon, _ = userinfo[2].partition(":")
+        return f"{userinfo[1]}{user}:{SHOWN}@" if colon else f"{userinfo[1]}{SHOWN}@"
 
-def _without_password(userinfo: re.Match[str]) -> str:
-    user, colon, _ = userinfo[2].partition(":")
-    return f"{userinfo[1]}{user}:{SHOWN}@" if colon else f"{userinfo[1]}{SHOWN}@"
+    return without_secrets(_USERINFO.sub(without_password, text))
 
 
 def without_login(uri: str) -> str:

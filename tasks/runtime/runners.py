@@ -6,7 +6,6 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from evenfold.splitters import SplitError
@@ -16,19 +15,33 @@ from evenfold.tasks.runtime.home import Settings
 def task_runner() -> Any:
     """Return the Prefect task runner that the setting asks for.
 
-    Threads and processes run ``EVENFOLD_WORKERS`` tasks at once. ``EVENFOLD_RUNNER_ADDRESS`` names a running Dask
-    scheduler (tcp://host:8786) or Ray cluster (ray://host:10001); without it both start one of their own for the
-    flow. Workers on other machines need evenfold installed and ``EVENFOLD_HOME`` or ``EVENFOLD_RESULTS`` on a path
-    that all of them see.
+    Threads and processes run ``EVENFOLD_WORKERS`` tasks at once. ``EVENFOLD_RUNNER_ADDRESS`` names a Dask scheduler
+    (tcp://host:8786) or Ray cluster (ray://host:10001); without it both start their own. Workers elsewhere need
+    evenfold, and ``EVENFOLD_HOME`` or ``EVENFOLD_RESULTS`` on a path that all of them see.
     """
     settings = Settings.here()
-    return _RUNNERS[settings.runner](settings)
+    n_workers, address, runner = settings.n_workers, settings.runner_address, settings.runner
+    if runner == "threads":
+        from prefect.task_runners import ThreadPoolTaskRunner
 
+        return ThreadPoolTaskRunner(max_workers=n_workers)
+    if runner == "processes":
+        return _processes(n_workers)
+    cluster: Any
+    try:
+        if runner == "dask":
+            import prefect_dask
 
-def _threads(settings: Settings) -> Any:
-    from prefect.task_runners import ThreadPoolTaskRunner
-
-    return ThreadPoolTaskRunner(max_workers=settings.n_workers)
+            alone = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
+            cluster = prefect_dask.DaskTaskRunner
+            return cluster(address=address) if address else cluster(cluster_kwargs=alone)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import prefect_ray
+    except ModuleNotFoundError as error:
+        package = f"pip install 'evenfold[{runner}]'"
+        raise SplitError(f"EVENFOLD_RUNNER is {runner!r} and {error.name} is not installed; {package}.") from None
+    alone, cluster = {"num_cpus": n_workers, "include_dashboard": False}, prefect_ray.RayTaskRunner
+    return cluster(address=address) if address else cluster(init_kwargs=alone)
 
 
 def begin_in_pool(parent: int) -> None:
@@ -39,7 +52,7 @@ def begin_in_pool(parent: int) -> None:
             os._exit(1)
 
 
-def _processes(settings: Settings) -> Any:
+def _processes(n_workers: int) -> Any:
     from prefect.context import SettingsContext, get_settings_context
     from prefect.task_runners import ProcessPoolTaskRunner
 
@@ -50,34 +63,4 @@ def _processes(settings: Settings) -> Any:
         SettingsContext(profile=of_flow.profile, settings=of_flow.settings).__enter__()
         return lambda message_type, message_payload: (message_type, message_payload)
 
-    return ProcessPoolTaskRunner(settings.n_workers, [as_in_the_flow], begin_in_pool, (os.getpid(),))
-
-
-def _dask(settings: Settings) -> Any:
-    try:
-        from prefect_dask import DaskTaskRunner
-    except ModuleNotFoundError as error:
-        raise _extra_missing("dask", error) from None
-    runner: Any = DaskTaskRunner
-    alone = {"n_workers": settings.n_workers, "threads_per_worker": 1, "dashboard_address": None}
-    return runner(address=settings.runner_address) if settings.runner_address else runner(cluster_kwargs=alone)
-
-
-def _ray(settings: Settings) -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        from prefect_ray import RayTaskRunner
-    except ModuleNotFoundError as error:
-        raise _extra_missing("ray", error) from None
-    runner: Any = RayTaskRunner
-    alone = {"num_cpus": settings.n_workers, "include_dashboard": False}
-    return runner(address=settings.runner_address) if settings.runner_address else runner(init_kwargs=alone)
-
-
-_RUNNERS: dict[str, Callable[[Settings], Any]] = {
-    "threads": _threads, "processes": _processes, "dask": _dask, "ray": _ray
-}  # fmt: skip
-
-
-def _extra_missing(name: str, error: ModuleNotFoundError) -> SplitError:
-    return SplitError(f"EVENFOLD_RUNNER is {name!r} and {error.name} is not installed; pip install 'evenfold[{name}]'.")
+    return ProcessPoolTaskRunner(n_workers, [as_in_the_flow], begin_in_pool, (os.getpid(),))

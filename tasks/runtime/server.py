@@ -193,7 +193,9 @@ def _started(home: Home, keep: bool = False) -> tuple[str, subprocess.Popen[byte
     log = home.path / "prefect" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(3):  # somebody else may take the port first
-        port = _free_port()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
         process = _run(home, port, keep, log)
         until = time.monotonic() + START_SECONDS
         while process.poll() is None and time.monotonic() < until:
@@ -216,12 +218,6 @@ def _run(home: Home, port: int, keep: bool, log: Path) -> subprocess.Popen[bytes
             [sys.executable, "-P", "-c", _KEPT if keep else _OWNED, str(port)], env=env,
             stdin=subprocess.DEVNULL if keep else subprocess.PIPE, stdout=out, stderr=out, start_new_session=True,
         )  # fmt: skip
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 _HERE = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine

@@ -23,7 +23,7 @@ from evenfold.tasks.runtime.limits import ALONE
 from evenfold.tasks.runtime.progress import log, shown_in_a_notebook
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.runners import task_runner
-from evenfold.tasks.steps.step import REFRESHING, Body
+from evenfold.tasks.steps.step import REFRESHING, Body, refreshing
 from prefect import Task, get_client
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.assets import Asset, AssetProperties
@@ -47,16 +47,13 @@ _ENGINE: ContextVar[EngineName] = ContextVar("evenfold_engine", default="prefect
 @contextmanager
 def running(engine: EngineName, refresh: bool = False) -> Iterator[None]:
     """Run the steps inside the block with ``engine``; ``refresh`` computes again what the cache holds."""
-    settings: list[tuple[ContextVar[Any], Any]] = [
-        (_ENGINE, engine), (REFRESHING, refresh), (ALONE, engine == "plain")
-    ]  # fmt: skip
-    tokens = [(variable, variable.set(value)) for variable, value in settings]
+    tokens = _ENGINE.set(engine), ALONE.set(engine == "plain")
     try:
-        with shown_in_a_notebook():
+        with refreshing(refresh), shown_in_a_notebook():
             yield
     finally:
-        for variable, token in tokens:
-            variable.reset(token)
+        _ENGINE.reset(tokens[0])
+        ALONE.reset(tokens[1])
 
 
 def under_prefect() -> bool:
@@ -154,7 +151,8 @@ def _in_threads(
 
 
 def _fresh(step: Task[P, R]) -> Task[P, R]:
-    return step.with_options(refresh_cache=True) if REFRESHING.get() and _body(step).key_of else step
+    keeps = isinstance(step.fn, Body) and step.fn.key_of is not None
+    return step.with_options(refresh_cache=True) if keeps and REFRESHING.get() else step
 
 
 def _outcomes(futures: dict[Any, int]) -> Iterator[tuple[int, Finished[Any]]]:
@@ -175,16 +173,12 @@ def _came_to(state: Any) -> Finished[Any]:
 
 def finished_here(step: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
     """Return what a step came to without a task run of its own; its result is kept and found where a task's is."""
+    assert isinstance(step.fn, Body)
     try:
-        value, cached = _body(step).kept(args, kwargs, REFRESHING.get())
+        value, cached = step.fn.kept(args, kwargs, REFRESHING.get())
     except Exception as error:
         return Finished(error=error)
     return Finished(value, cached=cached)
-
-
-def _body(step: Task[P, R]) -> Body[P, R]:
-    assert isinstance(step.fn, Body)
-    return step.fn
 
 
 def publish(name: str, content: str | list[dict[str, object]], description: str) -> None:

@@ -103,9 +103,9 @@ def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any,
 class ByContent(CachePolicy):
     """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
 
-    What is in the content store, whoever put it there, is a hit of Prefect's; what is gone or damaged there is none.
-    Where a user's ``result_storage`` or ``cache_expiration`` says where Prefect keeps it or for how long, what it
-    keeps is the only one asked, and computed again where a file that it names is damaged or gone.
+    What is whole in the content store, whoever put it there, is a hit of Prefect's. Where ``result_storage`` or
+    ``cache_expiration`` of the user's is set, Prefect's own is asked alone, and made again where a file that it names
+    is damaged.
     """
 
     body: Body[Any, Any] | None = None
@@ -125,15 +125,15 @@ class ByContent(CachePolicy):
             return None
         place = task_ctx.result_store
         if not _in_store(task_ctx.task):
-            while place.exists(key) and not _intact(place.read(key).result):
+            while place.exists(key) and isinstance(value := place.read(key).result, Outcome) and not value.intact():
                 key += "+"  # a file that Prefect keeps is not ours to replace
-        elif is_refreshing() or (value := ready(key)) is None:
+        elif is_refreshing() or (held := ready(key)) is None:
             return None
         else:
             # By what is kept, so that Prefect never takes an earlier one, or that of another home.
-            key += f"-{hashlib.sha256(value.model_dump_json().encode()).hexdigest()[:16]}"
+            key += f"-{hashlib.sha256(held.model_dump_json().encode()).hexdigest()[:16]}"
             if not place.exists(key):
-                place.write(value, key)
+                place.write(held, key)
         return key
 
 
@@ -141,10 +141,6 @@ def _in_store(task: Task[..., Any]) -> bool:
     """Return whether a task's results lie in the content store: no option of the user's own says otherwise."""
     own = task.result_storage is None and task.cache_expiration is None
     return own and isinstance(task.cache_policy, ByContent)
-
-
-def _intact(value: object) -> bool:
-    return not isinstance(value, Outcome) or value.intact()
 
 
 def step(
@@ -155,9 +151,8 @@ def step(
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Return a decorator that makes a function a Prefect task.
 
-    ``key_of`` takes its parameters and returns the key of its result; without it, or where it returns None, nothing
-    is ever cached. ``run_name`` takes the same and returns what the task run is called. ``message`` takes what it
-    returned, and says it in the state of the task run.
+    ``key_of`` takes its parameters and returns the key of its result; without it, or for None, nothing is cached.
+    ``run_name``: what the task run is called, for the same; ``message``: what its state says, for what it returned.
     """
 
     def made(fn: Callable[P, R]) -> Task[P, R]:

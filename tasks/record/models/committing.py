@@ -7,7 +7,6 @@ its final name. Whoever comes next finishes what has a registered version, and r
 
 from __future__ import annotations
 
-import getpass
 import json
 import shutil
 from collections.abc import Iterator
@@ -160,9 +159,8 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
     """Take back a generation such as ``visits@1.3`` and what grew from it: new rows join the one before from now on.
 
     A champion that was trained on one of them gives way to the one before it that was not, or to none. Who did it, when
-    and why stands at the versions (``evenfold.withdrawn``) and, as for a rollback, at the model. The generations lie
-    aside (``.withdrawn-1.3``), and a second try goes on with what a first one left. Raises SplitError where there is no
-    such generation, and without a reason.
+    and why stands at the versions (``evenfold.withdrawn``) and at the model. The generations lie aside
+    (``.withdrawn-1.3``); a second try goes on. Raises SplitError without such a generation, or a reason.
     """
     if not reason.strip():
         raise SplitError("a withdrawal needs a reason, which is kept in the registry; pass reason (--reason).")
@@ -192,12 +190,7 @@ def withdraw(reference: str, *, reason: str) -> Withdrawn:
 def _about(reason: str) -> dict[str, str]:
     """Return why something is taken back, by whom and when."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return {"reason": reason.strip()[:1_000], "by": user(), "at": at}
-
-
-def user() -> str:
-    """Return who is at work, as it is kept with what they decide."""
-    return Settings.here().user or getpass.getuser()
+    return {"reason": reason.strip()[:1_000], "by": Settings.here().person, "at": at}
 
 
 def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str]) -> list[RolledBack]:
@@ -226,8 +219,7 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
 
     Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and, of the last 20, at
-    the model (``evenfold.rollbacks``). A second rollback goes back one champion more. Raises SplitError where there is
-    no such model or version, and without a reason.
+    the model (``evenfold.rollbacks``). A second rollback goes back one more. Raises SplitError without any of these.
     """
     if not reason.strip():
         raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
@@ -239,7 +231,11 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     with aliases_held(home, name):
         aliases = aliases_of(client, name)
         champion = aliases.get(CHAMPION)
-        chosen = _earlier(client, name, champion, versions) if to is None else _known(name, to, champion, versions)
+        if to is not None and to not in versions:
+            raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
+        if to is not None and to == champion:
+            raise SplitError(f"version {to} of {name} is the champion already.")
+        chosen = to or _earlier(client, name, champion, versions)
         before = client.get_model_version(name, chosen).tags.get(REPLACES) if to is None else champion
         done = RolledBack(name=name, champion=chosen, withdrawn=champion, **_about(reason))
         _remember(client, done)
@@ -283,14 +279,6 @@ def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) 
         advice = f"name {which} (--to)" if others else "it has one version"
         raise SplitError(f"{name} remembers no champion {where}that is still there; {advice}.")
     return str(before)
-
-
-def _known(name: str, to: str, champion: str | None, versions: list[str]) -> str:
-    if to not in versions:
-        raise SplitError(f"{name} has no version {shown(repr(to))}; it has {', '.join(versions)}.")
-    if to == champion:
-        raise SplitError(f"version {to} of {name} is the champion already.")
-    return to
 
 
 def _remember(client: Any, done: RolledBack) -> None:

@@ -49,12 +49,16 @@ class Replayed(Outcome):
 def champion_as_of(name: str, at: date | datetime | str) -> Served:
     """Return which version of a model was the champion at a time, or at the end of a day (UTC, as 2026-05-31).
 
-    Of what was written before, the last says it: versions whose signed decision promotes them, from when they were
-    made, and rollbacks and withdrawals, of which the registry keeps the last 20, and the last of each version. An
-    alias that was moved in MLflow by hand leaves no trace; a ``note`` says where that happened since. Raises SplitError
-    where there is no such model, or no such date.
+    By the last that was written before: versions whose signed decision promotes them, rollbacks and withdrawals (of
+    which the last 20 are kept, and the last of each version). An alias that was moved by hand leaves no trace; a
+    ``note`` says where that happened since. Raises SplitError where there is no such model, or no such date.
     """
-    tracker, end = _tracker(name), _end_of(at)
+    tracker = _tracker(name)
+    try:
+        day = date.fromisoformat(at) if isinstance(at, str) else at
+    except ValueError:
+        raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
+    end = day if isinstance(day, datetime) else datetime.combine(day, time.max, UTC)
     changes = sorted(_changes(tracker, name), key=lambda change: change[0])
     before = [change for change in changes if change[0] <= end]
     now, last = aliases_of(tracker.client, name).get(CHAMPION), changes[-1][1] if changes else None
@@ -73,15 +77,6 @@ def _tracker(name: str) -> Tracker:
     if not versions_of(tracker.client, name):
         raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
     return tracker
-
-
-def _end_of(at: date | datetime | str) -> datetime:
-    if isinstance(at, datetime):
-        return at
-    try:
-        return datetime.combine(date.fromisoformat(at) if isinstance(at, str) else at, time.max, UTC)
-    except ValueError:
-        raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
 
 
 def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None, str]]:
@@ -122,9 +117,8 @@ def _decision_of(tracker: Tracker, version: Any) -> Decision:
 def replay(name: str, version: str) -> Replayed:
     """Make the decision by which a version was registered again: from the signed predictions that were compared.
 
-    The two evaluations, the earlier comparisons of the name and the rule of now say it; nothing is fitted, and neither
-    table nor split is read. Where something is gone, or is not signed any more, the sentence says what. Raises
-    SplitError where there is no such version.
+    By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
+    What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
     """
     tracker = _tracker(name)
     if version not in (there := versions_of(tracker.client, name)):
@@ -138,20 +132,16 @@ def replay(name: str, version: str) -> Replayed:
     except EvenfoldError as error:
         words = f"{what} cannot be decided again: {error}"
         return Replayed(name=name, version=version, verdict="gone", words=words, decision=decision)
-    apart = [f"{field} {was} then and {now} now" for field, was, now in _differences(decision, again)]
-    words = f"{what} is decided again as it was: {again.why}."
-    words = f"{what} is decided in another way now: {', '.join(apart)}." if apart else words
-    verdict: Any = "other" if apart else "same"
-    return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
-
-
-def _differences(decision: Decision, again: Decision) -> Iterator[tuple[str, object, object]]:
-    before, after = asdict(decision), asdict(again)
+    apart, before, after = [], asdict(decision), asdict(again)
     for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
         was, now = before[field], after[field]
         numbers = isinstance(was, float) and isinstance(now, float)
         if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
-            yield field, was, now
+            apart.append(f"{field} {was} then and {now} now")
+    words = f"{what} is decided again as it was: {again.why}."
+    words = f"{what} is decided in another way now: {', '.join(apart)}." if apart else words
+    verdict: Any = "other" if apart else "same"
+    return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
 
 
 def _decided_again(tracker: Tracker, registered: Any, decision: Decision) -> Decision:

@@ -66,22 +66,22 @@ def check_model(
 ) -> Audit:
     """Say whether a model of ``fit_final`` may take the champion's place.
 
-    Where it is the champion's recipe, its score must not have fallen on the rows that both tested, by more than half
-    the width of the champion's recorded interval; where no rows can be paired, its score beside the recorded one. Its
-    predictions of the newest generation must be numbers, within the target's range widened by its own width, and not
-    all the same where the champion's were not. Under a gate ``level_gap`` no two levels of a column of ``balance_on``
-    may differ by more in scores whose intervals do not overlap. ``estimates`` and ``levels``: of the recipe on this
-    split. ``failed`` names what stops it. Raises SplitError, and EvaluationError for a model of something else.
+    With the champion's recipe, its score on the rows that both tested (or, where none can be paired, on all) must not
+    have fallen by more than half the width of the champion's recorded interval. Its predictions of the newest
+    generation must be numbers within the target's range widened by its own width, and not all the same where the
+    champion's were not. Under a gate ``level_gap`` no two levels of a column of ``balance_on`` may differ by more in
+    scores whose intervals do not overlap. ``failed`` names what stops it. Raises SplitError, and EvaluationError for a
+    model of something else.
     """
     work = work_of(split, model)
     require_final(work, final, "final", [None])
-    new = _New(split, work, final, champion, metric, tuple(estimates), tuple(levels))
+    new = _New(split, work, final, champion, metric, tuple(estimates))
     checks: dict[str, Callable[[], Outcome]] = {
         "lower_score": new.lower_score,
         "unusable_predictions": new.unusable_predictions,
         "wild_predictions": new.wild_predictions,
         "constant_predictions": new.constant_predictions,
-        "level_gap": new.level_gap,
+        "level_gap": lambda: gap_of_levels(levels, metric),
     }
     limits = gates_with(split.limits, MODEL_GATES)
     return judged(limits, checks, work.manifest, n_rows=int(new.rows.size), features=list(work.problem.features))
@@ -97,7 +97,6 @@ class _New:
     champion: Champion | None
     metric: str
     estimates: tuple[Estimate, ...]
-    levels: tuple[LevelScore, ...]
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -197,25 +196,17 @@ class _New:
         """Look for a model that says the same of every row where the champion's did not."""
         if self.champion is None:
             return NotAsked("there is no champion to lose")
-        if self.rows.size < 2 or self._champion_is_constant():
-            return NotAsked(
-                "the champion's predictions were all the same" if self.rows.size > 1 else "there is one row"
-            )
+        if self.rows.size < 2:
+            return NotAsked("there is one row")
+        if self.recorded is not None:
+            frame = self.recorded.predictions
+            names = [column for column in frame if str(column).startswith("proba_")] or ["prediction"]
+            spread: Any = frame.groupby(["repeat", "fold"])[names].nunique()
+            if (spread <= 1).all().all():
+                return NotAsked("the champion's predictions were all the same")
         if np.ptp(self.predicted, axis=0).max() > 0 or not np.isfinite(self.predicted).all():
             return None
         return Found(1, f"all {self.rows.size:,} predictions of the newest rows are the same.", {})
-
-    def level_gap(self) -> Outcome:
-        """Compare the scores of the levels of what is balanced on, where their intervals do not overlap."""
-        return gap_of_levels(self.levels, self.metric)
-
-    def _champion_is_constant(self) -> bool:
-        if self.recorded is None:
-            return False
-        frame = self.recorded.predictions
-        names = [column for column in frame if str(column).startswith("proba_")] or ["prediction"]
-        spread: Any = frame.groupby(["repeat", "fold"])[names].nunique()
-        return bool((spread <= 1).all().all())
 
 
 def _chance(score: RecordedScore) -> tuple[float, str] | None:
@@ -239,11 +230,10 @@ def judge_month(
 ) -> Judged:
     """Say whether the rows that joined ``split`` since the champion, which never saw them, may be learnt from.
 
-    ``champion``: the one that serves; its recipe is fitted again on what it learnt from, so that nothing stored is
-    loaded, and its out-of-fold predictions say what earlier rows were like. None where there is none. ``metric``: by
-    which it is scored on the new rows, beside. ``arrival``: what ``check_table`` found in the table, within its limits
-    or with the gates off; None of a first one. ``run_id``: the run that keeps the figures, a step for each generation,
-    after those that led to the champion.
+    ``champion``: its recipe is fitted again on what it learnt from, so that nothing stored is loaded, and its
+    out-of-fold predictions say what earlier rows were like. ``metric``: by which it is scored on the new rows, beside.
+    ``arrival``: what ``check_table`` found within its limits or with the gates off. ``run_id``: the run that keeps the
+    figures, a step for each generation.
     """
     odd = [text for name, text in (arrival.passed if arrival else {}).items() if name in TELLING and text]
     judgement, scored = (Judgement(), {}) if champion is None else _by_champion(split, champion, metric)

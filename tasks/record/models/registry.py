@@ -82,20 +82,14 @@ def champion_of(name: str) -> Champion | None:
             ModelSpec.of_others(recipe.model_dump(), ModelSpec())
         except UntrustedNameError as error:
             raise UntrustedNameError(f"the recipe of {which}: {error}") from None
-    note = _passed_over(client, version)
+    promoted = {int(number): tags for number, tags in versions_of(client, name).items() if REPLACES in tags}
+    newest, note = max(promoted, default=0), ""
+    if newest > int(version.version) and WITHDRAWN not in promoted[newest]:
+        note = (
+            f"V{which[1:]} is the champion, though version {newest} was promoted later: the alias was moved in MLflow "
+            "(evenfold rollback would say by whom and why)."
+        )
     return Champion(name=name, version=str(version.version), model=recipe, tags=tags, run_id=version.run_id, note=note)
-
-
-def _passed_over(client: Any, champion: Any) -> str:
-    """Return in a sentence that a later version was promoted and never taken back: a person has moved the alias."""
-    promoted = {int(number): tags for number, tags in versions_of(client, champion.name).items() if REPLACES in tags}
-    newest = max(promoted, default=0)
-    if newest <= int(champion.version) or WITHDRAWN in promoted[newest]:
-        return ""
-    return (
-        f"Version {champion.version} of {champion.name} is the champion, though version {newest} was promoted "
-        "later: the alias was moved in MLflow (evenfold rollback would say by whom and why)."
-    )
 
 
 @step(run_name=lambda split, name="", **_: f"open retrain {name or split.name}")
@@ -229,11 +223,10 @@ def register_model(
 ) -> Registered:
     """Log a model of ``fit_final``, make it a version, and the champion where it is promoted, else the challenger.
 
-    Who was champion becomes ``previous``. The evaluation of the recipe and its estimates are remembered at the version,
-    for a refit is compared with them. One run registers one version, however often it is tried, and at once: of two
-    homes with one registry the later takes its own back. Raises ChampionChangedError where another version serves than
-    ``decision`` was made against, and EvaluationError where ``final`` is no model of this recipe on all rows of this
-    split or on one of its splits.
+    Who was champion becomes ``previous``. The version remembers the evaluation of the recipe and its estimates. One run
+    registers one version, however often it is tried; of two homes with one registry the later takes its own back.
+    Raises ChampionChangedError where another version serves than ``decision`` was made against, and EvaluationError
+    where ``final`` is no model of this recipe on all rows of this split or on one of its splits.
     """
     name, work = name or split.name, work_of(split, model)
     require_final(work, final, "final", [None, *split.splits()])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,8 +126,11 @@ def look_at(tracker: Any, name: str, version: str) -> Untrusted:
             "NAME@VERSION, such as flights@3, as evenfold list shows them."
         ) from None
     digest, recipe = "", recipe_in(registered.tags, f"version {version} of {name}")
-    with suppress(Exception), fetched_version(tracker.client, name, version) as files:  # or its files are gone
-        digest = sha256(files[0]) if len(files) == 1 else ""
+    with suppress(Exception):  # its files are gone
+        # MLflow looks a models:/ URI up in the store of the process, which is the user's.
+        where = str(tracker.client.get_model_version_download_uri(name, version))
+        with fetched(where, tracker.client.tracking_uri) as files:
+            digest = sha256(files[0]) if len(files) == 1 else ""
     evaluated = _evaluated(tracker, registered.tags.get(EVALUATION, ""))
     if evaluated is not None and not _alike(evaluated.get("model"), recipe):
         raise SplitError(f"the evaluation of version {version} of {name} names another recipe; retrain, or roll back.")
@@ -179,9 +182,3 @@ def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
             what = redacted(f"{where} cannot be fetched ({' '.join(str(error).splitlines()[-1:])})")
             raise UntrustedNameError(f"the model in {what}; put its files back as they were, or retrain.") from None
         yield sorted(Path(place).rglob("*.skops"))
-
-
-def fetched_version(client: Any, name: str, version: str) -> AbstractContextManager[list[Path]]:
-    """Return what yields the skops files of a version."""
-    # MLflow looks a models:/ URI up in the store of the process, which is the user's.
-    return fetched(str(client.get_model_version_download_uri(name, version)), client.tracking_uri)

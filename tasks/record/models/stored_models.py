@@ -24,7 +24,6 @@ from .signatures import fetched
 
 if TYPE_CHECKING:
     from evenfold.tasks.runtime.home import Home
-    from mlflow.entities import Metric
     from mlflow.tracking import MlflowClient
 
 MAKER = "evenfold.maker"  # the home, as a digest, that was making a logged model
@@ -77,14 +76,12 @@ def keep_stored(
 ) -> str:
     """Log a scikit-learn model to a run of the client's store, saved as ``how`` says, and return its URI.
 
-    The very ``file`` that it was loaded from is what is kept, for its digest was signed.
-
-    MLflow's own ``log_model`` would log to the store of the process, which is the user's; this asks the client alone. A
-    model of the run that a kill in this home left half made is removed, and one that it left whole is taken; another
-    home may be making its own of the same run at this moment.
+    The very ``file`` that it was loaded from is kept, for its digest was signed. MLflow's own ``log_model`` would log
+    to the store of the process, which is the user's. A model that a kill in this home left half made is removed, and
+    one that it left whole is taken; another home may be making its own of the same run at this moment.
     """
     import mlflow.sklearn
-    from mlflow.entities import LoggedModelOutput
+    from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.models import Model
 
     maker = {MAKER: hashlib.sha256(f"{gethostname()}:{home.path}".encode()).hexdigest()[:16]}
@@ -99,7 +96,11 @@ def keep_stored(
     logged = client.create_logged_model(experiment_id, "model", source_run_id=run_id, tags=maker)
     try:
         client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
-        client.log_batch(run_id, _metrics_of(client, run_id, logged.model_id))
+        # What the run says of its model: its metrics without a step that are no other model's.
+        names, own = client.get_run(run_id).data.metrics, {"model_id": logged.model_id, "run_id": run_id}
+        points = [point for name in names for point in client.get_metric_history(run_id, name)]
+        metrics = [Metric(**{**dict(each), **own}) for each in points if each.step == 0 and each.model_id is None]
+        client.log_batch(run_id, metrics)
         ids = {"run_id": run_id, "model_id": logged.model_id, "model_uuid": logged.model_id}
         with tempfile.TemporaryDirectory() as folder:
             place = str(Path(folder) / "model")
@@ -118,15 +119,6 @@ def models_of(client: MlflowClient, experiment_id: str, run_id: str, name: str) 
     """Return the logged models of a run that have a name."""
     of_run = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'")
     return [model for model in of_run if model.name == name]
-
-
-def _metrics_of(client: MlflowClient, run_id: str, model_id: str) -> list[Metric]:
-    """Return what a run says of its model: its metrics without a step that are no other model's."""
-    from mlflow.entities import Metric
-
-    names, own = client.get_run(run_id).data.metrics, {"model_id": model_id, "run_id": run_id}
-    points = [point for name in names for point in client.get_metric_history(run_id, name)]
-    return [Metric(**{**dict(point), **own}) for point in points if point.step == 0 and point.model_id is None]
 
 
 def requirements(estimator: str) -> list[str]:

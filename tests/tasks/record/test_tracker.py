@@ -147,7 +147,7 @@ def test_a_name_of_several_projects_is_this_ones_or_refused_and_what_is_loaded_g
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest of one name in a shared store is anybody's; by its id a split is loaded under its own name."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", home.own_store)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", home.tracking_store)
     ids = []
     for seed, project in enumerate("ab"):
         monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / project))
