@@ -28,27 +28,15 @@ from evenfold.tasks.steps.step import step
 SPLIT_TAGS = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
 
 
-def _record_finding(
-    experiment: str,
-    name: str,
-    kind: str,
-    about: dict[str, str],
-    page: Page,
-    tables: dict[str, object],
-    tags: dict[str, str],
-    metrics: dict[str, float],
-) -> str:
+def _record(
+    experiment: str, name: str, kind: str, about: dict[str, str], page: Page, tags: dict[str, str],
+    metrics: dict[str, float], **tables: object,
+) -> str:  # fmt: skip
     """Record a page as a run of its own and return its id; the same ``kind`` and ``about`` find the same run."""
-    tracker = Tracker(Home.here(), experiment)
-    entry = Entry(
-        key=run_key(kind=kind, name=name, **about),
-        name=name,
-        tags=tags | {"evenfold.record": kind},
-        params=about,
-        metrics=metrics,
-    )
+    tracker, key = Tracker(Home.here(), experiment), run_key(kind=kind, name=name, **about)
+    entry = Entry(key, name, tags | origin_tags() | {"evenfold.record": kind}, about, metrics)
     with tracker.run(entry) as run_id:
-        tracker.keep(run_id, {"report.html": page.html()} | tables)
+        tracker.keep(run_id, {"report.html": page.html()} | {f"{table}.json": rows for table, rows in tables.items()})
         link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
         tracker.tell(run_id, {NOTE: page_note(page, {"The page": link})})
     return run_id
@@ -59,26 +47,15 @@ def record_comparison(a: Recorded, b: Recorded, comparisons: Sequence[Comparison
     names = (a.name.partition(" @ ")[0], b.name.partition(" @ ")[0])
     page = comparison_page(comparisons, names if names[0] != names[1] else (f"{names[0]} A", f"{names[1]} B"))
     spec = a.tags.get("evenfold.spec", "").replace("@", " ")
-    figures = _with_ends(
-        "difference", [(comparison.metric, comparison.difference, comparison.interval) for comparison in comparisons]
-    )
-    repeats, margin = comparisons[0].repeats, comparisons[0].margin
-    another = {"repeats": (repeats, 1), "level": (level, 0.95), "margin": (margin, 0.0)}
-    about = {
-        "run_a": a.run_id,
-        "run_b": b.run_id,
-        "metrics": ", ".join(comparison.metric for comparison in comparisons),
-    }
-    return _record_finding(
-        spec.partition(" ")[0] or "comparisons",
-        f"{names[0]} and {names[1]} @ {spec}",
-        "comparison",
-        about | {name: str(value) for name, (value, usual) in another.items() if value != usual},
-        page,
-        {},
-        {name: a.tags[name] for name in SPLIT_TAGS if name in a.tags} | origin_tags(),
-        figures | {"repeats": float(repeats), "fits": float(comparisons[0].n_fits)},
-    )
+    first, metrics = comparisons[0], ", ".join(comparison.metric for comparison in comparisons)
+    another = {"repeats": (first.repeats, 1), "level": (level, 0.95), "margin": (first.margin, 0.0)}
+    about = {"run_a": a.run_id, "run_b": b.run_id, "metrics": metrics}
+    about |= {name: str(value) for name, (value, usual) in another.items() if value != usual}
+    figures = _with_ends("difference", [(each.metric, each.difference, each.interval) for each in comparisons])
+    figures |= {"repeats": float(first.repeats), "fits": float(first.n_fits)}
+    tags = {name: a.tags[name] for name in SPLIT_TAGS if name in a.tags}
+    title = f"{names[0]} and {names[1]} @ {spec}"
+    return _record(spec.partition(" ")[0] or "comparisons", title, "comparison", about, page, tags, figures)
 
 
 def _with_ends(kind: str, measured: Sequence[tuple[str, float, Interval | None]]) -> dict[str, float]:
@@ -91,8 +68,7 @@ def _with_ends(kind: str, measured: Sequence[tuple[str, float, Interval | None]]
 
 def record_study(experiment: str, name: str, about: dict[str, str], page: Page, table: pd.DataFrame) -> str:
     """Record what a study of folds or strategies found: its page and its table; return the run."""
-    rows = table.to_dict("records")
-    return _record_finding(experiment, name, "study", about, page, {"study.json": rows}, origin_tags(), {})
+    return _record(experiment, name, "study", about, page, {}, {}, study=table.to_dict("records"))
 
 
 @step(run_name=lambda spec, *_, **__: f"record the segments of {spec.name}")
@@ -112,12 +88,8 @@ def record_segments(
         figures |= {f"{end}/{model.metrics[0]}": value for end, value in ends.items()}
     cells = [each.cells for each in segments if each.estimate]
     page = segments_page(name, model.metrics[0], cells, [each.reason for each in segments if each.failed])
-    rows: Any = [each.model_dump(mode="json") for each in segments]
-    run_id = _record_finding(
-        spec.name, name, "segments", about, page, {"segments.json": rows}, origin_tags(),
-        figures,
-    )  # fmt: skip
-    return RunRef(run_id=run_id)
+    rows = [each.model_dump(mode="json") for each in segments]
+    return RunRef(run_id=_record(spec.name, name, "segments", about, page, {}, figures, segments=rows))
 
 
 def record_later(
@@ -125,16 +97,8 @@ def record_later(
 ) -> str:
     """Record what a recorded model scores on later rows, with its page, beside the evaluation; return the run."""
     figures = _with_ends("later", [(estimate.metric, estimate.value, estimate.interval) for estimate in estimates])
-    return _record_finding(
-        split.name,
-        name,
-        "later rows",
-        {key: str(value) for key, value in scored.items()},
-        page,
-        {"later.json": [estimate.to_json() for estimate in estimates]},
-        short_tags(split) | origin_tags(),
-        figures,
-    )
+    about, rows = {key: str(value) for key, value in scored.items()}, [estimate.to_json() for estimate in estimates]
+    return _record(split.name, name, "later rows", about, page, short_tags(split), figures, later=rows)
 
 
 def record_audit(split_id: str, audit: Audit) -> str:
@@ -142,16 +106,10 @@ def record_audit(split_id: str, audit: Audit) -> str:
     page = audit_page(audit)
     severities = [finding.severity for finding in audit.findings]
     counts = {f"audit/{severity}s": float(severities.count(severity)) for severity in ("error", "warning", "note")}
-    return _record_finding(
-        audit.name,
-        f"{audit.name} {audit.version} audit",
-        "audit",
-        {"split_id": split_id, "features": ", ".join(audit.features)[:5000]},
-        page,
-        {"audit.json": audit.model_dump(mode="json")},
-        id_tags(split_id, audit.name, audit.version) | origin_tags(),
-        counts | {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))},
-    )
+    counts |= {"audit/passed": float(len(audit.passed)), "audit/failed_gates": float(len(audit.failed))}
+    about = {"split_id": split_id, "features": ", ".join(audit.features)[:5000]}
+    title, tags = f"{audit.name} {audit.version} audit", id_tags(split_id, audit.name, audit.version)
+    return _record(audit.name, title, "audit", about, page, tags, counts, audit=audit.model_dump(mode="json"))
 
 
 class OwnScores(Displayed, RunRef):
@@ -209,16 +167,11 @@ def log_scores(
         )
         if value is not None
     }  # fmt: skip
-    run_id = _record_finding(
-        split.name,
-        name,
-        "own scores",
-        {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)},
-        replace(page, lead=f"{own.summary}. {page.lead}"),
-        {"scores.json": table} | ({} if checked is None else {"audit.json": checked.model_dump(mode="json")}),
-        tags | {"strategy": split.algorithm["name"], "evenfold.spec": tags["spec"]} | origin_tags(),
-        figures,
-    )
+    about = {"split_id": split.split_id, "model": title, "level": f"{level:g}", "scores": digest_json(table)}
+    tags |= {"strategy": split.algorithm["name"], "evenfold.spec": tags["spec"]}
+    tables = {"scores": table} | ({} if checked is None else {"audit": checked.model_dump(mode="json")})
+    page = replace(page, lead=f"{own.summary}. {page.lead}")
+    run_id = _record(split.name, name, "own scores", about, page, tags, figures, **tables)
     return own.model_copy(update={"run_id": run_id})
 
 
