@@ -123,13 +123,8 @@ def check_table(
     if manifest.spec.columns.grouped and merged == "quarantine":
         with suppress(SplitError):  # what cannot be extended is refused where it is extended, with its own sentence
             quarantined = extend_manifest(manifest, data, max_missing=1).quarantined
-    return check_arrival(
-        manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore),
-        data,
-        snapshot,
-        columns=columns,
-        quarantined=quarantined,
-    )
+    asked = manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore)
+    return check_arrival(asked, data, snapshot, columns=columns, quarantined=quarantined)
 
 
 # What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.

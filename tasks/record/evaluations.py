@@ -330,13 +330,8 @@ class _Record:
             metrics |= {name: getattr(score, name) for name in FIGURES}
             place = {"repeat": score.repeat, "fold": score.fold}
             name = f"{self.estimator.rpartition(':')[2]} {score.name}"
-            child = Entry(
-                key=run_key(kind="fold", parent=key, **place),
-                name=name,
-                tags=short_tags(split),
-                params=place,
-                metrics=metrics | {"peak_memory_mb": peaks.get(score.name, 0.0)},
-            )
+            metrics |= {"peak_memory_mb": peaks.get(score.name, 0.0)}
+            child = Entry(run_key(kind="fold", parent=key, **place), name, short_tags(split), place, metrics)
             with tracker.run(child, parent=run_id) as fold:
                 tracker.keep_model_of(fold, self.models.get(score.name), self.estimator)
 

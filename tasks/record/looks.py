@@ -94,13 +94,10 @@ def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, sharing: int 
         "evenfold.look_level": f"{level_of_look(number, budget=sharing):.6g}",
         "evenfold.holdout": line["holdout"],
     }
-    return Entry(
-        key=run_key(kind="look", split_id=split.split_id, number=number),
-        name=f"{model.title} @ {split.name} {split.version} look {number}",
-        tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
-        params={f"model.{name}": value for name, value in model.canonical().items()} | {"split_id": split.split_id},
-        metrics={},
-    )
+    key, name = run_key(kind="look", split_id=split.split_id, number=number), f"{model.title} @ {split.name}"
+    params = {f"model.{field}": value for field, value in model.canonical().items()} | {"split_id": split.split_id}
+    tags = split_tags(split) | {"evenfold.record": "look"} | look | origin_tags()
+    return Entry(key, f"{name} {split.version} look {number}", tags, params, {})
 
 
 def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
@@ -208,14 +205,9 @@ def record_tuning(
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
             name = f"{model.title} configuration {number}"
-            child = Entry(
-                key=run_key(kind="configuration", parent=whole.key, number=number),
-                name=name,
-                tags=short_tags(split),
-                params=trial.params,
-                metrics=estimate_metrics(trial.estimates),
-                light_model=light_model_of(split, name, trial.params),
-            )
+            child_key = run_key(kind="configuration", parent=whole.key, number=number)
+            metrics, light = estimate_metrics(trial.estimates), light_model_of(split, name, trial.params)
+            child = Entry(child_key, name, short_tags(split), trial.params, metrics, light_model=light)
             with tracker.run(child, parent=run_id):
                 pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
