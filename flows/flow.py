@@ -57,13 +57,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 Q = ParamSpec("Q")
 Check = Callable[[Request], str]
-_NAMES = {
-    **vars(parameters),
-    **vars(outcomes),
-    "SplitSpec": SplitSpec,
-    "ModelSpec": ModelSpec,
-    "Comparison": Comparison,
-}
+_NAMES = vars(parameters) | vars(outcomes) | {kind.__name__: kind for kind in (SplitSpec, ModelSpec, Comparison)}
 
 
 @dataclass

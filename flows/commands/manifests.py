@@ -29,36 +29,26 @@ def named(reference: Path | None) -> Path | None:
     return reference and manifest_folder(reference)
 
 
+def _option(words: str, takes: str = "COLUMN") -> Any:
+    return typer.Option(metavar=takes, help=words)
+
+
 NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
 ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help=NAMED, callback=named)]
 DataFile = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
 Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
 Repeat = Annotated[int, typer.Option(help="Which repeat, from 0.")]
-MemoryOption = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Memory to take, such as 2GB; DuckDB works on disk above."),
-]
+MemoryOption = Annotated[str | None, _option("Memory to take, such as 2GB; DuckDB works on disk above.", "SIZE")]
 
 
-Seen = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="A column that a model sees; repeat for several.")
-]
-Unseen = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="A column that the model does not see; repeat for several.")
-]
-AskedTarget = Annotated[str | None, typer.Option(metavar="COLUMN", help="Target, where the split does not name one.")]
-AskedGroup = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Look for this column's groups on both sides of a split.")
-]
-AskedTime = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Require that training rows are older than tested ones.")
-]
-Gates = Annotated[
-    list[str] | None, typer.Option(metavar="NAME=NUMBER", help="A limit, as NAME=NUMBER or NAME=off; repeatable.")
-]
-Ignored = Annotated[
-    list[str] | None, typer.Option(metavar="CODE=REASON", help="Why a check is ignored, as EF205=REASON; repeat.")
-]
+Seen = Annotated[list[str] | None, _option("A column that a model sees; repeat for several.")]
+Unseen = Annotated[list[str] | None, _option("A column that the model does not see; repeat for several.")]
+AskedTarget = Annotated[str | None, _option("Target, where the split does not name one.")]
+AskedGroup = Annotated[str | None, _option("Look for this column's groups on both sides of a split.")]
+AskedTime = Annotated[str | None, _option("Require that training rows are older than tested ones.")]
+Gates = Annotated[list[str] | None, _option("A limit, as NAME=NUMBER or NAME=off; repeatable.", "NAME=NUMBER")]
+Pipeline = Annotated[str | None, _option("Audit instead the code that makes the features of FILE.", "MODULE:NAME")]
+Ignored = Annotated[list[str] | None, _option("Why a check is ignored, as EF205=REASON; repeat.", "CODE=REASON")]
 
 
 def audit(
@@ -69,10 +59,7 @@ def audit(
     store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
     kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON or Markdown.")] = None,
-    pipeline: Annotated[
-        str | None, typer.Option(metavar="MODULE:NAME", help="Audit instead the code that makes the features of FILE.")
-    ] = None,
-    as_json: Json = False,
+    pipeline: Pipeline = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
@@ -259,22 +246,16 @@ def join(
 
 def adopt(
     data: DataFile,
-    cv: Annotated[
-        str | None, typer.Option(metavar="MODULE:NAME", help="The splitter that makes the folds today.")
-    ] = None,
-    param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=JSON", help="A parameter of --cv, as NAME=JSON; repeatable.")
-    ] = None,
+    cv: Annotated[str | None, _option("The splitter that makes the folds today.", "MODULE:NAME")] = None,
+    param: Annotated[list[str] | None, _option("A parameter of --cv, as NAME=JSON; repeatable.", "NAME=JSON")] = None,
     folds: Annotated[
         str | None,
         typer.Option(help="Column of numbers or words, JSON of pairs, or with --group a table of group and fold."),
     ] = None,
-    key: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Column that names each row; repeat for several.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict.")] = None,
-    group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column whose rows the folds keep whole.")] = None,
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that says when a row happened.")] = None,
+    key: Annotated[list[str] | None, _option("Column that names each row; repeat for several.")] = None,
+    target: Annotated[str | None, _option("Column to predict.")] = None,
+    group: Annotated[str | None, _option("Column whose rows the folds keep whole.")] = None,
+    time: Annotated[str | None, _option("Column that says when a row happened.")] = None,
     seed: Annotated[int, typer.Option(help="Of a splitter that has none.")] = 0,
     missing_group: Annotated[
         Literal["refuse", "alone"], typer.Option(help="Rows without a group: refuse, or each is one of its own.")

@@ -283,16 +283,10 @@ class _Record:
                     series.setdefault(f"fold/{metric}", {})[number] = value
         another = {f"evenfold.{name}": str(value) for name, value in unless_usual(of.interval, of.level).items()}
         about_run = {"evenfold.split_run_id": self.split_run, "evenfold.record": "evaluation"}
-        return Entry(
-            key=key,
-            name=f"{name} @ {split.name} {split.version}",
-            tags=split_tags(split) | about_run | origin_tags() | self.tags | code_tags(self.same, of.model.code)
-            | another | tags,
-            params=params,
-            metrics=estimate_metrics(of.estimates) | _level_metrics(of.levels) | confusion_metrics(of.confusion),
-            series=series,
-            light_model=light_model_of(split, name, about) if of.estimates else None,
-        )  # fmt: skip
+        every = split_tags(split) | about_run | origin_tags() | self.tags | code_tags(self.same, of.model.code)
+        metrics = estimate_metrics(of.estimates) | _level_metrics(of.levels) | confusion_metrics(of.confusion)
+        light, title = light_model_of(split, name, about), f"{name} @ {split.name} {split.version}"
+        return Entry(key, title, every | another | tags, params, metrics, series, light if of.estimates else None)
 
     def _page(self) -> Page:
         """Return the page about what was evaluated, with the study of the number of folds where one was run."""

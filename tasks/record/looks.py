@@ -189,18 +189,14 @@ def record_tuning(
     how = unless_usual(interval, level) | ({"nested": True} if nested else {})
     key = run_key(kind="tune", split_id=split.split_id, **how, **identity)
     figures = ("best", "chosen", "naive", "value", "low", "high")
-    whole = Entry(
-        key=with_code(key, model.code),
-        name=f"{model.title} @ {split.name} {split.version} tuning",
-        tags=split_tags(split)
-        | {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"}
-        | origin_tags()
-        | code_tags(key, model.code),
-        params={f"chosen.{name}": value for name, value in chosen.params.items()},
-        metrics={f"choice/{name}": getattr(choice, name) for name in figures}
-        | {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()},
-        series={f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}},
-    )
+    tags = split_tags(split) | {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"}
+    tags |= origin_tags() | code_tags(key, model.code)
+    best = {f"chosen.{name}": value for name, value in chosen.params.items()}
+    metrics = {f"choice/{name}": getattr(choice, name) for name in figures}
+    metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
+    series = {f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}}
+    title = f"{model.title} @ {split.name} {split.version} tuning"
+    whole = Entry(with_code(key, model.code), title, tags, best, metrics, series)
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
