@@ -148,10 +148,7 @@ def run_segments(request: Request) -> Segments:
 
 
 def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str, what: str) -> None:
-    """Raise GateError where levels of a column to balance on differ by more than the gate ``level_gap`` allows.
-
-    ``what`` is recorded by then, and stays.
-    """
+    """Raise GateError, once ``what`` is recorded, where levels differ by more than the gate ``level_gap`` allows."""
     audit = check_levels(split, levels, metric)
     stop_where_failed(audit, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
 

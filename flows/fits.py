@@ -163,10 +163,7 @@ def _alone(
 
 
 def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tuple[int, int]]:
-    """Return the folds first..last-1 as even blocks of at most some ``BLOCK_SECONDS``; none where fits are long.
-
-    There are as many blocks for each worker, so that none waits for another.
-    """
+    """Return folds first..last-1 as even blocks of some ``BLOCK_SECONDS``, as many a worker; none of long fits."""
     if seconds >= SHORT_SECONDS or last - first <= workers:
         return []
     rounds = ceil((last - first) * seconds / BLOCK_SECONDS / workers)

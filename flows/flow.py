@@ -75,10 +75,7 @@ _CALL: ContextVar[_Call | None] = ContextVar("evenfold_call", default=None)
 
 
 def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> Flow[P, R]:
-    """Return the flow of a declaration, which does ``run`` with what it is asked.
-
-    ``check`` raises for bad input, and returns what the run is about.
-    """
+    """Return the flow that does ``run`` when ``check``, which names the run, has not raised for bad input."""
 
     def checked(request: Request) -> str:
         require_team_key()
@@ -219,10 +216,7 @@ class Flow(prefect.Flow[P, R]):
     deploy = _by_module(prefect.Flow.deploy)
 
     def _called(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
-        """Run the flow and return what it came to; see its function.
-
-        Bad input raises before anything is started or recorded, and leaves nothing of a frame.
-        """
+        """Run the flow; bad input raises before anything is started or recorded, and leaves nothing of a frame."""
         as_any_flow = FlowRunContext.get() is not None or return_state
         with naming_once():
             request = self.request(args, kwargs)

@@ -96,10 +96,7 @@ def split_asked(request: Request) -> Split:
 
 
 def split_given(manifest: Folder, data: str, rows: WhichRows = "all") -> Split:
-    """Return the split that a manifest holds already; SplitError where ``data`` have not the ``rows`` of it.
-
-    A warning says how many rows are left out.
-    """
+    """Return the split of a manifest, warning of left-out rows; SplitError where ``data`` have not its ``rows``."""
     folder = manifest_folder(manifest)
     held = StoredManifest(folder).prove()
     ref = SplitRef.of(held, folder, from_anywhere(data), True).model_copy(update={"rows": rows})
@@ -167,10 +164,7 @@ def adopt(
 
 
 def load_split(reference: Any) -> Manifest:
-    """Return the manifest that ``name@1.1``, a name, a split_id or a plan_id names, from MLflow where it is not here.
-
-    Raises SplitError where there is none.
-    """
+    """Return the manifest of ``name@1.1``, a name, a split_id or a plan_id, also from MLflow; SplitError for none."""
     prepared_home()
     from evenfold.tasks.record.reading import read_split
 

@@ -30,10 +30,7 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
         return "evenfold_split"
 
     def load(self) -> "Manifest":
-        """Return the manifest, downloaded and proved: every file by its SHA-256, the rows by the split_id.
-
-        Raises SplitError where the store records no such split, and where it is another one than it says.
-        """
+        """Return the manifest, downloaded and proved by SHA-256 and split_id; raises SplitError for none or another."""
         import mlflow.artifacts
         from evenfold.manifests import read_manifest
         from evenfold.splitters import SplitError
@@ -91,9 +88,6 @@ class SplitDataset(Dataset):  # type: ignore[misc]
 
 
 def from_evenfold(uri: str, name: str | None = None, digest: str | None = None) -> SplitDataset:
-    """Return a recorded split as a dataset: ``mlflow.data.from_evenfold("evenfold://flights/1.0")``.
-
-    Raises SplitError where the MLflow store of the process records no such split.
-    """
+    """Return a recorded split as a dataset: ``from_evenfold("evenfold://flights/1.0")``; SplitError for none."""
     place = URI.fullmatch(uri)
     return SplitDataset(SplitSource(uri), name or (f"{place['name']}@{place['version']}" if place else uri), digest)

@@ -263,10 +263,7 @@ class Tracker:
         self.client.log_batch(run_id, tags=[RunTag(*tag) for tag in _cut(tags).items()])
 
     def keep(self, run_id: str, files: Mapping[str, Any]) -> dict[str, str]:
-        """Log values by name in one call: pages, texts and pictures as they are, a table as Parquet, others as JSON.
-
-        Returns the digest of each file.
-        """
+        """Log pages, texts and pictures as they are, tables as Parquet, others as JSON; return their digests."""
         with tempfile.TemporaryDirectory() as folder:
             paths = {name: Path(folder) / name for name in files}
             for name, value in files.items():
