@@ -289,7 +289,7 @@ class Tracker:
         how: dict[str, object] = {"pip_requirements": requirements, "skops_trusted_types": types}
         if example is not None:
             how |= {"signature": signature_of(model, example), "input_example": example}
-        return keep_stored(self.client, self.experiment_id, run_id, model, final.file.path, how, self.home)
+        return keep_stored(self, run_id, model, final.file.path, how)
 
     def keep_model_of(self, run_id: str, final: FinalModel | None, estimator: str) -> None:
         """Log a model to a run, once: the run says by a tag of what data and recipe its model is."""

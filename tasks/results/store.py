@@ -34,18 +34,14 @@ KINDS: dict[str, type[Outcome]] = {
 }
 
 
-def _unchanged(text: bytes) -> bytes:
-    return text
-
-
-def written(key: str, value: Outcome, change: Callable[[bytes], bytes] = _unchanged) -> bytes:
+def written(key: str, value: Outcome, change: Callable[[bytes], bytes] = bytes) -> bytes:
     """Return a result as it is kept under ``key``, its JSON as ``change`` returns it."""
     text = change(value.model_dump_json().encode())
     claim = {"key": key, "kind": type(value).__name__, "sha256": hashlib.sha256(text).hexdigest()}
     return f"{claim['kind']} {claim['sha256']} {sign('result', claim)}\n".encode() + text
 
 
-def read(key: str, content: bytes, change: Callable[[bytes], bytes] = _unchanged) -> Outcome | None:
+def read(key: str, content: bytes, change: Callable[[bytes], bytes] = bytes) -> Outcome | None:
     """Return the result that is kept as ``content`` under ``key``, made of its JSON as ``change`` returns it.
 
     None where it is none of ours, of another version or damaged, or names what is not there. That one is whole and not

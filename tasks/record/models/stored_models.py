@@ -23,7 +23,7 @@ from evenfold.tasks.runtime.signing import load_signed
 from .signatures import fetched
 
 if TYPE_CHECKING:
-    from evenfold.tasks.runtime.home import Home
+    from evenfold.tasks.record.tracker import Tracker
     from mlflow.tracking import MlflowClient
 
 MAKER = "evenfold.maker"  # the home, as a digest, that was making a logged model
@@ -65,16 +65,8 @@ def signature_of(model: Any, example: pd.DataFrame) -> Any:
         return infer_signature(example, model.predict(example))
 
 
-def keep_stored(
-    client: MlflowClient,
-    experiment_id: str,
-    run_id: str,
-    model: Any,
-    file: str,
-    how: Mapping[str, object],
-    home: Home,
-) -> str:
-    """Log a scikit-learn model to a run of the client's store, saved as ``how`` says, and return its URI.
+def keep_stored(tracker: Tracker, run_id: str, model: Any, file: str, how: Mapping[str, object]) -> str:
+    """Log a scikit-learn model to a run of the tracker's store, saved as ``how`` says, and return its URI.
 
     The very ``file`` that it was loaded from is kept, for its digest was signed. MLflow's own ``log_model`` would log
     to the store of the process, which is the user's. A model that a kill in this home left half made is removed, and
@@ -84,7 +76,8 @@ def keep_stored(
     from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.models import Model
 
-    maker = {MAKER: hashlib.sha256(f"{gethostname()}:{home.path}".encode()).hexdigest()[:16]}
+    client, experiment_id = tracker.client, tracker.experiment_id
+    maker = {MAKER: hashlib.sha256(f"{gethostname()}:{tracker.home.path}".encode()).hexdigest()[:16]}
     for left in models_of(client, experiment_id, run_id, "model"):
         if left.status != "READY":
             if left.tags.get(MAKER) == maker[MAKER]:
