@@ -122,7 +122,6 @@ def _of_lists(grid: Any) -> Any:
 
 SeveralNames = str | Sequence[str]
 
-
 Data = Annotated[
     Any,
     Flag("Parquet or CSV file, a folder or a glob of them; in Python also a frame.", argument="FILE"),

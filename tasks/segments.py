@@ -31,7 +31,6 @@ MOST_SEGMENTS, NO_VALUE = 10_000, "these rows name no segment."
 # What small models learn from rows is not asked of a segment: of so few they tell little, at three times its price.
 UNASKED: GateLimits = {name: "off" for name, (_, takes) in CHECKS.items() if takes == "sample"}
 
-
 Segmented = tuple[SplitSpec, ModelSpec, dict[str, pa.Table]]
 
 

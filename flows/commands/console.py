@@ -62,7 +62,6 @@ class Words(Console):
 
 Cells = Sequence[Sequence[str]]
 
-
 MOST_OF_A_NAME = 250.0  # in pixels of a page's text: about 40 letters
 
 

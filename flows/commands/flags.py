@@ -131,7 +131,6 @@ EPILOG = (
 )
 WIDTH = 76
 
-
 # The flags below each heading of a help; all others stand below Run.
 STANDING = {
     "Data": "target group group_mode key stratify balance_on coordinates time label_end fold missing_target "

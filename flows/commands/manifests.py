@@ -40,7 +40,6 @@ Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
 Repeat = Annotated[int, typer.Option(help="Which repeat, from 0.")]
 MemoryOption = Annotated[str | None, _option("Memory to take, such as 2GB; DuckDB works on disk above.", "SIZE")]
 
-
 Seen = Annotated[list[str] | None, _option("A column that a model sees; repeat for several.")]
 Unseen = Annotated[list[str] | None, _option("A column that the model does not see; repeat for several.")]
 AskedTarget = Annotated[str | None, _option("Target, where the split does not name one.")]

@@ -39,7 +39,6 @@ logging.getLogger("alembic").setLevel(logging.WARNING)
 # What goes wrong in the store is raised, and said by us in a sentence; this would print the traceback as well.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
-
 RUN_KEY = "evenfold.run_key"
 NOTE = "mlflow.note.content"
 JUDGED = "evenfold.judged_model"

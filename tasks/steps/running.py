@@ -40,7 +40,6 @@ DIED_TWICE = (
     "and run it again"
 )
 
-
 _ENGINE: ContextVar[EngineName] = ContextVar("evenfold_engine", default="prefect")
 
 
