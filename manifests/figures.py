@@ -133,25 +133,16 @@ class BalanceReport(Displayed, Strict):
     @property
     def summary(self) -> str:
         """Rows, splits and the worst of each figure, in one line."""
-        figures = ", ".join(f"{figure.name} {figure.text(value)}" for figure, value, _ in self.shown())
+        figures = ", ".join(f"{figure.name} {figure.form(value)}" for figure, value, _ in self.shown())
         return f"BalanceReport of {self.n_rows:,} rows in {self.n_splits:,} splits: {figures}"
 
     def shown(self) -> list[tuple[BalanceFigure, float, float | None]]:
         """Return each figure with its value, and what no split can be below; a name of another version shows itself."""
         by_name = {figure.name: figure for figure in FIGURES}
         return [
-            (by_name.get(name) or BalanceFigure(name, name, unknown), value, self.reachable.get(name))
+            (by_name.get(name) or BalanceFigure(name, name, lambda _: None), value, self.reachable.get(name))
             for name, value in self.worst.items()
         ]
-
-
-def unknown(_report: BalanceReport) -> None:
-    """Return None: a report does not say it."""
-
-
-def significant(value: float) -> str:
-    """Return a number with four significant digits."""
-    return f"{value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -167,20 +158,16 @@ class BalanceFigure:
     name: str
     title: str
     value: Callable[[BalanceReport], float | None]
-    form: Callable[[float], str] = significant
+    form: Callable[[float], str] = "{:.4g}".format
     sentence: str = ""
     exact: str = ""
-    least: Callable[[BalanceReport], float | None] = unknown
+    least: Callable[[BalanceReport], float | None] = lambda _: None
     metric: str = "worst_{name}"
     of_target: bool = False
 
-    def text(self, value: float) -> str:
-        """Return a value with its unit."""
-        return self.form(value)
-
     def said(self, value: float) -> str:
         """Return a value in words; nothing for a figure that stands on pages alone."""
-        return self.exact if self.exact and value == 0 else self.sentence.format(self.text(value))
+        return self.exact if self.exact and value == 0 else self.sentence.format(self.form(value))
 
     def metrics(self, value: float, least: float | None) -> dict[str, float]:
         """Return the metrics by which a run shows the value, and what it could be at best."""

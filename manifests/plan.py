@@ -102,7 +102,9 @@ class Plan:
         if self.key and (order := key_order(self.table, self.key)) is not None:
             self.table = self.table.take(order)
         self.types = type_names(self.table, self.spec)
-        self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
+        self.waiting: pa.Table | None = None
+        if waiting is not None:
+            self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
         self.digests = digests_of(self.table)
         self.fingerprint = content_of(self.digests, self.waiting)
         self.algorithm = self._algorithm()

@@ -45,7 +45,7 @@ def linked(links: Mapping[str, str]) -> str:
 def figures_table(report: BalanceReport) -> Table:
     """Return each figure of a balance beside what no split of the same rows can be below, where that is known."""
     rows = [
-        [figure.text(value), "-" if least is None else figure.text(least), figure.title]
+        [figure.form(value), "-" if least is None else figure.form(least), figure.title]
         for figure, value, least in report.shown()
     ]
     # Prefect's page cuts a wide table at its right edge: what must be read stands first.

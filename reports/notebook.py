@@ -45,7 +45,7 @@ def _(balance: BalanceReport) -> str:
     gap = target_gap(balance)
     if gap is not None:
         tiles.append(Tile(points(gap.largest), f"largest gap of {balance.target}", f"random splits: {gap.bound}"))
-    figures = [[figure.title, number(value, figure.text(value))] for figure, value, _ in balance.shown()]
+    figures = [[figure.title, number(value, figure.form(value))] for figure, value, _ in balance.shown()]
     section = Section("balance", "The worst of each figure", [Table("The worst of each figure", figures)])
     lead = f"{counted(balance.n_rows, 'row')} in {counted(balance.n_splits, 'split')}."
     return Page("Balance", Verdict.NONE, lead, tiles, sections=[section]).band()

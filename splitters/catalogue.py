@@ -101,7 +101,8 @@ def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
 
 def modules_of_strategy(name: str | None, params: Mapping[str, Any]) -> dict[str, str]:
     """Return the digest of each module that ``strategy_code`` is a digest of."""
-    return code_of(*_paths(str(name), params))
+    paths = list(_paths(str(name), params))
+    return code_of(*paths) if paths else {}
 
 
 def _paths(name: str, params: Mapping[str, Any]) -> Iterator[str]:

@@ -66,18 +66,13 @@ def require_bounded(values: Any, most: int | None = None) -> None:
             raise ValueError(TOO_DEEP)
         if most is not None and seen > most:
             raise ValueError(TOO_MANY.format(most))
-        depth, (level, count) = depth + 1, _below(level)
-
-
-def _below(level: list[tuple[Any, int]]) -> tuple[list[tuple[Any, int]], int]:
-    """Return what values hold that may hold others, each once with how often it is there, and how many they hold."""
-    held, count = dict[int, tuple[Any, int]](), 0
-    for value, times in level:
-        if not isinstance(value, (Mapping, list, tuple)):
-            continue
-        inside = value.values() if isinstance(value, Mapping) else value
-        count += times * len(inside)
-        for each in inside:
-            if type(each) not in PLAIN:
-                held[id(each)] = each, times + held.get(id(each), (each, 0))[1]
-    return list(held.values()), count
+        held, count = dict[int, tuple[Any, int]](), 0  # what may hold others, each once with how often it is there
+        for value, times in level:
+            if not isinstance(value, (Mapping, list, tuple)):
+                continue
+            inside = value.values() if isinstance(value, Mapping) else value
+            count += times * len(inside)
+            for each in inside:
+                if type(each) not in PLAIN:
+                    held[id(each)] = each, times + held.get(id(each), (each, 0))[1]
+        depth, level = depth + 1, list(held.values())

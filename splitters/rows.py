@@ -280,7 +280,13 @@ def _target(y: Any, kind: Target, asked_by: str) -> tuple[Any, Sequence[Any]]:
     if kind == "numbers":
         return _numbers(y, asked_by), ()
     if kind == "any":
-        return _any_target(y, asked_by)
+        table = array_of(y, "y")
+        if table.ndim == 2 and table.shape[1] > 1:
+            columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
+            return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
+        values = as_array(table, "y")
+        numeric = is_number(values.dtype.kind, lambda: np.unique(values))
+        return (_numbers(values, asked_by), ()) if numeric else encode(values, "y")
     values = as_array(y, "y")
     if values.dtype.kind == "f" and (np.isfinite(values) & (values != np.floor(values))).any():
         raise SplitError(
@@ -288,16 +294,6 @@ def _target(y: Any, kind: Target, asked_by: str) -> tuple[Any, Sequence[Any]]:
             "use SortedStratifiedKFold, which stratifies numbers."
         )
     return encode(y, "y")
-
-
-def _any_target(y: Any, asked_by: str) -> tuple[NDArray[Any], Sequence[Any]]:
-    table = array_of(y, "y")
-    if table.ndim == 2 and table.shape[1] > 1:
-        columns = [encode(table[:, j], f"column {j} of y") for j in range(table.shape[1])]
-        return np.stack([codes for codes, _ in columns], axis=1), [levels for _, levels in columns]
-    values = as_array(table, "y")
-    numeric = is_number(values.dtype.kind, lambda: np.unique(values))
-    return (_numbers(values, asked_by), ()) if numeric else encode(values, "y")
 
 
 def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:

@@ -67,11 +67,6 @@ def _parts(arrow: pa.DataType) -> list[pa.DataType]:
     return [arrow, *(part for i in range(arrow.num_fields) for part in _parts(arrow.field(i).type))]
 
 
-def as_carried(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table in the types of ``carried``, no value changed; O(1) for a column of the same type."""
-    return pa.table([_out(*pair) for pair in zip(table.columns, schema.types, strict=True)], schema=schema)
-
-
 def _out(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
     if isinstance(column.type, pa.BaseExtensionType):
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
@@ -191,7 +186,8 @@ def _batches(
     try:
         for table in chain([first], others):
             _require_alike(first.schema, table.schema)
-            yield from as_carried(table, numbered).to_batches()
+            columns = [_out(*pair) for pair in zip(table.columns, numbered.types, strict=True)]
+            yield from pa.table(columns, schema=numbered).to_batches()
     except Exception as error:
         failed.append(error)
         raise

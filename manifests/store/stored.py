@@ -64,12 +64,6 @@ def _assignments(manifest: Manifest, generation: int) -> pa.Table:
     return pa.table(columns | manifest.membership.columns(rows))
 
 
-def status_in(table: pa.Table, generation: int) -> StatusChange:
-    """Return the changes of one generation."""
-    keys = table.drop_columns(["status"])
-    return StatusChange(generation, keys, np.asarray(table.column("status").to_numpy(), dtype=np.int8))
-
-
 def read_manifest(folder: Any) -> Manifest:
     """Return the manifest in ``folder``, or of whatever names a split; every file is compared with its SHA-256 first.
 
@@ -111,7 +105,6 @@ def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Man
     key = key_names(whole["spec"])
     rows, born = _together(_of_kind(tables, "assignments"), key)
     groups = _of_kind(tables, "groups")
-    changes = [(int(name[-12:-8]), table) for name, table in sorted(tables.items()) if name.startswith("status-")]
     keys = rows.select(key).replace_schema_metadata(None) if key else None
     read, splitter = KINDS[header["kind"]].read, whole["spec"].splitter()
     return Manifest(
@@ -121,7 +114,11 @@ def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Man
         keys=keys,
         group_table=pa.concat_tables(groups).combine_chunks() if groups else None,
         born=born,
-        changes=tuple(status_in(changed, generation) for generation, changed in changes),
+        changes=tuple(
+            StatusChange(int(name[-12:-8]), table.drop_columns(["status"]), table.column("status").to_numpy())
+            for name, table in sorted(tables.items())
+            if name.startswith("status-")
+        ),
         waiting=tables[WAITING].replace_schema_metadata(None) if WAITING in tables else None,
     )
 

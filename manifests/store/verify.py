@@ -37,27 +37,23 @@ class Damage(Strict):
 def damaged_files(folder: Path, entries: list[ListedFile]) -> Iterator[Damage]:
     """Yield the damage of each listed file, and the files that a reader would take for parts of the manifest."""
     for entry in entries:
-        damage = _damage(folder / entry["path"], entry)
-        if damage:
-            yield damage
+        file, name, rows = folder / entry["path"], entry["path"], amount(int(entry["rows"]), "row")
+        if not file.exists():
+            yield Damage(file=name, message=f"{name} is missing, and its {rows} with it; {REMEDY}")
+            continue
+        same_bytes = sha256(file) == entry["sha256"]
+        block = _first_damaged_block(file, entry)
+        if same_bytes and (block or file.stat().st_size != entry["bytes"]):
+            sentence = f"manifest.json does not say of {name} what its undamaged bytes hold; {REMEDY}"
+            yield Damage(file="manifest.json", message=sentence)
+        elif block:
+            yield block
+        elif not same_bytes:
+            yield Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {REMEDY}")
     listed = {entry["path"] for entry in entries}
     for name in sorted(file.name for part in PARTS_OF_A_MANIFEST for file in folder.glob(f"{part}.parquet")):
         if name not in listed:
             yield Damage(file=name, message=f"{name} is not listed in manifest.json; remove it.")
-
-
-def _damage(file: Path, entry: ListedFile) -> Damage | None:
-    name, rows = entry["path"], int(entry["rows"])
-    if not file.exists():
-        return Damage(file=name, message=f"{name} is missing, and its {amount(rows, 'row')} with it; {REMEDY}")
-    same_bytes = sha256(file) == entry["sha256"]
-    block = _first_damaged_block(file, entry)
-    if same_bytes and (block or file.stat().st_size != entry["bytes"]):
-        sentence = f"manifest.json does not say of {name} what its undamaged bytes hold; {REMEDY}"
-        return Damage(file="manifest.json", message=sentence)
-    if block or same_bytes:
-        return block
-    return Damage(file=name, message=f"{name} has other bytes than were written, and all its rows; {REMEDY}")
 
 
 def _first_damaged_block(file: Path, entry: ListedFile) -> Damage | None:

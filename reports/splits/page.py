@@ -282,7 +282,7 @@ def _folds_table(report: BalanceReport, names: list[str]) -> Table:
 def _figures_of(balance: BalanceReport) -> list[Block]:
     """Return how even a split is, in figures."""
     rows = [
-        [figure.title, *(number(n, None if n is None else figure.text(n)) for n in (value, least))]
+        [figure.title, *(number(n, None if n is None else figure.form(n)) for n in (value, least))]
         for figure, value, least in balance.shown()
     ]
     measured = f" Of {balance.n_splits:,} splits the first {balance.n_measured:,} are measured."

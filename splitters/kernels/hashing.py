@@ -17,21 +17,16 @@ def hashed(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
 
     Integers as decimal digits, text as UTF-8 bytes; other keys, of which engines differ, are a SplitError.
     """
-    prefix = f"{salt}|"
-    digests = (sha256((prefix + text).encode()).digest()[:8] for text in _texts(key))
-    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
-
-
-def _texts(key: NDArray[Any]) -> list[str]:
     values = key.tolist()
-    if key.dtype.kind in "iu":
-        return [str(value) for value in values]
-    unfit = next((value for value in values if type(value) not in (str, int)), None)
+    unfit = (
+        next((value for value in values if type(value) not in (str, int)), None) if key.dtype.kind not in "iu" else None
+    )
     if unfit is not None:
         raise SplitError(
             f"key holds {unfit!r} ({type(unfit).__name__}); pass integers or text, which hash alike anywhere."
         )
-    return [str(value) for value in values]
+    digests = (sha256(f"{salt}|{value}".encode()).digest()[:8] for value in values)
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
 def scaled(words: NDArray[np.uint64], bound: int) -> NDArray[np.int64]:
