@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -269,30 +270,23 @@ def _for_csv(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
     return sides_of(manifest, table, data), f"{note}{', -2 set apart to calibrate by' if apart else ''}."
 
 
-def _tabled(to: str) -> Writer:
-    def write(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
-        folds = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
-        return kept_keys(manifest).append_column(FOLDS, folds), NOTES[to]
-
-    return write
-
-
-def _worded(to: str) -> Writer:
-    return lambda manifest, data, repeat: with_words(manifest, data, to)
+def _tabled(to: str, manifest: Manifest, data: Any, repeat: int) -> tuple[Content, str]:
+    folds = pa.array(folds_of_kept(manifest, repeat, to, least=0), pa.int32())
+    return kept_keys(manifest).append_column(FOLDS, folds), NOTES[to]
 
 
 WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
     "sklearn": ((".npy",), _for_sklearn),
-    "h2o": ((".csv", ".parquet"), _tabled("h2o")),
-    "spark": ((".parquet",), _tabled("spark")),
+    "h2o": ((".csv", ".parquet"), partial(_tabled, "h2o")),
+    "spark": ((".parquet",), partial(_tabled, "spark")),
     "nnunet": ((".json",), _for_nnunet),
     "csv": ((".csv",), _for_csv),
     "groups": ((".parquet", ".csv"), _for_groups),
-    "autogluon": ((".csv", ".parquet"), _tabled("autogluon")),
+    "autogluon": ((".csv", ".parquet"), partial(_tabled, "autogluon")),
     "torch": ((".json",), for_torch),
-    "vertex": ((".csv", ".parquet"), _worded("vertex")),
-    "databricks": ((".csv", ".parquet"), _worded("databricks")),
-    "bigquery": ((".csv", ".parquet"), _worded("bigquery")),
+    "vertex": ((".csv", ".parquet"), partial(with_words, "vertex")),
+    "databricks": ((".csv", ".parquet"), partial(with_words, "databricks")),
+    "bigquery": ((".csv", ".parquet"), partial(with_words, "bigquery")),
     "croissant": ((".json",), for_croissant),
 }
 

@@ -27,7 +27,7 @@ TAKEN_BY = {
 COLUMN = "split"
 
 
-def with_words(manifest: Manifest, data: Any, to: str) -> tuple[pa.Table, str]:
+def with_words(to: str, manifest: Manifest, data: Any, repeat: int) -> tuple[pa.Table, str]:
     """Return the keys, or the data, with a column ``split`` of the words that ``to`` knows, and how it is taken."""
     parts = parts_of(manifest, to)
     table, of_rows = kept_keys(manifest), parts[kept_rows(manifest)]
