@@ -95,10 +95,9 @@ class Holdout(Splitter):
     """Any strategy on the rows that are left when a test part is locked away.
 
     The Python form of a specification's ``holdout``. ``strategy`` is an instance or a mapping, as for ``Repeated``.
-    The locked part is drawn first, from a stream of its own, by what the strategy needs: groups whole, classes or the
-    order of numbers in their share; of strategies of time it is the latest rows. ``locked(X, y, groups)`` returns its
-    positions, ``rest`` those of the rows that the strategy splits: all others, but for rows too near in time to the
-    locked ones and of their groups where the strategy leaves such rows out of training.
+    The locked part is drawn first, by what the strategy needs: groups whole, classes or the order of numbers in their
+    share, of strategies of time the latest rows. ``locked(X, y, groups)`` returns its positions, ``rest`` those of the
+    rows that the strategy splits: all others, but for those it may not learn from beside the locked ones.
 
     Promises: no row is in both sides of a pair; no locked row is in any pair; the locked rows depend on
     ``random_state`` and the fraction, not on the strategy's own parameters. O(n log n) more than the strategy.
