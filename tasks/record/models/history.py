@@ -11,6 +11,7 @@ from math import isclose
 from typing import Any, Literal
 
 from evenfold.estimates.promotion import Decision, compare_predictions, decide, same_recipe, to_spend, without_champion
+from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome, RolledBack
@@ -50,24 +51,29 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
     """Return which version of a model was the champion at a time, or at the end of a day (UTC, as 2026-05-31).
 
     By the last that was written before: versions whose signed decision promotes them, rollbacks and withdrawals (of
-    which the last 20 are kept, and the last of each version). An alias that was moved by hand leaves no trace; a
-    ``note`` says where that happened since. Raises SplitError where there is no such model, or no such date.
+    which the last 20 are kept, and the last of each version). A version that was deleted and an alias that was moved by
+    hand leave no date; a ``note`` says where the next decision, or the alias of now, shows one. Raises SplitError where
+    there is no such model, or no such date.
     """
     tracker = _tracker(name)
     try:
         day = date.fromisoformat(at) if isinstance(at, str) else at
     except ValueError:
         raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
-    end = day if isinstance(day, datetime) else datetime.combine(day, time.max, UTC)
+    end = day if isinstance(day, datetime) else datetime.combine(day, time.max)
+    end = end if end.tzinfo else end.replace(tzinfo=UTC)
     changes = sorted(_changes(tracker, name), key=lambda change: change[0])
-    before = [change for change in changes if change[0] <= end]
+    before, after = ([change for change in changes if (change[0] <= end) == earlier] for earlier in (True, False))
     now, last = aliases_of(tracker.client, name).get(CHAMPION), changes[-1][1] if changes else None
+    since, version, why, _ = before[-1] if before else (None, None, "", None)
     note = f"The alias is on version {now or 'none'} by now, and nobody recorded that: it was moved in MLflow."
-    since, version, why = before[-1] if before else (None, None, "")
-    return Served(
-        name=name, version=version, since=since.isoformat(timespec="seconds") if since else "", why=why,
-        note=note if now != last else "",
-    )  # fmt: skip
+    note = note if now != last else ""
+    if after and after[0][3] not in (None, version):
+        when, following, _, over = after[0]
+        gone = "the alias was moved in MLflow" if over in versions_of(tracker.client, name) else "it was deleted since"
+        note = f"Version {following} took the place of version {over} on {when:%Y-%m-%d}: {gone}. {note}".strip()
+    began = since.isoformat(timespec="seconds") if since else ""
+    return Served(name=name, version=version, since=began, why=why, note=note)
 
 
 def _tracker(name: str) -> Tracker:
@@ -79,18 +85,21 @@ def _tracker(name: str) -> Tracker:
     return tracker
 
 
-def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None, str]]:
-    """Yield when the champion changed, to which version, and why."""
+def _versions(tracker: Tracker, name: str) -> Iterator[Any]:
+    return tracker.every(lambda **page: tracker.client.search_model_versions(f"name = '{quoted(name)}'", **page))
+
+
+def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None, str, str | None]]:
+    """Yield when the champion changed, to which version, why, and over which one where a decision says so."""
     rollbacks = set()
-    for version in tracker.every(
-        lambda **page: tracker.client.search_model_versions(f"name = '{quoted(name)}'", **page)
-    ):
+    for version in _versions(tracker, name):
         decision, tags = None, version.tags
         with suppress(EvenfoldError):
             decision = _decision_of(tracker, version)
         if decision.promote if decision else REPLACES in tags:
             when = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
-            yield when, str(version.version), decision.why if decision else "its decision is not in the record"
+            why = decision.why if decision else "its decision is not in the record"
+            yield when, str(version.version), why, decision.champion if decision else None
         rollbacks |= {tags[WITHDRAWN]} if WITHDRAWN in tags else set()
     with suppress(ValueError, TypeError, RecursionError):  # somebody wrote there
         log = json.loads(tracker.client.get_registered_model(name).tags.get(ROLLBACKS, "[]"))
@@ -98,7 +107,7 @@ def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None
     for text in rollbacks:
         with suppress(ValueError, RecursionError):
             done = RolledBack.model_validate_json(text)
-            yield datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}"
+            yield datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}", None
 
 
 def _decision_of(tracker: Tracker, version: Any) -> Decision:
@@ -129,19 +138,29 @@ def replay(name: str, version: str) -> Replayed:
         require_signed_version(registered)
         decision = _decision_of(tracker, registered)
         again = _decided_again(tracker, registered, decision)
+        apart, before, after = [], asdict(decision), asdict(again)
+        for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
+            was, now = before[field], after[field]
+            numbers = isinstance(was, float) and isinstance(now, float)
+            if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
+                apart.append(f"{field} {was} then and {now} now")
+        if apart and (lost := _deleted_comparisons(tracker, name, version)):
+            raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
     except EvenfoldError as error:
         words = f"{what} cannot be decided again: {error}"
         return Replayed(name=name, version=version, verdict="gone", words=words, decision=decision)
-    apart, before, after = [], asdict(decision), asdict(again)
-    for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
-        was, now = before[field], after[field]
-        numbers = isinstance(was, float) and isinstance(now, float)
-        if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
-            apart.append(f"{field} {was} then and {now} now")
     words = f"{what} is decided again as it was: {again.why}."
     words = f"{what} is decided in another way now: {', '.join(apart)}." if apart else words
     verdict: Any = "other" if apart else "same"
     return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
+
+
+def _deleted_comparisons(tracker: Tracker, name: str, version: str) -> list[str]:
+    """Return the comparisons that registered versions before this one and are in MLflow no more."""
+    left = {run.info.run_id for run in tracker.runs(f"tags.`mlflow.runName` = 'retrain/{quoted(name)}'")}
+    versions = _versions(tracker, name)
+    earlier = (each for each in versions if int(each.version) < int(version) and each.run_id not in left)
+    return [f"run {each.run_id[:8]} of version {each.version}" for each in earlier]
 
 
 def _decided_again(tracker: Tracker, registered: Any, decision: Decision) -> Decision:

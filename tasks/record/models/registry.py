@@ -187,12 +187,12 @@ def read_looks(split: SplitRef, name: str = "") -> list[EarlierLook]:
 
 def looks_of(tracker: Tracker, name: str, before: Run | None = None) -> list[EarlierLook]:
     """Return the comparisons of a name, as ``read_looks`` does; of those that began ``before`` one alone."""
-    runs = sorted(
-        tracker.runs(f"tags.`mlflow.runName` = 'retrain/{quoted(name)}'"),
-        key=lambda run: (run.info.start_time, run.info.run_id),
-    )
-    if before is not None:
-        runs = runs[: [run.info.run_id for run in runs].index(before.info.run_id)]
+
+    def place(run: Run) -> tuple[int, str]:
+        return run.info.start_time, run.info.run_id
+
+    runs = sorted(tracker.runs(f"tags.`mlflow.runName` = 'retrain/{quoted(name)}'"), key=place)
+    runs = runs if before is None else [run for run in runs if place(run) < place(before)]
     decided = [(run, decision_in(run.data.tags, f"run {run.info.run_id}")) for run in runs]
     return [
         EarlierLook.of(decision, start_of(run))

@@ -93,12 +93,23 @@ def test_what_is_gone_is_said(home: Home, spoil: Any, words: str) -> None:
     assert (replayed.verdict, words in replayed.words) == ("gone", True), replayed
 
 
-def test_a_comparison_that_was_deleted_changes_what_a_later_one_may_spend(home: Home) -> None:
-    """The verdict is told as another one where its figures are: what is spent is part of the rule."""
-    registry(home).delete_run(registry(home).get_model_version("monthly", "2").run_id)
+def test_a_comparison_that_was_deleted_is_named_where_a_later_one_is_other_for_it(home: Home) -> None:
+    """What is spent is part of the rule; of the deleted one itself all is left that decides it again."""
+    run_id = registry(home).get_model_version("monthly", "2").run_id
+    registry(home).delete_run(run_id)
     replayed = replay("monthly", "3")
-    assert replayed.verdict == "other"
-    assert "spent" in replayed.words
+    assert (replayed.verdict, f"run {run_id[:8]} of version 2 was deleted" in replayed.words) == ("gone", True), (
+        replayed
+    )
+    assert replay("monthly", "2").verdict == "same"
+
+
+def test_a_deleted_version_is_told_by_the_decision_that_took_its_place(home: Home, after: list[datetime]) -> None:
+    """No date of it is left, so the one before is named with a note, and never alone."""
+    registry(home).delete_model_version("monthly", "2")
+    served = champion_as_of("monthly", after[1])
+    assert (served.version, "took the place of version 2 on" in served.note) == ("1", True), served
+    assert champion_as_of("monthly", after[1].replace(tzinfo=None)) == served  # UTC where no zone is named
 
 
 def test_the_commands_say_it(home: Home) -> None:
