@@ -32,8 +32,8 @@ def import_path(thing: Any) -> str:
     owners = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
     if not owners or owners[0] == "__main__":
         raise SplitError(
-            f"{thing.__qualname__} is defined in {home}, where no other process finds it; move it into a "
-            "module of its own, and import it from there."
+            f"{getattr(thing, '__qualname__', thing.__name__)} is defined in {home}, where no other process finds it; "
+            "move it into a module of its own, and import it from there."
         )
     return f"{owners[0]}:{thing.__name__}"
 
@@ -43,6 +43,8 @@ def named(thing: Any) -> str:
     try:
         return import_path(thing)
     except SplitError:
+        if not (isinstance(thing, type) or inspect.isroutine(thing)):
+            raise
         return path_here(thing)
 
 
@@ -107,7 +109,8 @@ def plain(value: Any, name: str, part: Callable[[Any], Any] = recipe_of) -> Any:
         return {each: plain(inside, name, part) for each, inside in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(inside, name, part) for inside in value]
-    if hasattr(value, "tolist"):  # an array, or the columns of a frame
+    numbered = not hasattr(value, "iloc") or [*value.index] == [*range(len(value))]  # of pandas, as made without index
+    if hasattr(value, "tolist") and numbered:  # an array, a column, or the names of columns
         return plain(value.tolist(), name, part)
     if hasattr(value, "_score_func"):  # a scorer of scikit-learn
         params = {"score_func": value._score_func, "greater_is_better": value._sign > 0}
@@ -117,12 +120,12 @@ def plain(value: Any, name: str, part: Callable[[Any], Any] = recipe_of) -> Any:
         names = [*re.findall(r"\w+", value.dist.shapes or ""), "loc", "scale"]
         params = dict(zip(names, value.args, strict=False)) | value.kwds
         return {"estimator": f"scipy.stats:{value.dist.name}", "params": plain(params, name, part)}
-    if hasattr(value, "to_dict") and hasattr(value, "columns"):
+    if hasattr(value, "columns") and hasattr(value, "iloc") and numbered:
         return {"frame": plain(value.to_dict("list"), name, part)}
-    parts = type(value).__mro__ if type(value) is not partial else ()
+    parts = type(value).__mro__ if type(value) is not partial and type(value).__module__ != "builtins" else ()
     if any(each in vars(kind) for kind in parts for each in ("get_params", "split", "__call__")):
         return part(value)
-    raise _unheld(f"{name} is a {type(value).__name__}")
+    raise _unheld(f"{name} is a {type(value).__name__}{'' if numbered else ' with an index of its own'}")
 
 
 def _unheld(what: str) -> SplitError:
@@ -175,7 +178,7 @@ def _told(thing: Any, seen: set[int]) -> Any:
         try:
             return _library(import_path(thing))
         except SplitError:
-            return _class(thing, seen) if isinstance(thing, type) else _function(inspect.unwrap(thing), seen)
+            return _class(thing, seen) if isinstance(thing, type) else _function(thing, seen)
     if isinstance(thing, (property, staticmethod, classmethod)):
         return [_told(each, seen) for each in (getattr(thing, name, None) for name in ("fget", "fset", "__func__"))]
     if isinstance(thing, (bytes, complex, type(...), range, slice)):
@@ -199,7 +202,13 @@ def _class(kind: type, seen: set[int]) -> Any:
 
 
 def _function(function: Any, seen: set[int]) -> Any:
-    code = function.__code__
+    owner, code = getattr(function, "__self__", None), getattr(function, "__code__", None)
+    if isinstance(owner, type):
+        return [_told(owner, seen), _told(function.__func__, seen)]
+    if code is None and hasattr(function, "__wrapped__"):
+        return [type(function).__name__, _told(function.__wrapped__, seen)]
+    if code is None or owner is not None:
+        raise _unheld(f"{function.__qualname__} is a {type(function).__name__}")
     cells = [_told(cell.cell_contents, seen) for cell in function.__closure__ or ()]
     names = sorted(_globals(code) & function.__globals__.keys())
     values = {name: _told(function.__globals__[name], seen) for name in names}

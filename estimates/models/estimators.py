@@ -31,7 +31,8 @@ def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR
 
     A parameter with ``__`` in its name is set on the part it names, as scikit-learn's ``set_params`` does; one that is,
     or holds, ``{"estimator": path, "params": {...}}`` gets such a part, made alike: also a splitter, a distribution or
-    a scorer. ``{"function": path}`` is the function or class itself, ``{"frame": {column: values}}`` a frame.
+    a scorer. ``{"function": path}`` is the function or class itself, ``{"frame": {column: values}}`` a frame,
+    ``{"mapping": [[key, value], ...]}`` what is keyed by numbers.
     Raises ModelError where the path does not import, is no class or function, does not take the parameters, or makes
     something that does not play ``role``, and UntrustedNameError for what may not be imported here.
     """
@@ -72,6 +73,8 @@ def _with_parts(value: Any, parameter: inspect.Parameter | None = None) -> Any:
         return imported(value["function"], FUNCTION)
     if _is_one(value, "frame", Mapping):
         return pd.DataFrame(value["frame"])
+    if _is_one(value, "mapping", list):
+        return {tuple(key) if isinstance(key, list) else key: _with_parts(part) for key, part in value["mapping"]}
     if isinstance(value, Mapping):
         return {name: _with_parts(part) for name, part in value.items()}
     if not isinstance(value, (list, tuple)):

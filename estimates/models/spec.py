@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isinf
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from evenfold.splitters.deployed import reason_of, require_readable
 from evenfold.splitters.documents import read_document, require_bounded
 from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, Role, check_params, require_trusted
 from evenfold.splitters.naming import named, recipe_of
-from evenfold.splitters.numbers import is_number
+from evenfold.splitters.numbers import is_number, plain_numbers
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -119,9 +119,10 @@ class ModelSpec(BaseModel):
     """What is trained and how it is scored, as plain data: the same in YAML, JSON, flags and Python.
 
     ``estimator``: ``package.module:Name`` of a class or of a function that returns an estimator; None for the default.
-    ``params``: its JSON parameters. ``task``: inferred where None. ``features``: None for every numeric, boolean and
-    categorical column and text that repeats, without another role; ``exclude`` leaves some of them out. ``text``: how
-    text and categories become numbers, where the model cannot split by them. ``impute``: what stands for a missing
+    ``params``: its JSON parameters, as ``named_estimator`` takes them. ``task``: inferred where None. ``features``:
+    None for every numeric, boolean and categorical column and text that repeats, without another role; ``exclude``
+    leaves some of them out. ``text``: how text and categories become numbers, where the model cannot split by them.
+    ``impute``: what stands for a missing
     number, of the training rows' values; None leaves it missing, as gradient boosting takes it. ``metrics``:
     scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the default ones; of
     one's own ``package.module:name`` of a scorer, or of a function of (y_true, y_pred), with what it is given, as
@@ -160,11 +161,19 @@ class ModelSpec(BaseModel):
     def __hash__(self) -> int:  # of parameters that cannot be hashed
         return hash(self.model_dump_json())
 
+    def __eq__(self, other: object) -> bool:  # of parameters that do not equal themselves, as nan
+        return isinstance(other, ModelSpec) and self.canonical() == other.canonical()
+
     @model_validator(mode="before")
     @classmethod
     def _can_be_walked_through(cls, value: Any) -> Any:
         require_bounded(value)
         return value
+
+    @field_validator("params", mode="before")
+    @classmethod
+    def _of_json(cls, value: Any) -> Any:
+        return _with_text_keys(value)
 
     @field_validator("threshold", mode="before")
     @classmethod
@@ -275,7 +284,7 @@ class ModelSpec(BaseModel):
 
     def canonical(self) -> dict[str, object]:
         """Return the fields that differ from their defaults, as JSON: what a key is made of."""
-        fields: dict[str, object] = _without_infinities(self.model_dump(mode="json", exclude_defaults=True))
+        fields: dict[str, object] = _finite(self.model_dump(mode="json", exclude_defaults=True))
         return fields
 
     def to_yaml(self) -> str:
@@ -316,13 +325,23 @@ class ModelSpec(BaseModel):
         return seeded(named_estimator(self.estimator, self.params), seed)
 
 
-def _without_infinities(value: Any) -> Any:
-    """Return JSON with infinities as text, for which JSON has no number."""
-    if isinstance(value, float) and isinf(value):
-        return ".inf" if value > 0 else "-.inf"
+def _finite(value: Any) -> Any:
+    """Return JSON with what is no finite number as text, for which JSON has none."""
+    if isinstance(value, float) and not isfinite(value):
+        return ".nan" if isnan(value) else ".inf" if value > 0 else "-.inf"
     if isinstance(value, dict):
-        return {name: _without_infinities(entry) for name, entry in value.items()}
-    return [_without_infinities(item) for item in value] if isinstance(value, list) else value
+        return {name: _finite(entry) for name, entry in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value
+
+
+def _with_text_keys(value: Any) -> Any:
+    """Return parameters with ``{"mapping": [[key, value], ...]}`` for what is keyed by numbers: JSON has text alone."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_with_text_keys, value)) if type(value) in (list, tuple) else value
+    if not isinstance(value, Mapping):
+        return value
+    pairs = {plain_numbers(key): _with_text_keys(each) for key, each in value.items()}
+    return pairs if all(isinstance(key, str) for key in pairs) else {"mapping": [[*pair] for pair in pairs.items()]}
 
 
 def _transformer_of(model: ModelSpec) -> str | None:

@@ -13,6 +13,7 @@ from nbclient import NotebookClient
 from small import small
 
 DEFINED = '''
+import functools
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.linear_model import Ridge
@@ -20,6 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 POWER = 2
 LEFT = 1
+def halved(function):
+    @functools.wraps(function)
+    def wrapper(values):
+        return function(values) / 2
+    return wrapper
+@halved
 def curved(values):
     return np.abs(values) ** POWER
 class Curved(TransformerMixin, BaseEstimator):
@@ -40,7 +47,8 @@ model = make_pipeline(Curved(), FunctionTransformer(lambda X: X + 1), Steep())
 SAME = {"a comment": ("class", "# what bends\n\nclass"), "a docstring": ("Return it", "Give it"),
         "the class's": ("A curve", "A bend"), "what is not used": ("LEFT = 1", "LEFT = 2")}  # fmt: skip
 OTHER = {"a global": ("POWER = 2", "POWER = 3"), "a function that is called": ("abs", "exp"),
-         "a constant": ("+ 1", "+ 2"), "a default": ("by=1.0", "by=2.0"), "a method": ("* self.by", "/ self.by"),
+         "a decorator": ("/ 2", "/ 3"), "a constant": ("+ 1", "+ 2"), "a default": ("by=1.0", "by=2.0"),
+         "a method": ("* self.by", "/ self.by"),
          "a base": ("(TransformerMixin, BaseEstimator)", "(BaseEstimator)")}  # fmt: skip
 ASK = """
 import os, sys

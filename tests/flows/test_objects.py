@@ -114,6 +114,12 @@ MODELS: dict[str, tuple[Any, Any]] = {
             ["weighed", _part(f"{__name__}:Weighed", by=[1.0, 2.0], table={"frame": {"a": [1.0]}})],
             ["ridge", {"estimator": RIDGE}]]),
     ),
+    "keys that are numbers, and nan": (
+        make_pipeline(Weighed({0: 1.5, "a": [{(1, 2): 2}]}, np.nan), Ridge()),
+        _part("sklearn.pipeline:Pipeline", steps=[
+            ["weighed", _part(f"{__name__}:Weighed", by={0: 1.5, "a": [{(1, 2): 2}]}, table=float("nan"))],
+            ["ridge", {"estimator": RIDGE}]]),
+    ),
     "halving, by folds of ours": (
         HalvingGridSearchCV(Ridge(), {"alpha": np.array([1.0, 2.0])}, cv=KFold(3)),
         _part("sklearn.model_selection:HalvingGridSearchCV", estimator={"estimator": RIDGE},

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from evenfold.estimates import ModelError, ModelSpec
 from evenfold.flows import evaluate
@@ -52,6 +53,10 @@ def test_a_split_that_names_no_table_is_not_of_the_working_folder(folds: SplitRe
 NO_MODELS: list[tuple[Any, str]] = [
     (make_pipeline(StandardScaler().set_output(transform="pandas"), Ridge()), "StandardScaler has set_output, which"),
     (make_pipeline(FunctionTransformer(partial(np.clip, a_min=0)), Ridge()), "FunctionTransformer.func is a partial, "),
+    (make_pipeline(FunctionTransformer(StandardScaler().fit), Ridge()), "StandardScaler.fit is a method, which"),
+    (make_pipeline(FunctionTransformer(np.vectorize(abs)), Ridge()), "is defined in numpy, where no other"),
+    (make_pipeline(StandardScaler(with_mean=pd.Series([1.0], ["a"])), Ridge()), "with_mean is a Series with an index"),
+    (make_pipeline(StandardScaler(with_mean=b"no"), Ridge()), "StandardScaler.with_mean is a bytes, which"),
     (0, "a value of type int is no model; pass an estimator, or name one"),
 ]
 
