@@ -90,11 +90,14 @@ def name_of(metric: Any) -> str:
     scorers = {name: get_scorer(name) for name in sorted(get_scorer_names(), key=lambda each: each[:4] != "neg_")}
     try:
         if hasattr(metric, "_score_func"):
-            parts = _parts(metric)
-            return next((name for name, each in scorers.items() if _parts(each) == parts), None) or _path_of(*parts)
+            function, error, response, kwargs = parts = _parts(metric)
+            if alike := [name for name, each in scorers.items() if _parts(each) == parts]:
+                return alike[0]
+            path = named(function)
+            options: dict[str, Any] = {} if error == lower_is_better(path) else {"greater_is_better": not error}
+            return _written(path, options | ({} if response == "predict" else {"response_method": response}) | kwargs)
         if inspect.isroutine(metric):
-            alike = (name for name, each in scorers.items() if each._score_func is metric)
-            return next(alike, None) or named(metric)
+            return next((name for name, each in scorers.items() if each._score_func is metric), None) or named(metric)
     except SplitError as error:
         raise ModelError(str(error)) from None
     raise ModelError(
@@ -105,13 +108,6 @@ def name_of(metric: Any) -> str:
 
 def _parts(scorer: Any) -> tuple[Any, bool, Any, dict[str, Any]]:
     return scorer._score_func, scorer._sign < 0, scorer._response_method, plain(scorer._kwargs, "the scorer's argument")
-
-
-def _path_of(function: Any, error: bool, response: Any, kwargs: dict[str, Any]) -> str:
-    path = named(function)
-    options: dict[str, Any] = {} if error == lower_is_better(path) else {"greater_is_better": not error}
-    options |= {} if response == "predict" else {"response_method": response}
-    return _written(path, options | kwargs)
 
 
 def _written(name: str, options: dict[str, Any]) -> str:

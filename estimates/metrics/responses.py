@@ -42,7 +42,11 @@ class Responses:
         def answer(X: Any) -> Any:
             if name not in self._answers:
                 values = value(self._X)
-                self._answers[name] = _one_a_row(values, len(self._X)) if name == "predict" else self._sorted(values)
+                if name == "predict":
+                    values = _one_a_row(values, len(self._X))
+                elif self._order is not None:  # the decision of two is that for the second
+                    values = values[:, self._order] if values.ndim == 2 else -values
+                self._answers[name] = values
             return self._answers[name]
 
         answer.__name__ = name  # scikit-learn tells probabilities from decisions by the method's name
@@ -50,12 +54,6 @@ class Responses:
 
     def __sklearn_tags__(self) -> Any:
         return self._fitted.__sklearn_tags__()
-
-    def _sorted(self, answer: Any) -> Any:
-        """Return what was said of the classes as they are, in sorted order."""
-        if self._order is None:
-            return answer
-        return answer[:, self._order] if answer.ndim == 2 else -answer  # the decision of two is that for the second
 
     def say(self, method: str) -> Any:
         """Return the answer of ``method`` for the rows, or None where the estimator lacks it."""

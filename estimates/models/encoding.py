@@ -103,7 +103,9 @@ def choose_features(
     left_out = {str(name): reasons[str(name)] for name in table.columns if str(name) in reasons}
     kinds = {name: kind for name, kind in kinds.items() if name not in left_out}
     if not kinds:
-        raise ModelError(f"no feature is left{_reasons(left_out)}; add a number column or list some in features.")
+        listing = ", ".join(f"{name} ({reason.partition(';')[0]})" for name, reason in [*left_out.items()][:6])
+        why = f"{listing}{', …' if len(left_out) > 6 else ''}" or "the data holds no other column"
+        raise ModelError(f"no feature is left: {why}; add a number column or list some in features.")
     return kinds, left_out
 
 
@@ -149,26 +151,15 @@ def _listed(
     return kinds
 
 
-def _reasons(left_out: dict[str, str]) -> str:
-    listing = ", ".join(f"{name} ({reason.partition(';')[0]})" for name, reason in list(left_out.items())[:6])
-    return f": {listing}{', …' if len(left_out) > 6 else ''}" if listing else ": the data holds no other column"
-
-
 def _ready(column: pd.Series, kind: Kind) -> Any:
     if kind == "number":
         return plain_numbers(column)
-    if kind == "date":
-        return _days(column)
     if kind == "text":
         return column.astype(object).where(column.notna(), None).to_numpy()
-    return column.array
-
-
-def _days(column: pd.Series) -> NDArray[np.float64]:
-    if isinstance(column.dtype, pd.PeriodDtype):
-        column = column.dt.to_timestamp()
-    moments = pd.to_datetime(column, utc=True)
-    days = (moments - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    if kind != "date":
+        return column.array
+    moments = column.dt.to_timestamp() if isinstance(column.dtype, pd.PeriodDtype) else column
+    days = (pd.to_datetime(moments, utc=True) - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
     return np.asarray(days, dtype=np.float64)
 
 

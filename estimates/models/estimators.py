@@ -122,14 +122,11 @@ def _made(path: str, maker: Any, params: Mapping[str, object]) -> Any:
     try:
         return maker(**params)
     except TypeError as error:
+        accepted = [name for name in inspect.signature(maker).parameters if name not in ("self", "args", "kwargs")]
+        unknown = [name for name in params if name not in accepted]
         raise ModelError(
-            f"{path!r} does not accept its parameters: {refusal(error)}{_unknown(maker, params)}"
+            f"{path!r} does not accept its parameters: {refusal(error)}"
+            f"{nearest(unknown[0], accepted) if unknown and accepted else ''}"
         ) from None
     except Exception as error:
         raise ModelError(f"{path!r} cannot be made: {type(error).__name__}: {error}") from error
-
-
-def _unknown(maker: Any, params: Iterable[str]) -> str:
-    accepted = [name for name in inspect.signature(maker).parameters if name not in ("self", "args", "kwargs")]
-    unknown = [name for name in params if name not in accepted]
-    return nearest(unknown[0], accepted) if unknown and accepted else ""

@@ -57,30 +57,20 @@ def assemble(
     stratify, or keep groups whole where the problem has groups or training rows repeat).
     """
     model = model.completed(problem.task, len(problem.classes))
-    estimator = _weighing_classes(model.build(seed), model)
+    estimator = model.build(seed)
+    if model.balance is not None and model.balance.method == "class_weight":
+        # Where rows have weights, these even out the classes: many a "balanced" counts rows alone.
+        class_weight = "balanced" if model.weights is None else None
+        estimator.set_params(**dict.fromkeys(class_weight_names(estimator), class_weight))
     ways = encodings(model, estimator, problem.X, problem.encoded, problem.own)
     encoder, estimator = encoding_step(model, estimator, problem.X, ways)
     sampling, pipeline = _sampling(model.balance, seed)
-    steps = [
-        *_without_empty(estimator, problem, train),
-        *_imputing(model, problem),
-        *encoder,
-        *sampling,
-        ("model", estimator),
-    ]
+    steps = [*_without_gaps(estimator, model, problem, train), *encoder, *sampling, ("model", estimator)]
     if len(steps) > 1:
         estimator = pipeline(steps)
     if model.target_transform is not None:
         estimator = TransformedTargetRegressor(estimator, transformer=target_transformer(model, seed))
     return estimator if model.threshold is None else _deciding(estimator, model, problem, seed, train, inner)
-
-
-def _weighing_classes(estimator: Any, model: ModelSpec) -> Any:
-    if model.balance is None or model.balance.method != "class_weight":
-        return estimator
-    # Where rows have weights, these even out the classes: many a "balanced" counts rows alone.
-    class_weight = "balanced" if model.weights is None else None
-    return estimator.set_params(**dict.fromkeys(class_weight_names(estimator), class_weight))
 
 
 def _sampling(balance: Balance | None, seed: int) -> tuple[list[tuple[str, Any]], Any]:
@@ -112,23 +102,18 @@ def _oversampled(y: NDArray[Any], ratio: float) -> dict[Any, int]:
     return {label: max(count, least) for label, count in zip(classes.tolist(), counts.tolist(), strict=True)}
 
 
-def _imputing(model: ModelSpec, problem: Problem) -> list[tuple[str, Any]]:
-    columns = [name for name in problem.features if is_numeric_dtype(problem.X[name].dtype)]
-    if model.impute is None or not columns:
-        return []
-    filler = SimpleImputer(strategy=model.impute, keep_empty_features=True)
-    transformer = make_column_transformer((filler, columns), remainder="passthrough", verbose_feature_names_out=False)
-    return [("impute", transformer.set_output(transform="pandas"))]
-
-
-def _without_empty(estimator: Any, problem: Problem, train: IntArray | None) -> list[tuple[str, Any]]:
-    """Return the step that drops features without a value in the training rows, on which scikit-learn's trees fail."""
+def _without_gaps(estimator: Any, model: ModelSpec, problem: Problem, train: IntArray | None) -> list[tuple[str, Any]]:
+    """Return the steps that drop features without a value in the training rows, and fill what others miss."""
     numbers = [X for name, X in problem.X.items() if name not in problem.encoded and X.dtype.kind == "f"]
     empty = [] if train is None else [X.name for X in numbers if X.isna().any() and X.iloc[train].isna().all()]
-    if not empty or not hasattr(estimator, "_bin_data"):
-        return []
-    dropping = make_column_transformer(("drop", empty), remainder="passthrough", verbose_feature_names_out=False)
-    return [("drop", dropping.set_output(transform="pandas"))]
+    columns = [name for name in problem.features if is_numeric_dtype(problem.X[name].dtype)]
+    steps: list[tuple[str, Any, list[Any]]] = []
+    if empty and hasattr(estimator, "_bin_data"):  # on which scikit-learn's trees fail
+        steps.append(("drop", "drop", empty))
+    if model.impute is not None and columns:
+        steps.append(("impute", SimpleImputer(strategy=model.impute, keep_empty_features=True), columns))
+    how: dict[str, Any] = {"remainder": "passthrough", "verbose_feature_names_out": False}
+    return [(name, make_column_transformer((way, of), **how).set_output(transform="pandas")) for name, way, of in steps]
 
 
 def _deciding(

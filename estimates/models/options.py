@@ -87,7 +87,14 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
     _check_balance(model, estimator)
     _check_threshold(model, classes, estimator)
     if model.target_transform is not None:
-        _check_transform(target_transformer(model), model.target_transform.transformer, y, target)
+        transformer = target_transformer(model)
+        try:
+            clone(transformer).fit(np.asarray(y, dtype=np.float64).reshape(-1, 1))
+        except Exception as error:
+            raise ModelError(
+                f"target_transform {model.target_transform.transformer!r} cannot transform target {target!r} "
+                f"({shown(f'{y.min():g} to {y.max():g}')}): {reason_of(error)}"
+            ) from None
     for metric in model.metrics:
         methods = method_of(metric)
         if not any(hasattr(estimator, method) for method in methods):
@@ -97,7 +104,12 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
             )
     _check_eval_set(model, estimator)
     if model.weights and not any(takes(part, "sample_weight") for part in parts_of(estimator)):
-        _require_passed_on(model, estimator)
+        # A meta-estimator passes on what it gets: scikit-learn's routing tells it where, or raises.
+        inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
+        if not inside or all(
+            each.kind != Parameter.VAR_KEYWORD for each in signature(estimator.fit).parameters.values()
+        ):
+            raise ModelError(f"weights is taken by no part of {model.estimator!r}; leave it out.")
 
 
 def target_transformer(model: ModelSpec, seed: int = 0) -> Any:
@@ -132,19 +144,17 @@ def fit_with(estimator: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, o
         return getattr(estimator, method)(X, y)
     with config_context(enable_metadata_routing=True):
         for part in parts_of(estimator):
-            _request(part, fit_params)
+            # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
+            requests = {
+                name: name != "sample_weight" or hasattr(part, "predict") for name in fit_params if takes(part, name)
+            }
+            if requests and hasattr(part, "set_fit_request"):
+                part.set_fit_request(**requests)
+            if "sample_weight" in fit_params and isinstance(part, TunedThresholdClassifierCV):
+                part.scoring = get_scorer("balanced_accuracy").set_score_request(sample_weight=True)
         fitted = getattr(estimator, method)(X, y, **fit_params)
     _forget_requests(estimator)
     return fitted
-
-
-def _request(part: Any, names: Collection[str]) -> None:
-    # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
-    requests = {name: name != "sample_weight" or hasattr(part, "predict") for name in names if takes(part, name)}
-    if requests and hasattr(part, "set_fit_request"):
-        part.set_fit_request(**requests)
-    if "sample_weight" in names and isinstance(part, TunedThresholdClassifierCV):
-        part.scoring = get_scorer("balanced_accuracy").set_score_request(sample_weight=True)
 
 
 def _forget_requests(fitted: Any) -> None:
@@ -215,16 +225,6 @@ def _check_threshold(model: ModelSpec, classes: tuple[Any, ...], estimator: Any)
         )
 
 
-def _check_transform(transformer: Any, path: str, y: NDArray[Any], target: str) -> None:
-    try:
-        clone(transformer).fit(np.asarray(y, dtype=np.float64).reshape(-1, 1))
-    except Exception as error:
-        ends = shown(f"{y.min():g} to {y.max():g}")
-        raise ModelError(
-            f"target_transform {path!r} cannot transform target {target!r} ({ends}): {reason_of(error)}"
-        ) from None
-
-
 # What tells an estimator when to stop: LightGBM's names, XGBoost's and CatBoost's.
 WHEN = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change", "od_wait", "od_pval")
 
@@ -254,14 +254,6 @@ def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
         raise ModelError(
             f"eval_set and {around[0]} do not go together: validation rows would pass it by; use one of them."
         )
-
-
-def _require_passed_on(model: ModelSpec, estimator: Any) -> None:
-    """Raise ModelError where no part takes weights, nor a meta-estimator passes on what it gets."""
-    # scikit-learn's routing tells it where, or raises.
-    inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
-    if not inside or all(each.kind != Parameter.VAR_KEYWORD for each in signature(estimator.fit).parameters.values()):
-        raise ModelError(f"weights is taken by no part of {model.estimator!r}; leave it out.")
 
 
 def reads_names(estimator: Any, features: Collection[str]) -> bool:
