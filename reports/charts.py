@@ -166,16 +166,21 @@ class Picture:
 
         self.marks.append(mark)
 
-    def text(self, x: float, y: float, words: str, anchor: str = "middle", css: str = "label") -> None:
+    def series(self, points: Sequence[tuple[float, float, str]], colour: int, words: str) -> None:
+        """Draw a line through dots at each (x, y, hint), and name it in the legend."""
+        self.line([(x, y) for x, y, _ in points], colour)
+        self.dots(points, colour)
+        self.name(words, colour, "line")
+
+    def text(self, x: float, y: float, words: str, anchor: str) -> None:
         """Write a word at a place in units of the data; nothing where it is not finite."""
-        if not (isfinite(x) and isfinite(y)):
-            return
-        self.marks.append(
-            lambda at: (
-                f'<text class="{css}" x="{at.x(x):.1f}" y="{at.y(y) + 4:.1f}" text-anchor="{anchor}">'
-                f"{escaped(words)}</text>"
-            )
-        )
+
+        def mark(at: Scale) -> str:
+            place = f'x="{at.x(x):.1f}" y="{at.y(y) + 4:.1f}"'
+            return f'<text class="label" {place} text-anchor="{anchor}">{escaped(words)}</text>'
+
+        if isfinite(x) and isfinite(y):
+            self.marks.append(mark)
 
     def name(self, words: str, colour: int | str, mark: str = "fill") -> None:
         """Add an entry to the legend: a filled box, or ``mark="line"``."""
@@ -218,27 +223,27 @@ class Picture:
 
     def _axes(self, at: Scale) -> str:
         parts = []
-        for value, words in _thinned(self._y_ticks(), 15 * len(self._y_ticks()) / (at.bottom - at.top)):
+        # Every tick, or every so many-th where they would run into one another.
+        y_ticks, room = self._y_ticks(), at.right - at.left
+        for value, words in y_ticks[:: max(1, ceil(15 * len(y_ticks) / (at.bottom - at.top)))]:
             y = at.y(value)
             parts.append(f'<path class="grid" d="M{at.left:.0f} {y:.1f}H{at.right:.0f}"/>')
             parts.append(_text(at.left - 7, y + 4, words, at.left - 8, "end"))
         x_ticks = self.x_ticks
         if x_ticks is None:
             x_ticks = named(ticks(*self.x_range, most=max(4, int(at.right - at.left) // 90)))
-        room = at.right - at.left
-        for value, words in _thinned(x_ticks, sum(breadth(words) + 12 for _, words in x_ticks) / room):
+        for value, words in x_ticks[:: max(1, ceil(sum(breadth(words) + 12 for _, words in x_ticks) / room))]:
             x = at.x(value)
             half = min(breadth(words), room / 2) / 2
             parts.append(f'<path class="axis" d="M{x:.1f} {at.bottom:.0f}v4"/>')
             inside = min(max(x, half + 2), at.right + RIGHT - half - 2)
             parts.append(_text(inside, at.bottom + 17, words, room / 2, "middle"))
         parts.append(f'<path class="axis" d="M{at.left:.0f} {at.bottom:.0f}H{at.right:.0f}"/>')
-        width = at.right + RIGHT
-        middle = (at.left + at.right) / 2
+        width, middle = at.right + RIGHT, (at.left + at.right) / 2
         beside = breadth(self.x_label) / 2 > width - middle - 4
-        where = (width - 4, "end") if beside else (middle, "middle")
-        parts.append(_text(where[0], self.height - 8, self.x_label, width - 8, where[1], "label"))
-        parts.append(_text(2, 13, self.y_label, at.right + RIGHT - 4, "start", "label"))
+        x, anchor = (width - 4, "end") if beside else (middle, "middle")
+        parts.append(_text(x, self.height - 8, self.x_label, width - 8, anchor, "label"))
+        parts.append(_text(2, 13, self.y_label, width - 4, "start", "label"))
         return "".join(parts)
 
 
@@ -303,11 +308,6 @@ def _wide(limits: Range) -> Range:
         return limits
     room = max(0.5, abs(low) * 1e-3)
     return max(low - room, -LARGEST), min(low + room, LARGEST)
-
-
-def _thinned(names: Ticks, crowded: float) -> Ticks:
-    """Return every tick, or every so many-th where they would run into one another (``crowded`` above 1)."""
-    return names[:: max(1, ceil(crowded))]
 
 
 def _text(x: float, y: float, words: str, room: float, anchor: str, css: str = "") -> str:

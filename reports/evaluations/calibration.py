@@ -98,14 +98,13 @@ def reliability_picture(
     for colour, curve in enumerate(curves):
         for low, high, x in zip(*curve.interval(level), curve.predicted, strict=True):
             picture.line([(x, low), (x, high)], colour)
-        picture.line(zip(curve.predicted, curve.observed, strict=True), colour)
-        places = zip(curve.predicted.tolist(), curve.observed.tolist(), curve.rows.tolist(), strict=True)
         hints = [
             (x, y, f"{curve.name}: {counted(rows, 'row')}, predicted {x:.3f}, observed {y:.3f}")
-            for x, y, rows in places
+            for x, y, rows in zip(
+                *(each.tolist() for each in (curve.predicted, curve.observed, curve.rows)), strict=True
+            )
         ]
-        picture.dots(hints, colour)
-        picture.name(f"{curve.name}, off by {100 * curve.off:.1f} points on average", colour, "line")
+        picture.series(hints, colour, f"{curve.name}, off by {100 * curve.off:.1f} points on average")
     return picture
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.results import Estimate, in_percent
+from evenfold.estimates.results import Estimate, Interval, in_percent
 from evenfold.estimates.selection import Choice
 from evenfold.reports.charts import Picture, around, named, ticks
 from evenfold.reports.page import Origin, Page, Remark, Section, Table, Tile, Verdict, counted, number
 
-from .words import direction, headline, written
+from .words import direction, headline, valued, written
 
 MOST_CONFIGURATIONS = 60
 LEAST_OF_A_SEARCH = 3
@@ -64,17 +64,14 @@ def tuning_page(
 
 
 def _tiles_of_choice(reading: Metric, choice: Choice, n_tried: int) -> list[Tile]:
-    half = (choice.high - choice.low) / 2
-    low, high = sorted((reading.shown(choice.low), reading.shown(choice.high)))
-    interval = f"{in_percent(choice.level)} [{written(low, half)}, {written(high, half)}]"
-    luck = choice.naive - choice.value
+    half, luck = (choice.high - choice.low) / 2, choice.naive - choice.value
+    value, ends = valued(reading, choice.value, Interval(choice.low, choice.high, choice.level, ""))
+    expected = f"{reading.title} to expect {in_percent(choice.level)} {ends}"
     if n_tried == 1:
-        value = written(reading.shown(choice.value), half)
-        return [Tile(value, f"{reading.title} to expect {interval}", "one configuration: nothing was chosen")]
+        return [Tile(value, expected, "one configuration: nothing was chosen")]
     flattered = f"too good by {written(luck, half)}" if luck > 0 else "no luck was found in it"
     return [
-        Tile(written(reading.shown(choice.value), half), f"{reading.title} to expect {interval}",
-             f"{'corrected' if luck else 'nothing is taken off'} for having been chosen"),
+        Tile(value, expected, f"{'corrected' if luck else 'nothing is taken off'} for having been chosen"),
         Tile(written(reading.shown(choice.naive), half), f"{reading.title} of the chosen one, as it scored",
              flattered),
         Tile(f"{n_tried:,}", "configurations tried", "each on every split"),

@@ -174,20 +174,18 @@ def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
         own = [score for score in levels if score.attribute == attribute]
         metrics = list(dict.fromkeys(score.metric for score in own))
         rows = [
-            [level, number(of[0].n_rows), *(_level_cell(score) for score in of)]
+            [level, number(of[0].n_rows), *(
+                "undefined" if score.value is None
+                else number(metric_of(score.metric).shown(score.value), level_score(score))
+                for score in of
+            )]
             for level in dict.fromkeys(score.level for score in own)
             for of in [[score for score in own if score.level == level]]
-        ]
+        ]  # fmt: skip
         head = [attribute, "tested rows", *(metric_of(metric).title for metric in metrics)]
         table = Table(f"Scores by {attribute}", rows, head, "; ".join(dict.fromkeys(s.reason for s in own if s.reason)))
         sections.append(Section(f"by-{len(sections)}", f"By {attribute}", [table]))
     return sections
-
-
-def _level_cell(score: LevelScore) -> Any:
-    if score.value is None:
-        return "undefined"
-    return number(metric_of(score.metric).shown(score.value), level_score(score))
 
 
 def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
@@ -309,7 +307,9 @@ def _details(
     used: pd.DataFrame,
     states: Mapping[str, str],
 ) -> list[Section]:
-    notes = _notes(estimates)
+    intervals = [estimate.interval for estimate in estimates if estimate.interval]
+    methods = dict.fromkeys((in_percent(interval.level), interval.method) for interval in intervals)
+    about = [*(f"{level} intervals: {method}." for level, method in methods), *notes_of(estimates)]
     model = problem.model
     settings: list[tuple[str, Any]] = [
         ("estimator", model.estimator),
@@ -324,7 +324,7 @@ def _details(
     importances = f"Importance of {counted(len(used), 'feature')}"
     sections = [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
-        Section("notes", f"About these numbers ({len(notes)})", notes or [Paragraph("Nothing.")]),
+        Section("notes", f"About these numbers ({len(about)})", [*map(Paragraph, about or ["Nothing."])]),
         Section("splits", f"Every {unit_of(scores)} ({len(scores):,})", [_splits(scores, states)]),
         _features(problem),
         *([Section("importances", importances, [importance_rows(used)])] if len(used) else []),
@@ -364,29 +364,19 @@ def _figures(estimate: Estimate) -> list[Any]:
     return [estimate.method, *map(number, [*figures, *ends(estimate.interval), *without])]
 
 
-def _notes(estimates: Sequence[Estimate]) -> list[Block]:
-    """Return how the intervals were made, and every note once."""
-    intervals = [estimate.interval for estimate in estimates if estimate.interval]
-    methods = dict.fromkeys((in_percent(interval.level), interval.method) for interval in intervals)
-    blocks: list[Block] = [Paragraph(f"{level} intervals: {method}.") for level, method in methods]
-    return [*blocks, *map(Paragraph, notes_of(estimates))]
-
-
 def _splits(scores: Sequence[FoldScore], states: Mapping[str, str]) -> Table:
     drawn = scores[:MOST_ROWS]
     metrics = list(dict.fromkeys(metric for score in drawn for metric in score.test))
     readings = [metric_of(metric) for metric in metrics]
 
-    def cells(values: dict[str, float]) -> list[Any]:
-        return [
-            number(values.get(metric), written(reading.shown(values[metric])) if metric in values else None)
-            for metric, reading in zip(metrics, readings, strict=True)
-        ]
-
     rows = [
-        [score.name, number(score.n_train), number(score.n_test), *cells(score.test), *cells(score.apparent)]
+        [score.name, number(score.n_train), number(score.n_test), *(
+            number(values.get(metric), written(reading.shown(values[metric])) if metric in values else None)
+            for values in (score.test, score.apparent)
+            for metric, reading in zip(metrics, readings, strict=True)
+        )]
         for score in drawn
-    ]
+    ]  # fmt: skip
     titles = [reading.title for reading in readings]
     head = [unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
     if states:

@@ -33,11 +33,13 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
     """Return the page about what ``fold_count_study`` or ``stratification_study`` found."""
     pictures = study_pictures(study)
     if "way" in study:
-        title, meaning, details = (
-            "Ways of stratifying",
-            VARIANCE,
-            Section("ratios", "Every ratio", [_ratios_table(study)]),
-        )
+        rows = [
+            [str(row["metric"]), str(row["way"]), *(figure for name in RATIOS for figure in _with_ends(row, name))]
+            for row in study.to_dict("records")
+        ]
+        head = ["metric", "way", *(column for name in RATIOS.values() for column in (name, "95 %"))]
+        title, meaning = "Ways of stratifying", VARIANCE
+        details = Section("ratios", "Every ratio", [Table("Variance beside random folds", rows, head)])
     else:
         title, meaning = "The number of folds", MEANING
         details = Section("fold-count", "Mean, spread and pooled score", [fold_count_table(study)])
@@ -54,15 +56,6 @@ def study_pictures(study: pd.DataFrame) -> list[Picture]:
     """Return a picture per metric: a curve over the numbers of folds, or the variances beside those of random folds."""
     draw = _ratios if "way" in study else _curve
     return [draw(str(metric), part) for metric, part in study.groupby("metric", sort=False)]
-
-
-def _ratios_table(study: pd.DataFrame) -> Table:
-    rows = [
-        [str(row["metric"]), str(row["way"]), *(figure for name in RATIOS for figure in _with_ends(row, name))]
-        for row in study.to_dict("records")
-    ]
-    head = ["metric", "way", *(column for title in RATIOS.values() for column in (title, "95 %"))]
-    return Table("Variance beside random folds", rows, head)
 
 
 def segments_page(name: str, metric: str, scored: Sequence[Sequence[str]], failed: Sequence[str]) -> Page:
@@ -102,17 +95,15 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
         x_ticks=[(at, f"{at:.0f}") for at in k.tolist()],
     )  # fmt: skip
     if meant.any():
-        points = list(zip(k[meant], mean[meant], strict=True))
+        points = [(x, y, f"{x:.0f} folds: mean {written(y)}") for x, y in zip(k[meant], mean[meant], strict=True)]
         picture.area(zip(k[meant], low[meant], strict=True), zip(k[meant], high[meant], strict=True), "band")
-        picture.line(points, 0)
-        picture.dots([(x, y, f"{x:.0f} folds: mean {written(y)}") for x, y in points], 0)
-        picture.name("mean over folds", 0, "line")
+        picture.series(points, 0, "mean over folds")
         picture.name("spread of single folds (sd)", "band")
     if defined.any():
-        points = list(zip(k[defined], pooled[defined], strict=True))
-        picture.line(points, 1)
-        picture.dots([(x, y, f"{x:.0f} folds: pooled {written(y)}") for x, y in points], 1)
-        picture.name("all predictions pooled", 1, "line")
+        of_folds = zip(k[defined], pooled[defined], strict=True)
+        picture.series(
+            [(x, y, f"{x:.0f} folds: pooled {written(y)}") for x, y in of_folds], 1, "all predictions pooled"
+        )
     return picture
 
 

@@ -51,22 +51,24 @@ def by_level(scores: Sequence[LevelScore]) -> list[str]:
 
 def level_score(score: LevelScore) -> str:
     """Return the score of a level and its interval as people read them."""
-    metric = metric_of(score.metric)
-    if score.value is None or score.interval is None:
-        return "undefined" if score.value is None else written(metric.shown(score.value))
-    low, high = read_ends(metric, score.interval)
+    if score.value is None:
+        return "undefined"
+    return " ".join(valued(metric_of(score.metric), score.value, score.interval)).strip()
+
+
+def valued(metric: Metric, value: float, interval: Interval | None) -> tuple[str, str]:
+    """Return a score and its interval in brackets, "" without one, as people read them."""
+    if interval is None:
+        return written(metric.shown(value)), ""
+    low, high = read_ends(metric, interval)
     half = (high - low) / 2
-    return f"{written(metric.shown(score.value), half)} [{written(low, half)}, {written(high, half)}]"
+    return written(metric.shown(value), half), f"[{written(low, half)}, {written(high, half)}]"
 
 
 def headline(estimate: Estimate) -> tuple[str, str, str]:
     """Return the title of an estimate's metric, its value and its interval in brackets, as people read them."""
-    metric, interval = metric_of(estimate.metric), estimate.interval
-    if interval is None:
-        return metric.title, written(metric.shown(estimate.value)), ""
-    low, high = read_ends(metric, interval)
-    half = (high - low) / 2
-    return metric.title, written(metric.shown(estimate.value), half), f"[{written(low, half)}, {written(high, half)}]"
+    metric = metric_of(estimate.metric)
+    return metric.title, *valued(metric, estimate.value, estimate.interval)
 
 
 def scores_table(estimates: Sequence[Estimate]) -> Table:
@@ -207,11 +209,7 @@ def imputing_words(model: ModelSpec, imputed: Sequence[str]) -> str:
     return f"Missing numbers: filled in each fold with the {value} of its training rows: {listed(imputed)}."
 
 
-WAYS = {
-    "categories": "as categories to split by",
-    "one-hot": "one-hot",
-    "ordinal": "as ordinal codes",
-}
+WAYS = {"categories": "as categories to split by", "one-hot": "one-hot", "ordinal": "as ordinal codes"}
 
 
 def encoding_words(encoded: Mapping[str, str]) -> str:

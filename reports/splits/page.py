@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import nan
 from typing import Any
 
@@ -73,6 +73,8 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         attribute, measured = max(seen.balance.attributes.items(), key=lambda each: each[1].worst)
         title = f"Every fold has its share of {attribute} within {100 * measured.worst:.1f} points"
         sections.append(Section("attributes", title, list(_attributes(seen.balance))))
+    is_recorded = origin is not None and bool(origin.run_id)  # and keeps the list of evaluations beside the page
+    link = Markup('<p><a href="{}">Every evaluation on this split</a>, with the page of each.</p>').format(EVALUATIONS)
     return Page(
         title=f"Split {manifest.name} {manifest.version}",
         # Draws are random, and what comes later differs: only dealt folds are held against random ones.
@@ -81,17 +83,9 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         tiles=[tile for tile in tiles if tile is not None],
         findings=remarks_of(audit),
         sections=sections,
-        details=[*_details(seen, audit), *_evaluations(origin)],
+        details=[*_details(seen, audit), *([Section("evaluations", "Evaluations", [link])] if is_recorded else [])],
         footer=[counted(seen.balance.n_rows, "row"), f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
     )
-
-
-def _evaluations(origin: Origin | None) -> list[Section]:
-    """Return a link to the list of evaluations that the record keeps beside the page; nothing of other pages."""
-    if origin is None or not origin.run_id:
-        return []
-    link = Markup('<p><a href="{}">Every evaluation on this split</a>, with the page of each.</p>').format(EVALUATIONS)
-    return [Section("evaluations", "Evaluations", [link])]
 
 
 def verdict_of(balance: BalanceReport | None, audit: Audit | None) -> Verdict:
@@ -241,23 +235,19 @@ def _attributes(balance: BalanceReport) -> Iterator[Table]:
 
 def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     manifest = seen.manifest
-    folds = _folds_table(seen.balance, split_names(manifest))
-    blocks: list[tuple[str, str, Sequence[Block]]] = [
-        *([] if seen.parts else [("folds", _folds_title(seen), [folds])]),
-        ("balance", "How even, in figures", _figures_of(seen.balance)),
-        ("codes", "Rows of each fold or part", [_sizes(manifest)]),
-        *([("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
-        ("asked", f"What was asked: {manifest.spec.strategy}", [_asked_of(manifest)]),
-        ("identity", f"Identity {manifest.split_id[:12]}", [_identity_of(manifest)]),
-    ]
-    return [Section(*block) for block in blocks]
-
-
-def _folds_title(seen: SplitData) -> str:
     rows = sorted(fold.rows for fold in seen.balance.folds)
     spread = f"{rows[0]:,} to {counted(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
     spread = f"{counted(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
-    return f"Every {unit_of(seen)} ({seen.manifest.n_splits:,}: {spread})"
+    folds = _folds_table(seen.balance, split_names(manifest))
+    title = f"Every {unit_of(seen)} ({seen.manifest.n_splits:,}: {spread})"
+    return [
+        *([] if seen.parts else [Section("folds", title, [folds])]),
+        Section("balance", "How even, in figures", _figures_of(seen.balance)),
+        Section("codes", "Rows of each fold or part", [_sizes(manifest)]),
+        *([Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
+        Section("asked", f"What was asked: {manifest.spec.strategy}", [_asked_of(manifest)]),
+        Section("identity", f"Identity {manifest.split_id[:12]}", [_identity_of(manifest)]),
+    ]
 
 
 def _folds_table(report: BalanceReport, names: list[str]) -> Table:
@@ -300,13 +290,12 @@ def _reach(reach: Reach, numeric: bool) -> list[Block]:
         else f"Could whole groups be more even? By a cost of at most {reach.gap:.3g} of {reach.cost:.3g}."
     )
     what = "the target's distribution" if numeric else "class shares"
-    costs = [("sizes", reach.size_term), (what, reach.class_term), ("classes that a fold lacks", reach.missing)]
-    rows = [[f"cost of {name}", number(value, f"{value:.3g}")] for name, value in costs]
-    rows += [
-        ["cost in all", number(reach.cost, f"{reach.cost:.3g}")],
-        ["no assignment of whole groups is below", number(reach.lower_bound, f"{reach.lower_bound:.3g}")],
-        ["gap", number(reach.gap, f"{reach.gap:.3g}")],
-    ]
+    costs = {
+        "cost of sizes": reach.size_term, f"cost of {what}": reach.class_term,
+        "cost of classes that a fold lacks": reach.missing, "cost in all": reach.cost,
+        "no assignment of whole groups is below": reach.lower_bound, "gap": reach.gap,
+    }  # fmt: skip
+    rows = [[name, number(value, f"{value:.3g}")] for name, value in costs.items()]
     counted_by = "ranges of the target" if numeric else "class shares"
     note = (
         f"The cost adds up squared deviations of sizes and of {counted_by}, fold by fold, as the strategy weighs them; "

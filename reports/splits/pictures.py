@@ -195,7 +195,10 @@ def row_map(seen: SplitData) -> Picture:
     )  # fmt: skip
     shades: Cells = {}
     for i, (tested, unused) in enumerate(zip(seen.tested, seen.unused, strict=True)):
-        kinds = [_shade(t, u) for t, u in zip(tested, unused, strict=True)]
+        # By the root, so that a share of a fifth is seen beside none.
+        kinds = [
+            "unused" if u > 0.5 else f"m{round(t**0.5 * (N_SHADES - 1))}" for t, u in zip(tested, unused, strict=True)
+        ]
         _runs(shades, kinds, edges, n_drawn - i - 0.92, n_drawn - i - 0.08)
     for j, (_, strip) in enumerate(strips):
         floor = -1.8 - 1.9 * j
@@ -242,13 +245,6 @@ def _moment(value: Any) -> str:
     return short(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
 
 
-def _shade(tested: float, unused: float) -> str:
-    if unused > 0.5:
-        return "unused"
-    # By the root, so that a share of a fifth is seen beside none.
-    return f"m{round(tested**0.5 * (N_SHADES - 1))}"
-
-
 def _runs(into: Cells, kinds: list[str], edges: NDArray[np.int64], low: float, high: float) -> None:
     at = 0
     for css, run in groupby(kinds):
@@ -258,10 +254,15 @@ def _runs(into: Cells, kinds: list[str], edges: NDArray[np.int64], low: float, h
 
 
 def _strips(seen: SplitData) -> list[tuple[str, Cells]]:
-    """Return what lies below a map by groups: classes and groups, as cells by colour in a strip from 0 to 1."""
+    """Return classes and groups below a map by groups, as cells by colour in a strip from 0 to 1."""
     if seen.group is None or seen.time is not None:
         return []
-    strips = [("class", _class_strip(seen)), (seen.group.name, _group_strip(seen))]
+    # Groups are in two shades by turns: a border is where the shade changes.
+    groups: Cells = {}
+    codes = seen.group.codes[seen.order][seen.edges[:-1]]
+    turns = np.cumsum(np.append(True, codes[1:] != codes[:-1]))
+    _runs(groups, ["train" if turn % 2 else "test" for turn in turns.tolist()], seen.edges, 0, 1)
+    strips = [("class", _class_strip(seen)), (seen.group.name, groups)]
     return [(name, cells) for name, cells in strips if cells]
 
 
@@ -278,16 +279,6 @@ def _class_strip(seen: SplitData) -> Cells:
         boxes = zip(starts.tolist(), stops.tolist(), low.tolist(), high.tolist(), strict=True)
         cells[f"f{c}"] = [box for box in boxes if box[3] > box[2]]
         low = high
-    return cells
-
-
-def _group_strip(seen: SplitData) -> Cells:
-    """Return the groups in two shades by turns: a border is where the shade changes."""
-    assert seen.group is not None
-    cells: Cells = {}
-    codes = seen.group.codes[seen.order][seen.edges[:-1]]
-    turns = np.cumsum(np.append(True, codes[1:] != codes[:-1]))
-    _runs(cells, ["train" if turn % 2 else "test" for turn in turns.tolist()], seen.edges, 0, 1)
     return cells
 
 
@@ -345,8 +336,5 @@ def grown_balance(seen: SplitData) -> Picture:
     )  # fmt: skip
     for colour, (line, words) in enumerate(((list(enumerate(sizes)), "fold size (%)"), (gaps, "target (points)"))):
         if line:
-            picture.line(line, colour)
-            hints = [(float(g), value, f"{words}: {value:.2f}") for g, value in line]
-            picture.dots(hints, colour)
-            picture.name(words, colour, "line")
+            picture.series([(float(g), value, f"{words}: {value:.2f}") for g, value in line], colour, words)
     return picture
