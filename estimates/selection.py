@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -215,7 +214,7 @@ class Choice:
     notes: tuple[str, ...] = ()
     level: float = 0.95
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the fields as a JSON object."""
         return asdict(self) | {"notes": list(self.notes)}
 
@@ -292,17 +291,17 @@ def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: 
     """Return what the rule's choice is worth, as a score; a row that is drawn comes with all its tests."""
     first, loss = _with_sizes(evidences[0]), evidences[0].metric.loss
     inflation = 1.0 + first.train_ratio if len(first.scores) > 1 else 1.0
-    options: dict[str, Any] = {"tolerance": tolerance, "inflation": inflation, "level": level, "seed": seed}
     if loss is None:
-
-        def scored(at: NDArray[np.int64], configuration: int) -> float:
-            return evidences[configuration].score_drawn(at)
-
-        worth = bias_corrected_best_score(scored, first.rows.size, len(evidences), first.units, **options)
+        worth = bias_corrected_best_score(
+            lambda at, configuration: evidences[configuration].score_drawn(at), first.rows.size, len(evidences),
+            first.units, tolerance=tolerance, inflation=inflation, level=level, seed=seed,
+        )  # fmt: skip
     else:
         losses, masses = zip(*(one.lost(loss) for one in evidences), strict=True)
-        of_losses = bias_corrected_best(np.column_stack(losses), first.units, weights=masses[0], **options)
-        worth = of_losses.scores(loss.best)
+        worth = bias_corrected_best(
+            np.column_stack(losses), first.units, weights=masses[0], tolerance=tolerance, inflation=inflation,
+            level=level, seed=seed,
+        ).scores(loss.best)  # fmt: skip
     return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
 
 
@@ -372,10 +371,11 @@ def _of_rows(
     losses = np.column_stack([total.sums[seen] / total.counts[seen] for total in totals])
     groups, weights = (None if of is None else of[seen] for of in (problem.groups, problem.weights))
     table = draws[0].table
-    how: dict[str, Any] = {"tolerance": tolerance, "level": level, "seed": seed}
-    how["inflation"] = 1.0 + float(np.mean(table["n_test"] / table["n_train"]))
+    inflation = 1.0 + float(np.mean(table["n_test"] / table["n_train"]))
     try:
-        worth = bias_corrected_best(losses, groups, weights=weights, **how)
+        worth = bias_corrected_best(
+            losses, groups, weights=weights, tolerance=tolerance, inflation=inflation, level=level, seed=seed
+        )
     except ModelError:  # too few rows or groups to leave some out
         return None
     return -worth.bias, worth.interval.scores(loss.best), ""

@@ -100,7 +100,7 @@ def ratio_ends(ratio: float, partitions: int, level: float = 0.95) -> tuple[floa
     return ratio / quantile, ratio * quantile
 
 
-def _figures(model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int) -> list[dict[str, Any]]:
+def _figures(model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int) -> list[dict[str, object]]:
     """Return a row a metric: the first fold's score, mean and sd of the folds that have one, and the pooled score."""
     fits = []
     for fold in range(int(labels.max()) + 1):

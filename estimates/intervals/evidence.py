@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite, sqrt
@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric, RowLoss
-from evenfold.estimates.metrics.registry import influence_of
-from evenfold.estimates.metrics.scoring import score
+from evenfold.estimates.metrics.registry import influence_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import FoldScore, Interval
 
@@ -59,15 +58,7 @@ class Evidence:
 
     def score(self, part: pd.DataFrame) -> float:
         """Return the metric of some predictions; NaN where it is undefined."""
-        return self._scored(self.answered(part))
-
-    def _scored(self, rows: Answered, quick: Callable[[Answered], float] | None = None) -> float:
-        try:
-            if quick is not None and rows.weights is None:
-                return quick(rows)
-            return score(self.metric.name, rows.answers, rows.y, rows.weights, held=rows.held)
-        except Exception:  # a scorer raises what it likes where it is undefined
-            return float("nan")
+        return score_or_nan(self.metric, self.answered(part))
 
     def score_drawn(self, at: IntArray) -> float:
         """Return the mean over repeats of the metric of the rows ``at`` these positions of ``rows``, which may repeat.
@@ -88,7 +79,7 @@ class Evidence:
             if self.metric.loss is not None and lost is not None:
                 scores.append(self.metric.loss.score(float(np.average(lost[drawn], weights=rows.mass[drawn]))))
             else:
-                scores.append(self._scored(rows.drawn(drawn), self.metric.quick))
+                scores.append(score_or_nan(self.metric, rows.drawn(drawn), quick=True))
         return float(np.mean(scores)) if np.all(np.isfinite(scores)) else float("nan")
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from evenfold.estimates.errors import ModelError
@@ -33,7 +34,7 @@ def is_trusted(metric: str) -> bool:
     return True
 
 
-def options_in(metric: str) -> dict[str, Any]:
+def options_in(metric: str) -> dict[str, object]:
     """Return what stands behind the path, as Python writes it: ``shop.metrics:cost(greater_is_better=False, rate=2)``.
 
     Plain values alone are read, and nothing is imported. Raises ModelError for anything else.
@@ -94,7 +95,7 @@ def name_of(metric: Any) -> str:
             if alike := [name for name, each in scorers.items() if _parts(each) == parts]:
                 return alike[0]
             path = named(function)
-            options: dict[str, Any] = {} if error == lower_is_better(path) else {"greater_is_better": not error}
+            options: dict[str, object] = {} if error == lower_is_better(path) else {"greater_is_better": not error}
             return _written(path, options | ({} if response == "predict" else {"response_method": response}) | kwargs)
         if inspect.isroutine(metric):
             return next((name for name, each in scorers.items() if each._score_func is metric), None) or named(metric)
@@ -106,9 +107,9 @@ def name_of(metric: Any) -> str:
     )
 
 
-def _parts(scorer: Any) -> tuple[Any, bool, Any, dict[str, Any]]:
+def _parts(scorer: Any) -> tuple[Any, bool, Any, dict[str, object]]:
     return scorer._score_func, scorer._sign < 0, scorer._response_method, plain(scorer._kwargs, "the scorer's argument")
 
 
-def _written(name: str, options: dict[str, Any]) -> str:
+def _written(name: str, options: Mapping[str, object]) -> str:
     return f"{name}({', '.join(f'{each}={options[each]!r}' for each in sorted(options))})" if options else name

@@ -177,6 +177,16 @@ def depends_on_model(metric: str, y: NDArray[Any], classes: tuple[Any, ...] = ()
     return True
 
 
+def score_or_nan(metric: Metric, rows: Answered, quick: bool = False) -> float:
+    """Return the score of rows, NaN where it is undefined; ``quick``: without scikit-learn's checks."""
+    try:
+        if quick and metric.quick is not None and rows.weights is None:
+            return metric.quick(rows)
+        return score(metric.name, rows.answers, rows.y, rows.weights, rows.classes, held=rows.held)
+    except Exception:  # a scorer raises what it likes where it is undefined
+        return float("nan")
+
+
 def losses_of(metric: str, answers: Any, y: NDArray[Any], classes: tuple[Any, ...] = ()) -> Floats:
     """Return the loss of each row; their (weighted) mean is ``best`` minus scikit-learn's score.
 

@@ -300,8 +300,8 @@ def encoding_step(
 
 
 def _one_hot(model: ModelSpec, estimator: Any, X: pd.DataFrame) -> OneHotEncoder:
-    rare: dict[str, Any] = {"handle_unknown": "infrequent_if_exist", "max_categories": MOST_COLUMNS}
-    encoder = OneHotEncoder(**rare if model.features is None else {"handle_unknown": "ignore"}, sparse_output=False)
+    unknown, most = ("infrequent_if_exist", MOST_COLUMNS) if model.features is None else ("ignore", None)
+    encoder = OneHotEncoder(handle_unknown=unknown, max_categories=most, sparse_output=False)
     foreign = distribution_of(type(last_of(estimator))) != distribution_of(BaseEstimator)
     texts = [X[name] for name in X if not is_numeric_dtype(X[name].dtype)] if foreign else []
     marked = any(MARKS.search(str(value)) for column in texts for value in column.unique())

@@ -112,8 +112,8 @@ def _without_gaps(estimator: Any, model: ModelSpec, problem: Problem, train: Int
         steps.append(("drop", "drop", empty))
     if model.impute is not None and columns:
         steps.append(("impute", SimpleImputer(strategy=model.impute, keep_empty_features=True), columns))
-    how: dict[str, Any] = {"remainder": "passthrough", "verbose_feature_names_out": False}
-    return [(name, make_column_transformer((way, of), **how).set_output(transform="pandas")) for name, way, of in steps]
+    transformed = partial(make_column_transformer, remainder="passthrough", verbose_feature_names_out=False)
+    return [(name, transformed((way, columns)).set_output(transform="pandas")) for name, way, columns in steps]
 
 
 def _deciding(

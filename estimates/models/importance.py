@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.record import Answered
-from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.metrics.responses import Replay, Responses, recorded
-from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import FoldScore
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import IMPORTANCE
@@ -72,13 +71,8 @@ def _score(problem: Problem, answers: Replay, rows: IntArray, block: int) -> flo
     part = slice(block * rows.size, (block + 1) * rows.size)
     own = Replay({name: values[part] for name, values in answers.answers.items()}, answers.classes)
     weights: NDArray[Any] | None = None if problem.weights is None else problem.weights[rows]
-    metric = metric_of(problem.model.metrics[0])
-    try:
-        if metric.quick is not None and weights is None:
-            return metric.quick(Answered(own, problem.y[rows], problem.classes))
-        return score(metric.name, own, problem.y[rows], weights, problem.classes)
-    except ValueError:  # as of one class among the rows
-        return np.nan
+    answered = Answered(own, problem.y[rows], problem.classes, weights)
+    return score_or_nan(metric_of(problem.model.metrics[0]), answered, quick=True)
 
 
 def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:

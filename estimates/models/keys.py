@@ -30,7 +30,7 @@ def score_parts(
     metrics: Sequence[str] | None = None,
     inner: Mapping[str, Any] | None = None,
     code: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what a score depends on but for the rows and their values.
 
     ``model``: a completed specification (``Problem.model``); its metrics count

@@ -348,7 +348,7 @@ def _transformer_of(model: ModelSpec) -> str | None:
     return None if model.target_transform is None else model.target_transform.transformer
 
 
-def _named(value: Any) -> dict[str, Any]:
+def _named(value: Any) -> Mapping[str, object]:
     """Return the recipe of an estimator, its class or a function that makes it."""
     makes = isinstance(value, type) or inspect.isroutine(value)
     if not (inspect.isroutine(value) or hasattr(value, "fit")):
