@@ -1,6 +1,3 @@
-"""Where stored models look for what balances their classes: skops files name it by this module.
-
-A model in a registry outlives the layout of the package, and is loaded by processes that know nothing of it.
-"""
+"""Names by which skops files of stored models find the samplers that balance classes; they outlive any layout."""
 
 from .models.fit import _oversampled as _oversampled, _undersampled as _undersampled

@@ -28,11 +28,11 @@ Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, r
 def baseline_predictions(
     problem: Problem, splits: Iterable[Split], times: NDArray[Any] | None = None
 ) -> dict[str, pd.DataFrame]:
-    """Return what is predicted for the test rows of each split without a model, by the name of the rule.
+    """Return predictions without a model for the test rows of each split, by the name of the rule.
 
-    Classes: the most frequent one of the training rows, with their shares as probabilities. Numbers: their mean and,
-    with ``times`` (when each row happened), the last value before the test rows. Rows are weighed where the problem
-    has weights; nothing is predicted where the training rows of a split weigh nothing. O(rows) a split.
+    Classes: the most frequent one of the training rows, with their shares as probabilities. Numbers: their mean
+    and, given ``times`` (when each row happened), the last value before the test rows. Rows are weighed where the
+    problem has weights; nothing is predicted where a split's training rows weigh nothing. O(rows) a split.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
     for repeat, fold, train, test in splits:
@@ -120,10 +120,7 @@ def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
 def baseline_of_draws(
     problem: Problem, draws: Sequence[tuple[int, tuple[IntArray, IntArray]]], metrics: Sequence[str]
 ) -> tuple[str, pd.DataFrame]:
-    """Return the name of the baseline and its scores on the test rows of some draws, a column per metric.
-
-    NaN where the training rows of a draw weigh nothing.
-    """
+    """Return the baseline's name and scores on draws' test rows, by metric; NaN where training rows weigh nothing."""
     rows = []
     name = MOST_FREQUENT if problem.classes else MEAN
     for i, (train, test) in draws:
@@ -136,10 +133,7 @@ def baseline_of_draws(
 def _beside_draws(
     metric: str, value: float, scores: pd.DataFrame, baseline: tuple[str, pd.DataFrame], **test: Any
 ) -> Baseline | None:
-    """Return the baseline of draws beside a score; with ``test``, the interval of the corrected t over the draws.
-
-    No interval where each draw shows the same difference, which says nothing of others.
-    """
+    """Return the baseline of draws beside a score; ``test``: sizes and level of the corrected t."""
     name, baseline_scores = baseline
     both = (
         scores[["draw", metric]].merge(baseline_scores[["draw", metric]], on="draw", suffixes=("", "_without")).dropna()
@@ -213,10 +207,10 @@ LEAST_SHIFT = 3.0  # standard errors
 
 
 def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
-    """Return one sentence where balancing or a transform of the target shifts what is predicted; else nothing.
+    """Return one sentence where balancing or a transform of the target shifts predictions; else nothing.
 
-    The mean prediction is compared with what was there: the share of the class that is furthest off, or the mean of the
-    target; a difference of three standard errors of it counts.
+    The mean prediction is compared with the share of the class that is furthest off, or with the target's mean;
+    three standard errors count.
     """
     model, n = problem.model, predictions["row"].nunique()
     if model.balance is not None and problem.classes:

@@ -56,13 +56,12 @@ def spread_of_draws(
 ) -> tuple[float, float]:
     """Return the standard error of the leave-one-out bootstrap's error, and its degrees of freedom.
 
-    ``per_row``: the mean loss of each row over the draws without it; ``means``: the mean loss of each draw of
-    ``drawn``, NaN where it has none. The delta method after the bootstrap: unit i moves the error by
-    D_i = (2 + 1/(n-1)) (E_i - Err1)/n + (1 - 1/n)^-n mean over draws of (N_i - mean N_i) q, with q the sum of the
-    losses left out, over n. The squares of D_i are summed, less what chance adds to them where draws are few.
-    Source: Efron and Tibshirani (1997), section 5; the bias correction is that of Wager, Hastie and Efron (2014),
-    Confidence intervals for random forests, section 4.1, without which the standard error shrinks as draws are added.
-    The degrees of freedom are those of ``standard_error`` with tails.
+    ``per_row``: the mean loss of each row over the draws without it; ``means``: the mean loss of each draw, NaN
+    where it has none. The delta method after the bootstrap: unit i moves the error by D_i = (2 + 1/(n-1)) (E_i -
+    Err1)/n + (1 - 1/n)^-n mean over draws of (N_i - mean N_i) q, with q the sum of the losses left out, over n; the
+    squares of D_i are summed, less what chance adds to them. Source: Efron and Tibshirani (1997), section 5; bias
+    correction of Wager, Hastie and Efron (2014), Confidence intervals for random forests, section 4.1. Degrees of
+    freedom: ``standard_error`` with tails.
     """
     codes = np.arange(per_row.size) if units is None else units
     n = int(codes.max()) + 1
@@ -98,9 +97,9 @@ def interval_of_draws(
 ) -> Made:
     """Return the interval of an estimate of a bootstrap, from the ``spread`` of the leave-one-out error ``err1``.
 
-    The standard error of .632 and .632+ is taken for the same share of the error as that of err1 (Efron and Tibshirani
-    1997). It is that of the recipe's error; for the very model the variance counts ``TRAINING`` times: how often
-    such intervals held it is in docs/coverage.md. ``grouped``: whether whole groups are drawn.
+    The standard error of .632 and .632+ is the same share of the error as that of err1 (Efron and Tibshirani 1997).
+    It is that of the recipe's error; for the very model the variance counts ``TRAINING`` times (docs/coverage.md
+    says how often such intervals held it). ``grouped``: whether whole groups are drawn.
     """
     assert metric.loss is not None
     # score() is its own inverse, so of a score it makes the error.
@@ -125,12 +124,11 @@ OF_ROWS = "needs predictions of every row, and draws keep their scores alone"
 class BootstrapEstimate:
     """The .632+ estimate and everything it is made of: losses, lower is better, or after ``scores`` scores.
 
-    ``err``: the apparent error, of the model fitted on all rows, on those rows. ``err1``: the leave-one-out bootstrap:
-    each row's mean loss over the resamples without it, averaged over rows. ``oob``: the mean over resamples of their
-    out-of-bag means. ``gamma``: the no-information rate, the error if features said nothing of the target.
-    ``relative_overfitting``: R', from 0 (none) to 1 (as bad as no information). ``weight``: of err1 in ``e632plus``,
-    from .632 to 1. ``e632`` = .368 err + .632 err1. ``e632plus`` = (1 - weight) err + weight err1'.
-    ``note``: what a reader must know of .632; "" where nothing.
+    ``err``: the apparent error, of the model fitted on all rows. ``err1``: the leave-one-out bootstrap, each row's
+    mean loss over the resamples without it, averaged over rows. ``oob``: the mean over resamples of their
+    out-of-bag means. ``gamma``: the no-information rate. ``relative_overfitting``: R', from 0 (none) to 1 (as bad
+    as no information). ``weight``: of err1 in ``e632plus``, from .632 to 1. ``e632`` = .368 err + .632 err1.
+    ``e632plus`` = (1 - weight) err + weight err1'. ``note``: a warning of .632, or "".
     """
 
     err: float
@@ -152,9 +150,8 @@ class BootstrapEstimate:
 def bootstrap_estimate(err: float, err1: float, oob: float, gamma: float) -> BootstrapEstimate:
     """Return the bootstrap's estimates from errors, lower is better; the arguments are named as the fields.
 
-    Source: Efron and Tibshirani (1997), Improvements on cross-validation: the .632+ bootstrap method. There R' may
-    leave [0, 1] in the formula as printed; its stated purpose is to measure a share, so it is clipped, and
-    err1' = min(err1, gamma) goes with it. Where gamma is NaN there is no .632+.
+    Source: Efron and Tibshirani (1997), Improvements on cross-validation: the .632+ bootstrap method. R' is clipped
+    to [0, 1], as it measures a share, and err1' = min(err1, gamma) goes with it. A gamma of NaN gives no .632+.
     """
     capped = min(err1, gamma) if gamma > err else err1
     rate = min(max((capped - err) / (gamma - err), 0.0), 1.0) if min(err1, gamma) > err else 0.0
@@ -185,13 +182,11 @@ def bootstrap_aggregate(
     """Return the bootstrap's estimates per metric: out-of-bag, .632 and .632+, the last the one to report.
 
     ``apparent`` and ``predictions``: of one extra fit on all rows, ``fit_and_score`` with all rows on both sides.
-    Out-of-bag is the leave-one-out error, ``err1``: the mean over rows where the metric is one; otherwise the mean over
-    draws stands for it (among the ingredients always, as ``oob``).
-    Where draws were scored on their own training rows, the textbook's variant is added as ``.632 per resample``.
-    ``drawn``: how often each row was drawn, for intervals of metrics that are means over rows.
-    ``baseline``: of ``baseline_of_draws``; a constant hardly learns its
-    rows by heart, so its out-of-bag score stands beside all of them.
-    Raises EvaluationError where more than half of the draws have no score.
+    Out-of-bag is ``err1`` where the metric is a mean over rows, else the mean over draws (``oob`` among the
+    ingredients). Draws that were scored on their own training rows add the textbook's ``.632 per resample``.
+    ``drawn``: how often each row was drawn, for intervals of metrics that are means over rows. ``baseline``: of
+    ``baseline_of_draws``; its out-of-bag score stands beside all of them, as a constant hardly learns rows by
+    heart. Raises EvaluationError where more than half of the draws have no score.
     """
     estimates: list[Estimate] = []
     for metric in apparent.test:
@@ -326,10 +321,10 @@ def resampled_aggregate(
 ) -> list[Estimate]:
     """Return one Estimate per metric from random (train, test) draws that are no bootstrap.
 
-    ``apparent``: the score of one extra fit on all rows. The interval is the corrected resampled t of Nadeau and
-    Bengio (2003), Inference for the generalization error, which warns where the draws are ``stratified`` on y; it is
-    the only ``interval`` of draws (or "none"). ``baseline``: of ``baseline_of_draws``.
-    Raises EvaluationError where more than half of the draws have no score.
+    ``apparent``: the score of one extra fit on all rows. ``interval``: the corrected resampled t of Nadeau and
+    Bengio (2003), Inference for the generalization error, which warns where draws are ``stratified`` on y; or
+    "none". ``baseline``: of ``baseline_of_draws``. Raises EvaluationError where more than half of the draws have no
+    score.
     """
     n_train, n_test = (float(draws.table[name].mean()) for name in ("n_train", "n_test"))
     estimates = []

@@ -29,15 +29,14 @@ Verdict = Literal["better", "worse", "equivalent", "unknown"]
 class Comparison(Displayed):
     """Two recipes' scores on the same rows. ``difference`` is B's score minus A's, so above 0 B is better.
 
-    ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference between the *recipes*, trained on
-    such rows, on new ones; None where nothing says how sure it is. ``of_models``: of the difference between *these
-    fitted models* on new rows, which is shorter. ``p``: of no difference between the recipes, from ``interval``'s
-    test. ``test``: the corrected t of the folds' differences, None where the folds differ, there is one, or each shows
-    the same difference.
-    ``verdict``: of B: ``better`` or ``worse`` where the interval excludes 0, ``equivalent`` where it lies within the
-    ``margin``, else ``unknown``. ``words``: the result in sentences. ``notes``: what to know of it. ``se``: the
-    standard error of the recipes' difference and its degrees of freedom. ``repeats`` of the folds, and ``n_fits`` of
-    both recipes together: what it rests on.
+    ``a``, ``b``: pooled scores (mean over repeats). ``interval``: of the difference between the *recipes*, trained
+    on such rows, on new ones; None where nothing says how sure it is. ``of_models``: of the difference between
+    *these fitted models* on new rows, which is shorter. ``p``: of no difference between the recipes, by
+    ``interval``'s test. ``se``: that difference's standard error and degrees of freedom. ``test``: the corrected t
+    of the folds' differences, None where folds differ, there is one, or all show the same. ``verdict``: of B:
+    ``better`` or ``worse`` where the interval excludes 0, ``equivalent`` where it lies within the ``margin``, else
+    ``unknown``. ``words``: the result in sentences. ``repeats`` of the folds and ``n_fits`` of both recipes: what
+    it rests on.
     """
 
     metric: str
@@ -86,26 +85,25 @@ def compare(
 ) -> Comparison:
     """Return the comparison of two frames of predictions, row by row.
 
-    ``on``: the columns that name a row (the key); rows of one frame only are left out, and counted in a note. Both are
-    scored with the weights of A, or without any as A was, whatever B was scored with; a note says where that differs.
-    ``groups``: a column of both frames whose rows err together; by default ``group``, where both frames have it.
-    ``classes``: the labels, or None for those in y, in either's predictions and of their probabilities; a metric of
-    numbers has none. ``margin``: the difference that does not matter, in the metric's units. ``stratified``: whether
-    the folds are stratified on the target. ``ordered``: whether rows follow one another in time and the folds are
-    stretches of it; then each fold is one observation, in place of groups, and fewer than 3 give no interval.
-    ``n_train``: how many rows a model learnt from, on average; without it, as in a k-fold, all rows that were tested
-    in other folds. ``apparent``: the mean scores of A's and B's models on their own training rows.
+    ``on``: the columns that name a row (the key); rows of one frame only are left out and counted in a note. Both
+    are scored with A's weights, or none; a note says where B's differ. ``groups``: a column of both frames whose
+    rows err together; by default ``group``. ``classes``: the labels; by default those of y, of predictions and of
+    probabilities. ``margin``: the difference that does not matter, in the metric's units. ``stratified``: whether
+    folds are stratified on the target. ``ordered``: whether folds are stretches of time; each is then one
+    observation, in place of groups, and fewer than 3 give no interval. ``n_train``: how many rows a model learnt
+    from, on average; by default all rows tested in other folds. ``apparent``: mean scores of A's and B's models on
+    their own training rows.
 
-    The test: the difference over its standard error, from the rows' paired influences. Its variance is that of the
-    fitted models' difference times 1/repeats + n/n_train (Nadeau and Bengio 2003), for other rows would have trained
-    other models; of one round of the same folds n/n_train counts by the square root of the larger ``overfitting`` of
-    the two, 1.5 times; with repeats it is at least the corrected t's. A paired comparison is sharper than two
-    intervals: what is hard for both cancels out. Of recipes that are equal one round of folds calls one
-    better or worse in at most .053 of the cases at level .95 in the settings of docs/comparisons.json, repeats of the
-    folds in at most .083 (nearest neighbours, whose models differ most from sample to sample).
-    Raises ModelError for a level outside of (0, 1), where a frame lacks a column that is named, no row is shared, the
-    shared rows' targets differ or the metric is undefined on them, and where each of several repeats has one fold and
-    ``n_train`` is not given.
+    The test is the difference over its standard error, from the rows' paired influences: what is hard for both
+    cancels out. The variance is that of the fitted models' difference times 1/repeats + n/n_train (Nadeau and
+    Bengio 2003), for other rows would have trained other models; in one round of the same folds n/n_train counts by
+    1.5 times the square root of the larger ``overfitting`` of the two; with repeats it is at least the corrected
+    t's. One round calls one of two equal recipes better in at most .053 of the cases at level .95 in the settings
+    of docs/comparisons.json, repeats in at most .083 (nearest neighbours).
+
+    Raises ModelError for a level outside of (0, 1), where a frame lacks a column, no row is shared, shared rows'
+    targets differ, the metric is undefined on them, or each of several repeats has one fold and ``n_train`` is not
+    given.
     """
     require_level(level)
     metric = metric_of(metric).name
@@ -191,10 +189,7 @@ def _verdict(interval: Interval | None, margin: float) -> Verdict:
 
 @dataclass(frozen=True)
 class _Training:
-    """How the models were trained: 1/repeats and n/n_train of shared folds; ``alone``: one split, one model each.
-
-    ``counts``: the part of n/n_train that counts.
-    """
+    """How models were trained: ``ratio`` n/n_train, of which a part ``counts``; ``alone``: in one split."""
 
     repeats: int
     ratio: float
@@ -352,8 +347,8 @@ def compare_all(
 ) -> dict[str, Comparison]:
     """Return the comparison of every candidate with a reference, its p and verdict corrected for their number.
 
-    Holm (1979): the chance that any candidate that is no different is called better or worse is at most 1 - level.
-    ``how``: as for ``compare``.
+    Holm (1979) keeps the chance that any equal candidate is called better or worse at 1 - level. ``how``: as for
+    ``compare``.
     """
     comparisons = {
         name: compare(reference, frame, metric, **how | {"names": ("the reference", name)})

@@ -30,13 +30,12 @@ Row = dict[str, float | str | None]  # of the table of scores
 
 @dataclass(frozen=True)
 class DrawScores:
-    """What many draws scored; blocks of draws add up, and memory for losses does not grow with their number.
+    """The scores of many draws; blocks of draws add up, and memory for losses does not grow with their number.
 
     ``table``: a row per draw with draw, n_train, n_test, seconds_fit, seconds_score, error (why the draw has no
-    scores, or None), warned (the first line of each warning of the fit), a column per metric (NaN where undefined), and
-    ``apparent_<metric>`` where asked for.
-    ``totals``: for each metric that is a mean over rows, the sum of losses and the count of each row, over the draws
-    in which the metric is defined.
+    scores, or None), warned (the first line of each warning), a column per metric (NaN where undefined), and
+    ``apparent_<metric>`` on request. ``totals``: per metric that is a mean over rows, each row's sum of losses and
+    their count.
     """
 
     table: pd.DataFrame
@@ -103,11 +102,10 @@ def score_draws(
 ) -> DrawScores:
     """Fit and score every draw of ``draws``: its number and its (train, test).
 
-    A draw whose fit fails, or in which a metric is undefined (one class out of bag, a negative prediction that has no
-    Poisson deviance, no test row that weighs anything), is kept in the table without that score and adds no losses
-    of that metric, and the estimates say how many there are. A predicted label that is none of the problem's classes
-    raises ModelError instead, as in ``fit_and_score``. ``apparent``: also score each draw on its own training
-    rows, for the textbook's variant of .632, at the price of more scoring.
+    A draw whose fit fails, or on which a metric is undefined, stays in the table without that score, adds no losses
+    of it, and is counted by the estimates. A predicted label that is none of the problem's classes raises
+    ModelError, as in ``fit_and_score``. ``apparent``: also score each draw on its own training rows, for the
+    textbook's .632.
     """
     model = model.completed(problem.task, len(problem.classes))
     totals = {metric: RowTotals.empty(problem.n) for metric in model.metrics if metric_of(metric).loss is not None}

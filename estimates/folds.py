@@ -39,12 +39,11 @@ def aggregate(
 ) -> list[Estimate]:
     """Return one Estimate per metric from the folds of a cross-validation, repeated or not.
 
-    ``predictions``: the frames of ``fit_and_score``, in any order, or one frame of them all. The value is the score of
-    all of them together, for a mean over folds is another number than the metric wherever a fold lacks what the
-    metric divides by; it stands beside it as ``fold_mean``. ``interval``, ``level``: see ``interval_for``.
-    ``stratified``, ``ordered``, ``refits``: see ``Evidence``. ``baselines``: of ``baseline_predictions``, the best of
-    which stands beside each score. ``parts``: the names of the parts that are tested, where they are no folds; one
-    split is then called by its part, and without a name ``one split``: it is no cross-validation.
+    ``predictions``: the frames of ``fit_and_score`` in any order, or one frame of them all. The value is the score
+    of all of them together, as a mean over folds is another number wherever a fold lacks what the metric divides
+    by; it stands beside it as ``fold_mean``. ``interval``, ``level``: see ``interval_for``; ``stratified``,
+    ``ordered``, ``refits``: see ``Evidence``. ``baselines``: of ``baseline_predictions``; the best stands beside
+    each score. ``parts``: the tested parts' names, which the method is then called by.
     """
     together = predictions if isinstance(predictions, pd.DataFrame) else pd.concat(list(predictions))
     about = partial(

@@ -32,11 +32,10 @@ class LookLine(TypedDict):
 def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -> float:
     """Return the level at which the interval of look ``number`` (from 1) is to be computed, so that all hold together.
 
-    With a ``budget`` of looks each has an equal part of the error 1 - level (Bonferroni); without one it is spent as
-    1 / (k (k + 1)), which sums to one however many looks there will be. Intervals of all looks hold at once with
-    probability ``level``, for models that were not chosen in view of earlier looks. For models that were,
-    the interval is a lower bound of what is not known. Where looks were under different budgets, ``budget`` is what
-    ``Ledger.sharing`` says.
+    A ``budget`` of looks shares the error 1 - level evenly (Bonferroni); without one it is spent as 1 / (k (k +
+    1)), which sums to one. All intervals hold at once with probability ``level`` for models that were not chosen in
+    view of earlier looks; for others they are a lower bound of what is not known. Looks under different budgets:
+    see ``Ledger.sharing``.
     """
     if number < 1 or not 0 < level < 1:
         raise SplitError(f"look {number} at level {level:g}; looks count from 1, and a level is between 0 and 1.")
@@ -48,10 +47,10 @@ def level_of_look(number: int, level: float = 0.95, budget: int | None = None) -
 class Ledger:
     """The looks at one holdout, one JSON line each, in ``folder``.
 
-    The file is named by ``holdout``, a digest of which rows are locked: another name, another strategy or another split
-    of the same data that locks the same rows has the same ledger. Each look holds the digest of the look before it, so
-    a look that is changed, removed or put in between breaks the chain. What no ledger can show alone is that its last
-    looks were cut off: compare ``head`` with a copy elsewhere, as the tracker's record of each look is.
+    ``holdout``, a digest of which rows are locked, names the file: whatever locks the same rows has the same
+    ledger. Each look holds the digest of the one before, so that changing, removing or inserting a look breaks the
+    chain. A ledger cannot show alone that its last looks were cut off: compare ``head`` with the tracker's record
+    of each look.
     """
 
     folder: Path
@@ -92,10 +91,10 @@ class Ledger:
     ) -> LookLine:
         """Record that somebody is about to look, and return the look, with its ``look`` number and ``digest``.
 
-        It is on disk before this returns: where it cannot be written, or the chain is broken, or the ``budget`` is
-        spent, SplitError is raised and nobody looks. ``elsewhere`` is how many looks another record knows of: where
-        that is more, as after this file was deleted, they count. A budget that an earlier look was under holds for all
-        later ones, so it can be lowered and never raised. Callers hold a lock over the ledger. O(looks).
+        The look is on disk before this returns; SplitError is raised, and nobody looks, where it cannot be
+        written, the chain is broken or the ``budget`` is spent. ``elsewhere``: how many looks another record
+        knows of; the larger number counts. A budget can be lowered and never raised. Callers hold a lock over
+        the ledger. O(looks).
         """
         looks = self.looks()
         number = max(looks[-1]["look"] if looks else 0, elsewhere) + 1
@@ -117,8 +116,8 @@ class Ledger:
     def sharing(self, look: LookLine) -> int | None:
         """Return the budget among whose looks a look shares the error evenly; None for the series without a budget.
 
-        The series goes on where an earlier look was without a budget, or is not in this file: k equal parts of n and
-        then the series spend at most k/n + 1/(k + 1) of the error, never more than all of it. O(looks).
+        The series goes on after a look without a budget, or that is not in this file: k equal parts of n and
+        then the series spend at most k/n + 1/(k + 1) of the error. O(looks).
         """
         earlier = [each for each in self.looks() if each["look"] < look["look"]]
         complete = len(earlier) == look["look"] - 1 and all(each["budget"] is not None for each in earlier)

@@ -25,11 +25,10 @@ WEIGHTLESS = "its rows weigh nothing."
 
 @dataclass(frozen=True)
 class LevelScore:
-    """The pooled score of the tested rows of one level, as in ``Estimate`` higher is better.
+    """The pooled score of the tested rows of one level; higher is better, as in ``Estimate``.
 
-    ``value`` is None where the metric is undefined on them, as where they weigh nothing, and ``reason`` says why; so it
-    does where there is a value and no ``interval``. Levels are different rows: overlapping intervals do not say that
-    two levels are equal.
+    ``value`` is None where the metric is undefined on them, ``interval`` where nothing gives one; ``reason`` says
+    why. Levels are different rows: overlapping intervals do not say that two levels are equal.
     """
 
     attribute: str
@@ -72,8 +71,8 @@ def level_scores(
 ) -> list[LevelScore]:
     """Return the score of each metric on the tested rows of each level of each attribute, in that order.
 
-    ``predictions``: of all tested rows (row, repeat, fold, y, prediction, ...). The interval is the one that an
-    evaluation of these rows alone would have by default, groups, weights and training included. O(levels x rows).
+    ``predictions``: of all tested rows (row, repeat, fold, y, prediction, ...). The interval is that of an
+    evaluation of these rows alone by default: groups, weights and training included. O(levels x rows).
     """
     rows = predictions["row"].to_numpy()
     return [
@@ -112,9 +111,9 @@ def level_scores_of_draws(
 ) -> list[LevelScore]:
     """Return the score of each metric on the rows of each level of each attribute, where splits are draws.
 
-    Draws keep the sum of each row's losses, so the score of a level is that of the mean over its rows of their mean
-    loss in the draws that tested them: of metrics that are means over rows, and others say so. The interval takes
-    rows, or groups, as independent, and adds the variance of training as for folds. O(levels x rows).
+    Draws keep sums of each row's losses, so only metrics that are means over rows have a score: the mean over a
+    level's rows of their mean loss in the draws that tested them. The interval takes rows, or groups, for
+    independent, and adds the variance of training as for folds. O(levels x rows).
     """
     return [
         _score_of_draws(name, levels[code], metric, np.flatnonzero(codes == code), draws, problem, level)

@@ -35,12 +35,12 @@ def require_in_both(a: pd.DataFrame, b: pd.DataFrame, columns: list[str], names:
 def paired(
     a: pd.DataFrame, b: pd.DataFrame, on: list[str], names: tuple[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
-    """Return both frames' shared rows in one order, with the weights of A's, and what is to be said of them.
+    """Return both frames' shared rows in one order, with the weights of A's, and notes about them.
 
-    ``on``: the columns that name a row. Of a row that several folds of a repeat test, the first test in A stands beside
-    the first in B, and so on. Raises ModelError where a row is in a fold twice, what names it names another as well (by
-    target, number in the table, weight or group), none is shared, their targets differ, or the shared ones of a repeat
-    weigh nothing.
+    ``on``: the columns that name a row. A row that several folds of a repeat test pairs its first tests, its second
+    ones, and so on. Raises ModelError where a row is in a fold twice, its name names another row as well (by
+    target, number, weight or group), no row is shared, targets differ, or the shared rows of a repeat weigh
+    nothing.
     """
     by = [*on, "repeat"]
     often = any([_tested_often(frame, by, name) for name, frame in zip(names, (a, b), strict=True)])
@@ -129,11 +129,10 @@ def same_answers(a: pd.DataFrame, b: pd.DataFrame) -> bool:
 
 
 def classes_of(metric: str, a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str]) -> tuple[Any, ...]:
-    """Return the labels; a metric that is for numbers has none, and one that is for no task goes by y.
+    """Return the labels; none for a metric of numbers, and y decides for a metric of no task.
 
-    A model may know, and predict, a class that none of these rows is of. A column of somebody's own makes no class
-    where the others are probabilities of all that their model knows. Raises ModelError where labels are both numbers
-    and text.
+    A model may know, and predict, a class that none of these rows is of; a column of somebody's own makes no class
+    where the probabilities beside it add up to 1. Raises ModelError where labels are both numbers and text.
     """
     y, task = a["y"].to_numpy(), metric_of(metric).task
     if task == "regression" or (task is None and y.dtype.kind == "f"):
@@ -190,8 +189,8 @@ def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float
 def mcnemar(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> float:
     """Return the exact p of McNemar's test that two classifiers are right equally often, from one look at some rows.
 
-    Only the rows on which one is right and the other wrong count. Source: McNemar (1947), Note on the sampling error
-    of the difference between correlated proportions or percentages.
+    Source: McNemar (1947), Note on the sampling error of the difference between correlated proportions or
+    percentages.
     """
     only_a, only_b = int(np.sum(right_a & ~right_b)), int(np.sum(right_b & ~right_a))
     return 1.0 if only_a + only_b == 0 else float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)

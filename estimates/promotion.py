@@ -39,10 +39,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EarlierLook:
-    """A comparison of a name that was made before, and what it spent.
+    """An earlier comparison of a name, and the error that it spent.
 
-    ``pair`` names its two recipes. ``information``: how much was known of them, 1/se^2; ``bound``: how many standard
-    errors above 0 the difference had to be; None where it had neither. ``promoted``: whether the candidate was.
+    ``pair`` names its two recipes. ``information``: 1/se^2; ``bound``: how many standard errors above 0 the
+    difference had to be; None where it had neither. ``promoted``: whether the candidate was.
     """
 
     day: date
@@ -62,9 +62,9 @@ class EarlierLook:
 def to_spend(earlier: Sequence[EarlierLook], today: date, budget: float = YEARLY) -> float:
     """Return the one-sided error that a comparison may have today: a fifth of what the last twelve months left.
 
-    At least ``budget``/24, so that a year of months does not starve its last ones, and at most half of what is left,
-    so that nobody is: whatever the recipes and their dependence, the errors of any twelve months add up to at most
-    ``budget`` (Bonferroni, spent as in Lan and DeMets 1983).
+    At least ``budget``/24, so that a year of months does not starve its last ones, and at most half of what is
+    left: the errors of any twelve months add up to at most ``budget`` (Bonferroni, spent as in Lan and DeMets
+    1983).
     """
     left = max(budget - sum(look.error for look in earlier if today - look.day < YEAR), 0.0)
     return min(max(left / 5, budget / 24), left / 2)
@@ -82,11 +82,11 @@ def same_pair(earlier: Sequence[EarlierLook], pair: str) -> list[EarlierLook]:
 def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = ()) -> float:
     """Return how many standard errors above 0 a look must show, so that its chance to be the first is ``error``.
 
-    That is the chance, where there is no difference, that this look crosses its bound and none of the ``earlier`` ones
-    at the same two recipes did. Looks at growing rows are alike: two of them are correlated by the root of the smaller
-    information over the larger, as two looks at a Brownian motion are. Source: Lan and DeMets (1983), Discrete
-    sequential boundaries for clinical trials, by the recursion of Armitage, McPherson and Rowe (1969). A look of which
-    nothing is known is left out. O(looks x 501^2).
+    The chance is that of this look to cross its bound, and of no ``earlier`` one at the same two recipes, where
+    there is no difference. Looks at growing rows correlate by the root of the smaller information over the larger,
+    as looks at a Brownian motion. Source: Lan and DeMets (1983), Discrete sequential boundaries for clinical
+    trials, by the recursion of Armitage, McPherson and Rowe (1969). Looks without information are left out. O(looks
+    x 501^2).
     """
     looks = [
         (look.information, look.bound)
@@ -142,16 +142,15 @@ def _spread(correlation: float, step: float) -> float:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a comparison of recipes came to.
+    """The outcome of a comparison of recipes.
 
-    ``winner``: whose recipe is refitted. ``promote``: whether the refitted model becomes the champion. ``difference``:
-    the candidate's score minus the champion's (higher is better), None without a comparison. ``low``, ``high``: its
-    two-sided interval at ``level``. ``spent``: the one-sided error that the comparison has used up: of a first look
-    (1 - level) / 2, less of a later one at the same two recipes, which ``pair`` names. ``information``, ``bound``: what
-    the next look at them goes by, see ``EarlierLook``. ``margin``: how much worse a candidate may be. ``champion``: the
-    version that it was compared with, None where there was none; where another one serves by now, it is made again.
-    ``runs``: the recorded evaluations that were compared, the champion's first. ``answer``: who said yes to what could
-    not be decided, and why.
+    ``winner``: whose recipe is refitted. ``promote``: whether the refitted model becomes the champion.
+    ``difference``: the candidate's score minus the champion's (higher is better), None without a comparison;
+    ``low``, ``high``: its two-sided interval at ``level``. ``spent``: the one-sided error used up: (1 - level) / 2,
+    less for a later look at the same two recipes, named by ``pair``. ``information``, ``bound``: see
+    ``EarlierLook``. ``margin``: how much worse a candidate may be. ``champion``: the version compared with, None
+    where there was none; where another serves by now, the decision is made again. ``runs``: the recorded
+    evaluations, the champion's first. ``answer``: who said yes to what could not be decided, and why.
     """
 
     winner: Literal["candidate", "champion"]
@@ -219,8 +218,8 @@ def decide(
 ) -> Decision:
     """Return the decision by RULE; ``error``: see ``to_spend``; ``margin``: how much worse a candidate may be.
 
-    A margin of 0 promotes only what is shown to be better; with a margin also what is shown to be no worse than that.
-    ``pair`` names the two recipes; the ``earlier`` looks at the same ones decide at which level this one is made.
+    A margin of 0 promotes only a candidate that is shown to be better, any other also one shown to be no worse than
+    that. ``pair`` names the two recipes; the ``earlier`` looks at them decide at which level this one is made.
     """
     information = 1 / compared.se**2 if compared.se else None
     bound = None if information is None or error <= 0 else bound_of(error, information, same_pair(earlier, pair))
@@ -258,8 +257,8 @@ def compare_predictions(
 ) -> Difference:
     """Return the candidate's score minus the champion's over the same rows and folds; groups count as one each.
 
-    Both are scored with the champion's weights, or without any as it was. ``n_train``, ``ordered`` and ``apparent``
-    (the champion's first): as for ``compare``.
+    Both are scored with the champion's weights, or none. Further arguments (``apparent``: the champion's first):
+    see ``compare``.
     """
     names = ("the champion", "the candidate")
     comparison = compare(
@@ -287,10 +286,9 @@ def compare_draws(
 ) -> Difference:
     """Return how much better the candidate is than the champion, from tables of their scores on the same draws.
 
-    ``n_rows``: for draws with replacement, how many rows they are drawn from; their models have seen n_rows - n_test
-    different ones, however many draws that was. ``weights``: the columns that the champion and the candidate were
-    scored with; where they differ there is no standard error, for draws keep scores and no rows to weigh anew. Nor is
-    there one where each draw shows the same difference.
+    ``n_rows``: for draws with replacement, the rows drawn from, of which models have seen n_rows - n_test.
+    ``weights``: the columns that the champion and the candidate were scored with. There is no standard error where
+    these differ, as draws keep no rows to weigh anew, nor where each draw shows the same difference.
     """
     both = champion.merge(candidate, on="draw", suffixes=("_a", "_b"))
     differences = (both[f"{metric}_b"] - both[f"{metric}_a"]).dropna()

@@ -55,11 +55,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is reached without a model, beside an estimate. Higher is better, as of the estimate.
+    """A score that is reached without a model, beside an estimate. Higher is better.
 
-    ``name``: what is predicted for every row: the mean, the last value, the most frequent class of the training rows.
-    ``value``: its score. ``difference``: the estimate's value minus it. ``interval``: of the difference, None where
-    nothing says how sure it is.
+    ``name``: what is predicted for every row: the mean, the last value, the most frequent class of the training
+    rows. ``difference``: the estimate's value minus ``value``. ``interval``: of the difference, None where nothing
+    says how sure it is.
     """
 
     name: str
@@ -72,17 +72,15 @@ class Baseline:
 class Estimate(Displayed):
     """The conclusion on one metric. Higher is always better, as in scikit-learn's scorers.
 
-    ``method``: how ``value`` was got: ``cross-validation`` (the score of all out-of-fold predictions together),
-    ``validation part`` or ``one split`` (a single test set, which is no cross-validation),
-    ``out-of-bag``, ``.632``, ``.632+``, ``random splits`` (the mean over splits). ``interval``: of ``value``, which it
-    always holds. ``fold_mean``: the mean of the splits' own scores, None where ``value`` is no pooled score.
-    ``sd``: the *spread*, the sample standard deviation (ddof=1) of the scores of single splits; no interval.
-    ``se``: sd/sqrt(splits), which takes the splits for independent, and they are not; None for repeats and draws,
-    where it would shrink to nothing. ``pooled``: the score of all out-of-fold predictions together (with repeats,
-    the mean of the repeats' pooled scores); None where there is none. ``apparent``: the mean score on training rows.
-    ``gap``: apparent - value; above 0 the model does better on rows it has seen. ``notes``: sentences to be read.
-    ``ingredients``: the numbers that ``value`` is made of, by name. ``baseline``: what is reached without a model.
-    ``warnings``: sentences about the model that come before all notes: that it is no better than none.
+    ``method``: ``cross-validation`` (``value`` is the score of all out-of-fold predictions together), ``validation
+    part`` or ``one split`` (a single test set), ``out-of-bag``, ``.632``, ``.632+``, ``random splits`` (the mean
+    over splits). ``interval``: of ``value``, which it always holds. ``fold_mean``: the mean of the splits' own
+    scores, None where ``value`` is no pooled score. ``sd``: the *spread*, the sample standard deviation (ddof=1) of
+    single splits' scores; no interval. ``se``: sd/sqrt(splits), which takes splits for independent, and they are
+    not; None for repeats and draws. ``pooled``: the score of all out-of-fold predictions (mean over repeats); None
+    where there is none. ``apparent``: the mean score on training rows. ``gap``: apparent - value, above 0 where the
+    model does better on rows it has seen. ``ingredients``: the numbers that ``value`` is made of, by name.
+    ``warnings``: sentences about the model that come before all ``notes``.
     """
 
     metric: str
@@ -105,9 +103,9 @@ class Estimate(Displayed):
     def resolution(self) -> float | None:
         """The smallest difference from a model of another kind that this split could show: half the interval's width.
 
-        The spread of a paired difference is that of one model's score where the models' errors correlate by .5. Of
-        models of different kinds comparisons could show .70 to 1.02 times as much in the middle of all pairs
-        (``benchmarks/resolution.py``), of variants of one model .05 to .27 times as much.
+        A paired difference spreads like one model's score where the errors correlate by .5. Comparisons of
+        models of different kinds could show .70 to 1.02 times as much (the middle of all pairs,
+        ``benchmarks/resolution.py``), of variants of one model .05 to .27 times.
         """
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
@@ -130,10 +128,10 @@ class Estimate(Displayed):
 class FoldScore:
     """One model on one split. Scores are scikit-learn's: higher is always better.
 
-    ``test``: scores on the rows that the model did not see. ``apparent``: scores on its own training rows.
-    ``fold`` and ``repeat`` count from 0; for draws ``fold`` is the draw's number. Times are in seconds. ``warnings``:
-    the first line of each warning while the model was fitted. ``importance``: how far the first metric falls where
-    a feature's values change places among test rows; empty where it was not measured.
+    ``test``: scores on unseen rows; ``apparent``: on the training rows. ``fold`` and ``repeat`` count from 0; a
+    draw's ``fold`` is its number. Times are in seconds. ``warnings``: the first line of each warning of the fit.
+    ``importance``: how far the first metric falls where a feature's values change places among test rows; empty
+    where it was not measured.
     """
 
     name: str

@@ -26,11 +26,11 @@ SELECTION = 2018
 
 @dataclass(frozen=True)
 class BestOfMany:
-    """The best of several configurations and what it is worth.
+    """The best of several configurations and its worth.
 
     ``best``: its position. ``naive``: its own mean loss (or score), too good because it was chosen for it.
-    ``value``: the bias-corrected one. ``interval``: of ``value``, from the resamples.
-    ``chosen``: how often each configuration won a resample; a close race is spread over several.
+    ``value``: the bias-corrected one, with its ``interval`` from the resamples. ``chosen``: how often each
+    configuration won a resample.
     """
 
     best: int
@@ -63,15 +63,14 @@ def bias_corrected_best(
 ) -> BestOfMany:
     """Return the loss to expect of the winner among configurations, from out-of-fold losses (rows x configurations).
 
-    Each resample draws rows (whole groups where given) with replacement, lets the configuration with the smallest
-    mean loss on them win, and scores the winner on the rows not drawn; the mean over resamples is the estimate. No
-    model is fitted again. Lower is better. O(resamples x rows x configurations), memory flat in the resamples.
-    ``weights``: one per row; means are weighted. ``tolerance``: the first configuration wins whose loss is at most
-    this much above the smallest.
+    Each resample draws rows (whole groups where given) with replacement, takes the configuration with the smallest
+    mean loss on them, and scores it on the rows not drawn; the mean over resamples is the estimate. No model is
+    fitted again. Lower is better. O(resamples x rows x configurations), memory flat in the resamples. ``weights``:
+    one per row. ``tolerance``: the first configuration wins whose loss is at most this much above the smallest.
 
-    The interval is that of the resamples' scores, scaled: they are scores of the .368 n rows not drawn, which spread
-    1.31 times as much as those of n rows. ``inflation``: of its variance, for what the resamples cannot show (see
-    ``corrected_wald``). So for one configuration it is the interval of its rows.
+    The interval is that of the resamples' scores, scaled by the 1.31 times that scores of .368 n rows spread more
+    than those of n. ``inflation``: of its variance, for what resamples cannot show (see ``corrected_wald``).
+
     Source: Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for efficient
     and accurate cross-validation, whose percentiles are not scaled.
     """
@@ -102,8 +101,8 @@ def bias_corrected_best_score(
 ) -> BestOfMany:
     """Return the same for a metric that is not a mean over rows, such as AUC: higher is better.
 
-    ``score``: the metric of a configuration's out-of-fold predictions at some row positions, which may repeat.
-    It is asked 2 x resamples x configurations times.
+    ``score``: the metric of a configuration's out-of-fold predictions at row positions, which may repeat; it is
+    called 2 x resamples x configurations times.
     """
     codes = np.arange(n_rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
 
@@ -121,8 +120,8 @@ def simplest_near_best(
 
     ``scores``: configurations x splits, higher is better. ``complexity``: lower is simpler; among equals the better
     score wins, then the first. ``values``: the scores that are compared, by default the means over splits. The
-    standard error is the best one's sd/sqrt(splits), sd with ddof=1.
-    Source: Breiman et al. (1984), Classification and Regression Trees, section 3.4.3.
+    error is the best one's sd/sqrt(splits), ddof=1. Source: Breiman et al. (1984), Classification and Regression
+    Trees, section 3.4.3.
     """
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] < 2 or table.shape[0] != len(complexity):
@@ -197,12 +196,11 @@ def _resampled(
 
 @dataclass(frozen=True)
 class Choice:
-    """Which configuration is chosen, and what it is worth. Higher is better.
+    """Which configuration is chosen, and its worth. Higher is better.
 
-    ``best``: the one with the best score of all folds' predictions together, as the table of configurations shows it.
-    ``chosen``: the same, or by the one-standard-error rule the first (simplest) that is as good. ``naive``: the chosen
-    one's own score, too good where it was chosen for it. ``value``, ``low``, ``high``: what to expect of it instead,
-    with its interval at ``level``.
+    ``best``: the best score of all folds' predictions together. ``chosen``: the same, or by the one-standard-error
+    rule the first (simplest) that is as good. ``naive``: the chosen one's own score, too good where it was chosen
+    for it. ``value``, ``low``, ``high``: the score to expect instead, with its interval at ``level``.
     """
 
     best: int
@@ -232,9 +230,9 @@ def choose(
     """Return the choice among configurations by ``metric``.
 
     ``predictions``: out-of-fold predictions of each, on the same rows; weighed where the problem has weights.
-    ``scores``: test scores of each (configurations x splits), for the standard error. With ``one_standard_error`` the
-    configurations count as ordered from simple to complex. Where nothing can be corrected (fewer than 5 rows or
-    groups), or splits have no score to take a standard error of, a note says so.
+    ``scores``: test scores (configurations x splits), for the standard error. ``one_standard_error`` takes
+    configurations as ordered from simple to complex. Notes say where nothing can be corrected (fewer than 5 rows or
+    groups), or splits lack scores.
     """
     evidences = [Evidence(metric_of(metric), problem, predictions=frame) for frame in predictions]
     values = _values(evidences)
@@ -328,13 +326,11 @@ def choose_by_draws(
 ) -> Choice:
     """Return the choice among configurations by their mean score over the same draws: random splits or bootstraps.
 
-    ``draws``: of each configuration. What to expect of the choice: for a metric that is a mean over rows, the mean
-    out-of-bag losses of rows (whole groups) are resampled, as ``bias_corrected_best`` does. For any other the winner
-    of each draw is compared there with the choice, and the mean difference is taken off; a draw tests fewer rows than
-    all of them together, so that is rather too much (Tibshirani and Tibshirani, 2009).
-    The standard error of ``one_standard_error`` is the corrected one, which more draws do not shrink to nothing.
-    Draws that lack the score of a configuration are left out, and a note says how many. Raises ModelError where that is
-    more than half of them.
+    ``draws``: of each configuration. A metric that is a mean over rows is corrected by resampling rows' (whole
+    groups') mean out-of-bag losses, as in ``bias_corrected_best``. Any other loses the mean difference between each
+    draw's winner and the choice, rather too much (Tibshirani and Tibshirani, 2009). The error of
+    ``one_standard_error`` is the corrected one, which more draws do not shrink to nothing. Draws that lack a
+    configuration's score are left out and counted in a note; raises ModelError where they are more than half.
     """
     name = metric_of(metric).name
     table = np.stack([draw.scores_of(name).to_numpy(dtype=np.float64) for draw in draws])

@@ -37,12 +37,11 @@ def fold_count_study(
 ) -> pd.DataFrame:  # fmt: skip
     """Return, per number of folds and metric, the mean and sample sd over folds and the pooled score.
 
-    Folds are those of ``strategy``; without one, plain random ones, or whole groups where the problem has groups. More
-    folds mean more training rows and smaller test sets: the pooled score rises or stays, the mean over tiny folds of a
-    ratio such as R2 does not, and the spread grows. That spread is not a sign of overfitting. Folds of one row have no
-    R2 and no AUC: mean and sd are of the folds that have the score, NaN where none has. ``say`` is told how many of how
-    many models are fitted.
-    Before any fit, raises SplitError for a number of folds that the rows or groups are too few for.
+    Folds are those of ``strategy``, by default random ones, of whole groups where the problem has groups. More
+    folds mean more training rows and smaller test sets: the pooled score rises or stays, the mean over tiny folds
+    of a ratio such as R2 does not, and the spread grows, which is no sign of overfitting. Mean and sd are of the
+    folds that have the score, NaN where none has. ``say`` gets how many of how many models are fitted. Raises
+    SplitError, before any fit, where rows or groups are too few.
     """
     rows, labels = [], [_folds(problem, strategy, k, seed) for k in counts]
     say(0, sum(counts))
@@ -65,11 +64,10 @@ def stratification_study(
     """Return, per way of stratifying and metric, the variance over seeds of three estimates, as ratios to random's.
 
     ``hold_out``: the first fold's score; ``fold_mean``: the mean over folds; ``pooled``: all predictions together.
-    A ratio below 1 means that stratifying makes that estimate steadier from one partition to the next; it says
-    nothing of how near the estimate is to the truth, which for the pooled score it hardly changes. ``say`` is told
-    how many of how many models are fitted. ``partitions`` of each way stand beside the ratios, which are as uncertain
-    as ``ratio_ends`` says. Where the problem has groups they stay whole. ``strategy`` names one way more, of folds.
-    Before any fit, raises ModelError for fewer than 2 seeds, and SplitError for folds that a way cannot make.
+    A ratio below 1 means an estimate that is steadier between partitions, and says nothing of how near it is to the
+    truth. ``partitions`` of each way decide how uncertain the ratios are (``ratio_ends``). Groups of the problem
+    stay whole. ``strategy`` names one way more, of folds. ``say`` gets how many of how many models are fitted.
+    Raises, before any fit, ModelError for fewer than 2 seeds, and SplitError for folds that a way cannot make.
     """
     if n_seeds < 2:
         raise ModelError(f"n_seeds={n_seeds}; choose at least 2, as a variance is of several partitions.")
@@ -90,10 +88,7 @@ def stratification_study(
 
 
 def ratio_ends(ratio: float, partitions: int, level: float = 0.95) -> tuple[float, float]:
-    """Return where the ratio of two variances lies that are of so many partitions each: the F interval.
-
-    It takes the estimates of different partitions for normal and independent.
-    """
+    """Return the F interval of the ratio of two variances, each of so many normal and independent estimates."""
     if partitions < 2 or not np.isfinite(ratio):
         return float("nan"), float("nan")
     quantile = float(stats.f.ppf(0.5 + level / 2, partitions - 1, partitions - 1))

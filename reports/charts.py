@@ -88,11 +88,11 @@ class Scale:
 
 @dataclass
 class Picture:
-    """Axes and what is drawn on them, in units of the data; drawn once and laid out for any width.
+    """Axes and marks on them, in units of the data; drawn once and laid out for any width.
 
     ``title`` states what the picture shows. ``colour`` of a mark is a number (a series), or a class of the style
-    sheet. Ticks are (value, name); by default round numbers. Names that are too long are cut, and whole under the
-    pointer. A picture is HTML where a page holds it, in a wide and a narrow layout of which the page shows one.
+    sheet. Ticks are (value, name), by default round numbers; names that are too long are cut, and whole under the
+    pointer. A page holds a wide and a narrow layout, and shows one.
     """
 
     title: str

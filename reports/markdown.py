@@ -22,8 +22,7 @@ MOST_NOTED_FOLDS, MOST_FINDINGS, MOST_CLASSES = 20, 8, 6
 def page_note(page: Page, links: Mapping[str, str], *tables: Table) -> str:
     """Return the top of a page as Markdown: verdict and lead, links by their text, figures, tables, words, findings.
 
-    What stands in a run's description, which MLflow folds after some lines: the page itself is a file of the run.
-    Whatever columns, classes and models are called stands there as text.
+    A run's description holds it; names of columns, classes and models stand there as text.
     """
     verdict = "" if page.verdict is Verdict.NONE else f"**{page.verdict.mark} {page.verdict.word}.** "
     tiles = Table("", [[tile.value, tile.label, tile.note] for tile in page.tiles], ["figure", "", ""])
@@ -53,10 +52,7 @@ def figures_table(report: BalanceReport) -> Table:
 
 
 def places_table(report: BalanceReport, most: int = MOST_NOTED_FOLDS) -> Table:
-    """Return a row for each part that no split tests, and for the first ``most`` folds, of columns that all have.
-
-    Rows, rows asked, groups, shares of classes or KS; ``-`` is none.
-    """
+    """Return a row for each part that no split tests, and for the first ``most`` folds, of columns that all have."""
     parts: list[tuple[str, RowsBalance]] = [(part.name, part) for part in report.parts]
     folds = [(fold.name or f"split {fold.split}", fold) for fold in report.folds[:most]]
     places = [*parts[:1], *folds, *parts[1:]]  # train, validation, test

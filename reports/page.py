@@ -155,10 +155,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says, in its order; ``html`` draws it whole, ``band`` its top and first picture for notebooks.
-
-    Both show the first four tiles.
-    """
+    """A page's content, in its order; ``html`` draws all of it, ``band`` its top and first picture for notebooks."""
 
     title: str
     verdict: Verdict

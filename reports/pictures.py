@@ -38,10 +38,9 @@ def split_pages(
 ) -> SplitPages:
     """Return the page of the manifest in a folder, its pictures as SVG files, and the audit.
 
-    ``audited`` returns the audit, where somebody has it already.
-
-    Where a manifest grew by a batch its older rows are not at hand: then the balance has no target, and the audit and
-    the pictures that need the rows are left out. Raises SplitError where the rows take more than ``memory``.
+    ``audited`` returns the audit, where somebody has it already. A manifest that grew by a batch lacks its older
+    rows: the balance then has no target, and the audit and pictures of rows are left out. Raises SplitError where
+    the rows take more than ``memory``.
     """
     manifest = in_memory(StoredManifest(uri), memory)
     columns = manifest.spec.columns

@@ -18,10 +18,7 @@ from .splits.gaps import target_gap
 def split_sentences(
     split: Mapping[str, Any], header: Mapping[str, Any], report: BalanceReport, cached: bool
 ) -> list[str]:
-    """Return three sentences: what the split is, how even beside random folds, and its identity.
-
-    ``cached``: whether it was decided before.
-    """
+    """Return three sentences: what the split is, how even it is beside random folds, and its identity."""
     gap = target_gap(report) if report.folds and report.n_rows else None
     random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
     even = [(figure, figure.said(value)) for figure, value, _ in report.shown() if figure.sentence]

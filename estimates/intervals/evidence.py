@@ -28,12 +28,12 @@ class Declined:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an evaluation leaves behind of one metric.
+    """The evidence that an evaluation leaves behind of one metric.
 
     ``predictions``: of all tested rows (row, repeat, fold, y, prediction, …). ``scores``: of the splits.
-    ``stratified``: whether the splits are alike by design (stratified on the target). ``ordered``: whether the rows
-    follow one another in time and are split in that order. ``refits``: the predictions of the further fits that a
-    method asks for (``IntervalMethod.splits``), in that order. ``held``: as of ``Answered``.
+    ``stratified``: whether the splits are stratified on the target. ``ordered``: whether rows follow one another in
+    time and are split in that order. ``refits``: predictions of the further fits of a method
+    (``IntervalMethod.splits``), in their order. ``held``: as of ``Answered``.
     """
 
     metric: Metric
@@ -63,8 +63,8 @@ class Evidence:
     def score_drawn(self, at: IntArray) -> float:
         """Return the mean over repeats of the metric of the rows ``at`` these positions of ``rows``, which may repeat.
 
-        A row comes with all its tests. NaN where the metric is undefined. For draws by the thousand: scikit-learn's
-        scorer is asked only where the metric is no mean over rows and has no ``quick`` score.
+        A row comes with all its tests. NaN where the metric is undefined. scikit-learn's scorer is asked only
+        where the metric is no mean over rows and has no ``quick`` score.
         """
         scores = []
         for rows, lost, lines in zip(self._answers, self._losses, self.lines, strict=True):
@@ -190,11 +190,10 @@ def few(df: float) -> float:
 
 
 def per_row(lines: Sequence[IntArray], values: Sequence[Floats], n_rows: int) -> Floats:
-    """Return what rows have of some values of the lines of each repeat, in which a row may have several lines or none.
+    """Return each row's mean over repeats of the values of its lines, of which a repeat may have several or none.
 
-    ``lines``: the row of each line, as codes below ``n_rows``. Repeats count alike, and so do the lines of each: the
-    mean over rows is the mean over repeats of the means over lines, and influences on the scores of repeats become
-    those on the mean of these scores.
+    ``lines``: the row of each line, as codes below ``n_rows``. Repeats count alike, and so do the lines of each:
+    the mean over rows is the mean over repeats of the means over lines.
     """
     total = np.zeros(n_rows)
     for of_line, value in zip(lines, values, strict=True):

@@ -75,10 +75,10 @@ class Judgement:
 
 
 def judge(now: Month, earlier: Sequence[Month], target: str) -> Judgement:
-    """Return what a champion's figures of a month say of it, beside its figures of earlier rows that it had not seen.
+    """Return the judgement of a month by a champion's figures of it, beside those of earlier rows that it had not seen.
 
-    Refused where a figure lies where at most one good month in 960 has it. Unclear where nothing can tell: few rows or
-    groups, or a champion so weak that targets in any order would pass as well.
+    Refused where a figure lies where at most one good month in 960 has it. Unclear where nothing can tell: few rows
+    or groups, or a champion so weak that shuffled targets would pass as well.
     """
     usable = [month for month in earlier if isfinite(month.spread.value) and isfinite(month.slope.se)]
     if now.rows < FEWEST_ROWS or not usable:
@@ -139,9 +139,9 @@ def _se(scores: Floats, codes: NDArray[np.int64]) -> float:
 
 
 def blocks(order: Any, size: int, units: Any = None) -> list[NDArray[np.int64]]:
-    """Return rows parted into blocks of about ``size``, in order, whole units together: what earlier months were like.
+    """Return rows parted into blocks of about ``size``, in order, whole units together; 1 to 24 of them.
 
-    At most 24 of them, and at least 1. ``order``: time, or the generation that rows joined with.
+    ``order``: time, or the generation that rows joined with.
     """
     units = np.arange(len(order)) if units is None else np.unique(np.asarray(units), return_inverse=True)[1].ravel()
     first = np.full(units.max() + 1, np.iinfo(np.int64).max)
@@ -154,11 +154,11 @@ def blocks(order: Any, size: int, units: Any = None) -> list[NDArray[np.int64]]:
 
 
 def interval(earlier: Sequence[Figure], now: Figure, prior: float, error: float = EACH) -> tuple[float, float]:
-    """Return where the figure of a good month lies but for a chance of ``error``, both sides together.
+    """Return the ends of a good month's figure, outside of which it lies with a chance of ``error``.
 
-    A new month differs from the earlier ones' mean by what months differ, and by what chance makes of both. How much
-    months differ is told by the earlier ones, less their own errors, and by a prior spread worth 3 months (a scaled
-    inverse chi-square, so the interval is Student's).
+    A new month differs from the earlier ones' mean by how months differ and by chance in both. How months differ is
+    told by the earlier ones, less their own errors, and by a prior worth 3 months (a scaled inverse chi-square, so
+    Student's t).
     """
     finite = [figure for figure in earlier if isfinite(figure.value) and isfinite(figure.se)]
     values, errors = np.array([figure.value for figure in finite]), np.array([figure.se for figure in finite])

@@ -30,8 +30,8 @@ def bootstrap_interval(
 ) -> Made:
     """Return the percentile interval of any metric of out-of-fold predictions; whole groups are drawn where given.
 
-    ``statistic``: the metric of the predictions at some positions, which may repeat; NaN where it is undefined, and
-    resamples of which it is are left out. Models are not fitted again, so what is covered is the error of these models.
+    ``statistic``: the metric of the predictions at positions, which may repeat; resamples where it is NaN are left
+    out. Models are not fitted again, so the interval covers the error of these models.
     """
     codes = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
     order = np.argsort(codes, kind="stable")
@@ -65,11 +65,7 @@ def bootstrap_interval(
 
 
 def by_resampling(evidence: Evidence, level: float) -> Made:
-    """Return the bootstrap interval of the pooled score of any metric.
-
-    With repeats a resample holds the same rows of every repeat, and their scores are averaged. A row that is drawn
-    comes with all its tests.
-    """
+    """Return the bootstrap interval of the pooled score; a row is drawn with all its tests in all repeats."""
     if any(np.unique(lines).size != evidence.rows.size for lines in evidence.lines):
         return Declined("the repeats do not test the same rows, so that they cannot be drawn together.")
     return bootstrap_interval(evidence.score_drawn, evidence.rows.size, evidence.units, level=level, seed=evidence.seed)
@@ -85,14 +81,14 @@ def nested_interval(
 ) -> Interval:
     """Return the nested cross-validation interval for a mean loss, from each outer fold's losses and their weights.
 
-    ``inner``: for every outer fold of every repeat the losses of models trained without the fold and one more, on that
-    one; ``outer``: of the model trained without the fold, on the fold; ``plain``: the outer losses of all folds.
-    For each fold a = mean(inner) - mean(outer) and
-    b = var(outer)/size; the mean of a^2 - b estimates the mean squared error of cross-validation on (k-1)/k of the
-    ``n`` rows, so se^2 = (k-1)/k of it, kept between sd^2/n and k sd^2/n. The centre is moved by the bias of training
-    on fewer rows: Err_nested - (1 + (k-2)/k)(Err_nested - Err_cv).
+    ``inner``: per outer fold of every repeat, the losses of models trained without it and one more fold, on that
+    one; ``outer``: of the model trained without the fold, on it; ``plain``: the outer losses of all folds. For each
+    fold a = mean(inner) - mean(outer) and b = var(outer)/size; the mean of a^2 - b estimates the mean squared error
+    of cross-validation on (k-1)/k of the ``n`` rows, so se^2 = (k-1)/k of it, kept between sd^2/n and k sd^2/n. The
+    centre is Err_nested - (1 + (k-2)/k)(Err_nested - Err_cv).
+
     Source: Bates, Hastie and Tibshirani (2023), Cross-validation: what does it estimate and how well does it do it?
-    (the bias as in the paper; the authors' own code raises (k-2)/k to the power 1.5).
+    (bias as in the paper; the authors' code raises (k-2)/k to the power 1.5).
     """
     inside, outside = ([_mean_and_variance(*losses) for losses in each] for each in (inner, outer))
     mean, variance = _mean_and_variance(*plain)
@@ -200,13 +196,12 @@ RECIPES = "the recipe, trained on other rows like these, on new rows"
 
 @dataclass(frozen=True)
 class IntervalMethod:
-    """A way to make an interval: what its interval is of, as a phrase, and the function that makes it.
+    """A way to make an interval: a phrase ``of`` what lies in it, and the function that makes it.
 
-    ``make``: the interval at a level, or why there is none. ``splits``: the further fits that it asks for, each as
-    rows to train on and rows to test; their predictions are ``Evidence.refits``. None where it asks for none.
-    ``unfit``: why it is not for such evidence and what would be, before anything is fitted; "" where it is.
-    ``follows_time``: whether rows that follow one another in time may depend on one another. As phrases for the docs:
-    ``only``, what it is for where that is not all, and ``fits``, how many ``splits`` are.
+    ``make``: the interval at a level, or why there is none. ``splits``: its further fits, as rows to train on and
+    to test, whose predictions become ``Evidence.refits``. ``unfit``: why it is not for such evidence and a remedy,
+    before any fit; else "". ``follows_time``: whether rows that follow one another in time may depend on one
+    another. Phrases for the docs: ``only``, what it is for, and ``fits``, how many ``splits`` there are.
     """
 
     of: str
@@ -238,9 +233,9 @@ DEPENDENT = (
 def interval_for(evidence: Evidence, method: str = "auto", level: float = 0.95) -> Made:
     """Return the interval of a metric's value by a method, or why there is none and what would give one.
 
-    ``auto``: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds for any
-    metric that does not hang on single rows, weights, groups and stratified folds. Raises ModelError for an unknown
-    name or a level outside of (0, 1).
+    ``auto``: stretches of time where rows are ordered, else ``corrected_wald``, which costs no fit and holds for
+    weights, groups, stratified folds and any metric that does not hang on single rows. Raises ModelError for an
+    unknown name or a level outside of (0, 1).
     """
     if method not in INTERVALS and method not in METHODS:
         raise ModelError(f"interval {method!r} is unknown; choose {', '.join(INTERVALS)}.")

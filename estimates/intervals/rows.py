@@ -21,11 +21,10 @@ HEAVY, RESAMPLES, MOST_ROWS = 15.0, 999, 20_000  # few degrees of freedom of man
 def standard_error(influence: Floats, units: Codes | None, *, tails: bool = False) -> tuple[float, float]:
     """Return the standard error of a score whose rows have this influence, and its degrees of freedom.
 
-    The square of a unit's sum counts 1/(1 - h) times, h its share of the rows, which is without bias where units vary
-    alike (CR2 of a mean: Bell and McCaffrey 2002). The degrees of freedom are Satterthwaite's of that sum where all
-    variance is between units: their number less 1 of equal units, and down to 3 where a few hold most rows. With
-    ``tails`` they are no more than 2 n / (kurtosis - 1), by which a few units that hold most of the variance are few
-    observations of it. O(n).
+    The square of a unit's sum counts 1/(1 - h) times, h its share of the rows: unbiased where units vary alike (CR2
+    of a mean: Bell and McCaffrey 2002). Degrees of freedom are Satterthwaite's where all variance is between units:
+    their number less 1 for equal units, down to 3 where a few hold most rows; ``tails`` keeps them to 2 n /
+    (kurtosis - 1), as units that hold most of the variance are few observations of it. O(n).
     """
     sums = influence if units is None else np.bincount(units, weights=influence).astype(np.float64)
     if sums.size < 2:
@@ -221,13 +220,11 @@ def corrected_wald(evidence: Evidence, level: float) -> Made:
     """Return the interval of the pooled score with the variance of training added.
 
     The variance of the rows' mean times 1 + n/n_train x sqrt(o), o the share of the out-of-fold error that training
-    rows do not show: without overfitting the rows are all that is at chance; with o = 1, or no score of training rows,
-    it is Nadeau and Bengio's (2003) correction of k-fold cross-validation, (1/k + n_test/n_train) s^2, with s^2, the
-    variance of a fold's score, taken from the rows instead of from k numbers. Up to 10 degrees of freedom it is that
-    whatever o, and o counts alone only where there are many. The models learnt from fewer rows than that of all: the
-    better end is moved by half of (1 - n_train/n) (apparent - value), at most by a quarter of its distance. So it
-    holds for stratified folds, which are alike by design, and does not shrink with repeats. One split alone tests one
-    model, whose training is not at chance.
+    rows do not show; o = 1, also up to 10 degrees of freedom or without scores of training rows, is Nadeau and
+    Bengio's (2003) correction of k-fold cross-validation, (1/k + n_test/n_train) s^2, with s^2 taken from the rows.
+    The models learnt from fewer rows than all: the better end moves by half of (1 - n_train/n) (apparent - value),
+    at most a quarter of its distance. So it holds for stratified folds and does not shrink with repeats. A single
+    split tests one model, whose training is not at chance.
     """
     if len(evidence.scores) < 2:
         return wald(evidence, level)
@@ -257,8 +254,8 @@ def too_few(n_stretches: int) -> str:
 def stretches(evidence: Evidence, level: float) -> Made:
     """Return the interval for rows that follow one another in time: each fold's stretch is one observation.
 
-    The method of batch means: rows of a stretch may depend on one another as they like. The correction for training
-    is that of ``corrected_wald``.
+    The method of batch means, as rows of a stretch may depend on one another. Training counts as in
+    ``corrected_wald``.
     """
     _, units = np.unique(evidence.batches, return_inverse=True)
     if reason := too_few(int(units.max()) + 1):

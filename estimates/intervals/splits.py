@@ -57,11 +57,10 @@ def corrected_resampled_t(
 ) -> CorrectedT:
     """Return the test that the mean of J scores, or of J differences of scores, is 0.
 
-    se^2 = s^2 (1/J + n_test/n_train), s^2 the sample variance: splits share training rows, so 1/J alone is far too
-    small. ``n_train`` and ``n_test``: rows of each side, one number or one per split. ``stratified``: whether the
-    splitter stratifies on the target, which is warned about.
-    Source: Nadeau and Bengio (2003), Inference for the generalization error. No unbiased estimate of the variance of
-    k-fold cross-validation exists (Bengio and Grandvalet 2004); this one is the most useful of the biased ones.
+    se^2 = s^2 (1/J + n_test/n_train), s^2 the sample variance, as splits share training rows. ``n_train``,
+    ``n_test``: rows of each side, one number or one per split. ``stratified``: whether the splitter stratifies on
+    the target, which is warned about. Source: Nadeau and Bengio (2003), Inference for the generalization error. No
+    unbiased estimate of the variance of k-fold cross-validation exists (Bengio and Grandvalet 2004).
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.size < 2:

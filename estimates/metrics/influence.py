@@ -89,8 +89,7 @@ STEP = 1e-4  # of a cell's mass; the error of a central difference is of the ord
 def of_cells(scorer: str) -> Callable[[Answered], Influence]:
     """Return the influence function of a scorer that reads classes only: a function of the confusion matrix.
 
-    The derivative by each cell's mass is taken numerically from the scorer itself, so nothing is defined twice.
-    O(n + cells x the scorer).
+    The derivative by each cell's mass is taken numerically from the scorer itself. O(n + cells x the scorer).
     """
     return partial(_of_cells, scorer)
 
@@ -118,10 +117,7 @@ def _of_cells(name: str, rows: Answered) -> Influence:
 
 
 def score_of_cells(name: str, cells: Codes, mass: Floats, codes: list[int], held: bool = False) -> float:
-    """Return the scorer's value of a confusion matrix: ``cells`` are truth x k + prediction, of the k ``codes``.
-
-    ``held``: a mean of classes is one of those that have rows.
-    """
+    """Return the scorer's value of a confusion matrix: ``cells`` are truth x k + prediction, of the k ``codes``."""
     scorer, k = scorer_of(name, codes), len(codes)
     if held:
         scorer = among_rows(name, scorer, cells[mass > 0] // k)

@@ -35,9 +35,9 @@ def is_trusted(metric: str) -> bool:
 
 
 def options_in(metric: str) -> dict[str, object]:
-    """Return what stands behind the path, as Python writes it: ``shop.metrics:cost(greater_is_better=False, rate=2)``.
+    """Return the arguments behind a path, plain values as Python writes them: ``shop.metrics:cost(rate=2)``.
 
-    Plain values alone are read, and nothing is imported. Raises ModelError for anything else.
+    Nothing is imported. Raises ModelError for anything else.
     """
     match = _NAMED.fullmatch(metric)
     try:
@@ -62,10 +62,7 @@ def title_of(metric: str) -> str:
 
 
 def scorer_at(metric: str) -> Any:
-    """Return the scorer that a path names, or the one of the function there; it is imported as a model is.
-
-    A function is called with the targets and what ``response_method`` says, ``predict`` unless it is named.
-    """
+    """Return the scorer at a path, or one of the function there; its ``response_method`` is predict by default."""
     path, options = str(path_in(metric)), options_in(metric)
     try:
         function = resolve(path, METRIC)
@@ -81,10 +78,10 @@ def scorer_at(metric: str) -> Any:
 
 
 def name_of(metric: Any) -> str:
-    """Return what names a metric: its scorer in scikit-learn, else the path of its function with what that is given.
+    """Return the name of a metric: its scorer in scikit-learn, else the path of its function with its arguments.
 
-    A text is a path, or a name as it stands; a function of scikit-learn's is its first scorer, such as
-    ``roc_auc`` for ``roc_auc_score``. Raises ModelError for what no other process finds, and what is no metric.
+    A text is a path, or a name as it stands; scikit-learn's functions become their first scorer, as ``roc_auc``.
+    Raises ModelError for what no other process finds, and what is no metric.
     """
     if isinstance(metric, str):
         return name_of(scorer_at(metric)) if path_in(metric) else metric

@@ -28,11 +28,11 @@ FoldNeed = Literal["nothing", "every class", "spread"]
 
 @dataclass(frozen=True)
 class Answered:
-    """n rows with a model's answers: what every part of a metric is a function of.
+    """n rows with a model's answers: all that a part of a metric is a function of.
 
-    ``answers``: a fitted estimator that knows its rows (``Responses``, ``Replay``). ``classes``: the problem's labels,
-    sorted, empty for numbers; the estimator may know fewer. ``weights``: one per row, or None. ``held``: whether a mean
-    of classes is one of those that the rows hold; else it is one of those that are predicted, too.
+    ``answers``: a fitted estimator that knows its rows (``Responses``, ``Replay``). ``classes``: the problem's
+    labels, sorted, empty for numbers; the estimator may know fewer. ``weights``: one per row, or None. ``held``:
+    whether a mean of classes is one of those that the rows hold, not also of those predicted.
     """
 
     answers: Any
@@ -100,8 +100,8 @@ class Answered:
 class RowLoss:
     """A metric as a mean over rows: score = ``best`` - mean loss, so a loss of 0 is the best a row can do.
 
-    ``of``: the loss of each row. ``reads``: the method of the estimator that it needs. ``share``: whether a loss is 0
-    or 1, so that its mean is a share of rows.
+    ``of``: the loss of each row. ``reads``: the method of the estimator that it needs. ``share``: whether losses
+    are 0 or 1.
     """
 
     best: float
@@ -121,17 +121,16 @@ Influence = tuple[float, Floats]
 class Metric:
     """A metric: everything that is known of it, in one place. Scores are scikit-learn's: higher is always better.
 
-    ``name``: scikit-learn's scorer. ``title``: what people call it. ``aliases``: other names that are understood.
-    ``task``: the targets that it is for, None for any. ``lower_is_better``: whether people read it as an error, the
-    score's negative. ``unit``: of what is read. ``low``, ``high``: the least and the greatest score.
-    ``loss``: the metric as a mean over rows, None where it is none. ``influence``: the score and how much each row
-    moves it (see ``influence_of``). ``quick``: the score, without scikit-learn's checks; NaN where undefined.
-    ``no_information``: the score of predictions that are paired with the targets at random; None where only
-    permutations can say. ``needs``: what a fold must hold for its own score to mean anything.
-    ``of_recalls``: whether it is the mean of the classes' recalls, from ``low`` to ``high``.
-    ``one_sided``: whether naming one class for every row scores best or worst, whatever the other class comes to.
-    ``ranks``: whether it ranks rows, so that pooling mixes the scales of different models. ``of_single_rows``: why
-    no interval can be made by leaving rows out, and what to use instead; empty where one can.
+    ``name``: scikit-learn's scorer; ``title``: for people. ``aliases``: other names that are understood. ``task``:
+    the targets that it is for, None for any. ``lower_is_better``: whether people read it as an error, the score's
+    negative. ``unit``: of what is read. ``low``, ``high``: the least and the greatest score. ``loss``: the metric
+    as a mean over rows, or None. ``influence``: the score and how much each row moves it (see ``influence_of``).
+    ``quick``: the score without scikit-learn's checks; NaN where undefined. ``no_information``: the score of
+    predictions paired with targets at random; None where only permutations can say. ``needs``: what a fold must
+    hold for its own score to mean anything. ``of_recalls``: whether it is the mean of the classes' recalls.
+    ``one_sided``: whether naming one class for every row scores best or worst. ``ranks``: whether it ranks rows, so
+    that pooling mixes models' scales. ``of_single_rows``: why leaving rows out makes no interval, and a remedy;
+    else empty.
     """
 
     name: str
@@ -160,8 +159,8 @@ class Metric:
 def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
     """Return the position of each label in the sorted ``classes``; ModelError where one is none of them.
 
-    Of text classes a whole number is the one that is written like it, with or without ``.0``; shorter floats are the
-    classes that they are shortened from.
+    A whole number is the text class that is written like it, also with ``.0``; a shorter float the class it is
+    shortened from.
     """
     levels, values = np.asarray(classes), np.asarray(labels)
     if levels.dtype.kind == "U":

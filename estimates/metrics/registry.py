@@ -162,10 +162,10 @@ def metric_of(name: str) -> Metric:
 
 
 def depends_on_model(metric: str, y: NDArray[Any], classes: tuple[Any, ...] = ()) -> bool:
-    """Return whether a model's answers decide the score of rows with the targets ``y``, not a convention.
+    """Return whether a model's answers, not a convention, decide the score of rows with the targets ``y``.
 
-    They do not where R2 is of one value, precision or Matthews' correlation of one class, recall or F1 of a class that
-    has no row, and an average precision or an area of rows that lack one of ``classes``, those of the problem.
+    They do not for R2 of one value, precision or Matthews' correlation of one class, recall or F1 of a class
+    without a row, and average precision or an area of rows that lack one of the problem's ``classes``.
     """
     record, base, n_values = metric_of(metric), metric.partition(OF)[0], np.unique(y).size
     if record.ranks:
@@ -190,8 +190,8 @@ def score_or_nan(metric: Metric, rows: Answered, quick: bool = False) -> float:
 def losses_of(metric: str, answers: Any, y: NDArray[Any], classes: tuple[Any, ...] = ()) -> Floats:
     """Return the loss of each row; their (weighted) mean is ``best`` minus scikit-learn's score.
 
-    ``answers``: an estimator that knows its rows. ``classes``: the problem's labels, sorted; the estimator may know
-    fewer of them, and then gives the others probability 0. Raises ModelError for a metric that is not a mean over rows.
+    ``answers``: an estimator that knows its rows. ``classes``: the problem's labels, sorted; those that the
+    estimator does not know get probability 0. Raises ModelError for a metric that is not a mean over rows.
     """
     return row_loss(metric).of(Answered(answers, y, classes))
 
@@ -234,10 +234,9 @@ def no_information_rate(
 ) -> float:
     """Return the score that predictions have on average when y is paired with them at random, as a score.
 
-    ``answers``: the model fitted on all rows, for those rows. Exact, over all n x n pairs (weighing both rows of a
-    pair), where the metric's record has a rate; .5 for areas under ROC curves. Otherwise the mean over
-    ``n_permutations`` seeded permutations of y, at least 50.
-    Source: Efron and Tibshirani (1997); for metrics that are not a mean over rows, permutations stand for the pairs.
+    ``answers``: the model fitted on all rows, for those rows. Exact over all n x n pairs (weighing both rows) where
+    the metric's record has a rate, .5 for areas under ROC curves; else the mean over ``n_permutations`` seeded
+    permutations of y, at least 50. Source: Efron and Tibshirani (1997).
     """
     rate = metric_of(metric).no_information
     if rate is not None:

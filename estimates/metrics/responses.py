@@ -18,10 +18,9 @@ METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 class Responses:
     """A fitted estimator that answers for one set of rows, and remembers each answer.
 
-    It has the methods, tags and attributes of the estimator and no others, so scikit-learn's scorers take it for the
-    estimator itself and give the same scores; each of ``predict``, ``predict_proba`` and ``decision_function`` runs at
-    most once. The answers of an estimator that does not sort its classes are those of one that does, for scorers know
-    no other order. Predictions in a column are one per row; raises EvaluationError where there are several.
+    It has the estimator's methods, tags and attributes and no others, so scikit-learn's scorers give the same
+    scores; each method runs at most once. Answers of an estimator that does not sort its classes are sorted, as
+    scorers know no other order. Raises EvaluationError where a row has several predictions.
     """
 
     def __init__(self, fitted: Any, X: Any) -> None:

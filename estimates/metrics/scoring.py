@@ -27,7 +27,7 @@ _YES = ("yes", "true", "on")
 def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
     """Return scikit-learn's scorer of a name, or of a class of ``classes``: ``recall of yes``, ``specificity of yes``.
 
-    One by its import path is one's own. Raises ValueError for a name that is none, or a class that is not there.
+    An import path gives one's own. Raises ValueError for a name that is none, or a class that is not there.
     """
     if path_in(metric):
         return scorer_at(metric)
@@ -64,10 +64,7 @@ def is_mean_of_classes(metric: str) -> bool:
 
 
 def among_rows(metric: str, scorer: Any, y: NDArray[Any]) -> Any:
-    """Return the scorer; of a mean of classes one of those that have rows in ``y``.
-
-    scikit-learn counts one that has none as 0 as soon as it is predicted once.
-    """
+    """Return the scorer; a mean of classes is of those that have rows in ``y``, not of others that are predicted."""
     return _with(scorer, labels=np.unique(y)) if is_mean_of_classes(metric) else scorer
 
 
@@ -75,7 +72,7 @@ def positive_class(classes: tuple[Any, ...], positive: Any) -> Any:
     """Return the class that ``positive`` names, or scikit-learn's usual one: 1, else the second in sorted order.
 
     A yes that YAML has read as true is the class that says so. Raises ModelError where there is no such class, or
-    there are not two.
+    not two.
     """
     if positive is None:
         return _usual(classes) if len(classes) == 2 else None
@@ -113,8 +110,8 @@ def score(
 ) -> float:
     """Return the scorer's value, higher always better; ``answers`` is an estimator that knows its rows.
 
-    ``classes``: the problem's, sorted; the estimator may know fewer of them, and then gives the others probability 0.
-    Only the model's own are scored without them. ``held``: a mean of classes is one of those that the rows hold.
+    ``classes``: the problem's, sorted; those that the estimator does not know get probability 0. Only the model's
+    own are scored without them. ``held``: a mean of classes is one of those that the rows hold.
     """
     rows = np.empty((y.size, 0))
     trained = np.asarray(getattr(answers, "classes_", ())).tolist()
@@ -139,10 +136,9 @@ def score(
 def _in_codes(
     metric: str, scorer: Any, answers: Any, y: NDArray[Any], classes: tuple[Any, ...]
 ) -> tuple[Any, Replay, NDArray[Any]] | None:
-    """Return the same with whole numbers for classes of text, in their order: the scores are equal, and sooner.
+    """Return the same with whole numbers for classes of text, in their order: equal scores, sooner.
 
-    scikit-learn sorts and compares the labels of all rows a dozen times for one score. None where nothing is to be won,
-    or the labels are asked for by what they are.
+    None where nothing is to be won, or the labels are asked for by what they are.
     """
     method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
     by_label = metric.partition(OF)[0] in OF_ONE_CLASS and "pos_label" not in scorer._kwargs
@@ -192,9 +188,8 @@ def scores_of(
 ) -> dict[str, float]:
     """Return every metric's score; raises EvaluationError where one fails or is not a number.
 
-    A single test row, as of leave-one-out, has no R2 and no AUC: such a metric is left out, and has the score of all
-    rows together. ``classes``, ``held``: as for ``score``. ``name`` is the split's (``fold 3``), ``side`` its rows'
-    (``test`` or ``training``): an error is about both.
+    A single test row has no R2 and no AUC: such a metric is left out. ``classes``, ``held``: as for ``score``.
+    ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or ``training``), both for errors.
     """
     scores: dict[str, float] = {}
     alone = y.size == 1 and side == "test"

@@ -15,10 +15,10 @@ MOST_CLASSES = 20
 
 @dataclass(frozen=True)
 class Confusion:
-    """What was called what, over the test rows of all folds together; ``apparent``: over the rows it was trained on.
+    """Counts of true by predicted classes, over all folds' test rows; ``apparent``: over the model's training rows.
 
-    ``counts``: a row per true class, a column per class that it was called. ``thresholds``: the lowest and the highest
-    over the folds, of ``positive``, where the model has one that is not .5; else None.
+    ``counts``: a row per true class, a column per predicted one. ``thresholds``: the lowest and the highest over
+    the folds, of ``positive``, where the model has one that is not .5; else None.
     """
 
     classes: list[str]
@@ -47,8 +47,8 @@ class Confusion:
 def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:
     """Return the lowest and the highest threshold over the folds, as probabilities of the positive class.
 
-    As given, or, where each fold has its own, midway between the largest probability called a no and the least called
-    a yes: what the predictions tell of it.
+    As given, or for a threshold of each fold midway between the largest probability called a no and the least
+    called a yes.
     """
     threshold = problem.model.threshold
     if threshold is None or isinstance(threshold, float):

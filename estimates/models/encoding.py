@@ -78,8 +78,8 @@ def choose_features(
 ) -> tuple[dict[str, Kind], dict[str, str]]:
     """Return the kind of each feature, in the table's or the listed order, and why each other column is left out.
 
-    ``taken`` holds the columns that are no features, with their role. ``text`` says of the text among some columns why
-    it is none either, "" where it is one. Raises ModelError where nothing is left.
+    ``taken``: the columns that are no features, with their role. ``text`` says why a text column is none either, ""
+    where it is one. Raises ModelError where nothing is left.
     """
     require_columns(table, list(exclude), "excluded")
     if features is not None:
@@ -173,8 +173,8 @@ NAMING = ("cat_features", "categorical_features", "categorical_feature", "text_f
 def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> dict[str, str]:
     """Return why each text column of a table is no feature where none are listed: "" for those that are.
 
-    Text that repeats (``ROWS_A_VALUE`` rows a value) is a feature. A model that reads text itself gets the columns that
-    it names or selects, as they are, and no others. O(rows x text columns).
+    Text that repeats (``ROWS_A_VALUE`` rows a value) is a feature. A model that reads text itself gets the columns
+    that it names or selects, as they are, and no others. O(rows x text columns).
     """
     names = [name for name, kind in kinds.items() if kind == "text"]
     if not names:
@@ -202,8 +202,8 @@ def _reason(column: pd.Series, others: bool) -> str:
 def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> frozenset[str]:
     """Return the text and categories that a recipe's estimator reads as they are; none for the default ones.
 
-    These are what a ``ColumnTransformer`` in it names or selects, what a parameter such as ``cat_features`` names,
-    and everything where an encoder of categories comes first.
+    A ``ColumnTransformer`` in it, or a parameter such as ``cat_features``, names them; an encoder that comes first
+    takes all.
     """
     return _read_by(_made(model), model, table, kinds) if {"text", "category"} & {*kinds.values()} else frozenset()
 
@@ -251,8 +251,8 @@ def encodings(
 ) -> dict[str, str]:
     """Return how each feature that is text or a category becomes numbers.
 
-    ``itself``: as the model reads it; ``categories``: those of a model that splits by them; else as the recipe's
-    ``text`` says: ``one-hot`` or ``ordinal``. Categories of text that is listed are not made: that would change scores.
+    ``itself``: as the model reads it; ``categories``: those of a model that splits by them; else ``one-hot`` or
+    ``ordinal`` by the recipe's ``text``. Listed text makes no categories, which would change scores.
     """
     splits = getattr(estimator, "categorical_features", None) == "from_dtype"
     by_default = splits and model.features is None and model.text == "onehot"
@@ -271,8 +271,8 @@ def encoding_step(
 ) -> tuple[list[tuple[str, Any]], Any]:
     """Return the step that encodes, or none, and the estimator, told which of its columns are then categories.
 
-    What is learnt is learnt from the rows that the step is fitted on. Values never seen become all zeros, -1, or
-    count as missing; of text that was not listed, the rarest values beyond ``MOST_COLUMNS`` count as one.
+    It learns from the rows that it is fitted on. Values never seen become all zeros, -1, or count as missing; the
+    rarest values of text that was not listed, beyond ``MOST_COLUMNS``, count as one.
     """
     native = [name for name, way in how.items() if way == CATEGORIES]
     coded = [name for name in native if X[name].dtype != "category"]

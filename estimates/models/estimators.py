@@ -29,12 +29,12 @@ def nearest(name: str, among: Iterable[str]) -> str:
 def named_estimator(path: str, params: Mapping[str, Any], role: Role = ESTIMATOR) -> Any:
     """Return the unfitted estimator that the class or factory function at ``path`` makes of ``params``.
 
-    A parameter with ``__`` in its name is set on the part it names, as scikit-learn's ``set_params`` does; one that is,
-    or holds, ``{"estimator": path, "params": {...}}`` gets such a part, made alike: also a splitter, a distribution or
-    a scorer. ``{"function": path}`` is the function or class itself, ``{"frame": {column: values}}`` a frame,
-    ``{"mapping": [[key, value], ...]}`` what is keyed by numbers.
-    Raises ModelError where the path does not import, is no class or function, does not take the parameters, or makes
-    something that does not play ``role``, and UntrustedNameError for what may not be imported here.
+    A parameter with ``__`` in its name is set on the part it names, as by ``set_params``; ``{"estimator": path,
+    "params": {...}}``, also inside a parameter, becomes such a part (or a splitter, distribution or scorer),
+    ``{"function": path}`` the function or class itself, ``{"frame": {column: values}}`` a frame, and ``{"mapping":
+    [[key, value], ...]}`` one keyed by numbers. Raises ModelError where the path does not import, is no class or
+    function, refuses the parameters, or makes something that does not play ``role``, and UntrustedNameError for what
+    may not be imported here.
     """
     check_params(path, params)
     maker = imported(path, role)

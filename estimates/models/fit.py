@@ -45,16 +45,13 @@ def assemble(
 ) -> Any:
     """Return the unfitted estimator that ``fit_and_score`` fits, ready for scikit-learn's ``clone``.
 
-    From the inside out: the model; a sampler that evens out the classes of the rows it is fitted on, and of no
-    others; an encoder of text and categories, as ``Problem.encodings`` says; a transform of the target that is inverted
-    in predictions; a threshold. Missing numbers are filled before all of it, with what the training rows say
-    (``impute``).
+    From the inside out: the model; a sampler that evens out the classes of the rows it is fitted on; an encoder of
+    text and categories, as ``Problem.encodings`` says; a filler of missing numbers (``impute``); a transform of the
+    target; a threshold. Weights of rows are handed to ``fit``, and even out the classes there on request.
 
-    Weights of rows are handed to ``fit`` and even out the classes there, where that is asked for.
-
-    ``train``: the training rows, which ``threshold: prevalence`` and ``tuned`` need: the share of the positive class
-    among them, and the pairs of the inner cross-validation on them by ``inner`` (default: 5 shuffled folds that
-    stratify, or keep groups whole where the problem has groups or training rows repeat).
+    ``train``: the training rows, for ``threshold: prevalence`` (the share of the positive class) and ``tuned`` (the
+    pairs of the inner cross-validation by ``inner``, by default 5 shuffled folds that stratify, or keep groups
+    whole where there are groups or training rows repeat).
     """
     model = model.completed(problem.task, len(problem.classes))
     estimator = model.build(seed)
@@ -138,9 +135,8 @@ def _from(threshold: float, estimator: Any, problem: Problem) -> Any:
 def inner_pairs(problem: Problem, train: IntArray, seed: int, inner: Splitter | None = None) -> list[Any]:
     """Return the pairs of a cross-validation inside the training rows, as positions among them.
 
-    Groups stay whole; where training rows repeat, as in a bootstrap, the copies of a row are a group, so that no row
-    is on both sides. Raises ModelError where ``inner`` keeps no groups and there are some, SplitError where the rows
-    are too few.
+    Groups stay whole, and so do the copies of a row that a bootstrap repeats. Raises ModelError where there are
+    groups and ``inner`` keeps none, SplitError where the rows are too few.
     """
     y, groups = problem.y[train], None if problem.groups is None else problem.groups[train]
     if groups is None and np.unique(train).size < train.size:
@@ -174,18 +170,16 @@ def fit_and_score(
 ) -> tuple[FoldScore, pd.DataFrame]:
     """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
 
-    Positions in ``train`` may repeat. Pure: the same arguments give the same result, times aside. Scores equal those
-    of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` on the same pair, where training knows
-    every class.
-
-    ``inner``: the strategy of the cross-validation inside the training rows, for ``threshold: tuned``.
-    ``importance``: measure it, see ``permutation_importance``, unless the model says ``none``.
+    Positions in ``train`` may repeat. Pure: the same arguments give the same result, times aside. Scores equal
+    those of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` where training knows every
+    class. ``inner``: the strategy inside the training rows, for ``threshold: tuned``. ``importance``: measure it,
+    see ``permutation_importance``, unless the model says ``none``.
 
     Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every
-    class of the problem (0 for a class absent from training), or decision (decision_<class> for three classes or
-    more) where the model gives no probabilities, and weight where the problem has weights.
-    Raises EvaluationError where the fit fails or a metric is undefined, and ModelError for a predicted label that is
-    none of the problem's classes.
+    class of the problem (0 for one absent from training), or decision (decision_<class> for three classes or more)
+    where the model gives no probabilities, and weight where the problem has weights. Raises EvaluationError where
+    the fit fails or a metric is undefined, and ModelError for a predicted label that is none of the problem's
+    classes.
     """
     started = perf_counter()
     with hearing() as heard:
@@ -237,9 +231,8 @@ def fitted(
 ) -> Any:
     """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails.
 
-    A classifier that takes no labels but 0, 1, … learns codes, and says the labels; with ``eval_set`` it learns from
-    the rows that do not stop it. ``inner``: as in ``fit_and_score``. ``arrays``: features go in as an array where no
-    part can read column names, which is quicker.
+    A classifier that takes no labels but 0, 1, … learns codes and says the labels. ``inner``: as in
+    ``fit_and_score``. ``arrays``: features go in as an array where no part can read column names, which is quicker.
     """
     try:
         if model.target_transform is not None:
@@ -329,10 +322,7 @@ def _scores(
 def predictions_of(
     problem: Problem, test: IntArray, answers: Responses, repeat: int = 0, fold: int = 0, *, name: str
 ) -> pd.DataFrame:
-    """Return what answers say of the rows ``test``, in the columns of ``fit_and_score``.
-
-    Raises ModelError, which begins with ``name``, for a label that is none of the problem's classes.
-    """
+    """Return the answers for the rows ``test`` in the columns of ``fit_and_score``; an error begins with ``name``."""
     columns: dict[str, object] = {
         "row": np.asarray(test, dtype=np.int64),
         "repeat": np.int32(repeat),

@@ -28,11 +28,11 @@ def permutation_importance(
 ) -> dict[str, float]:
     """Return by how much the first metric falls without the order of each feature, on rows of ``test``.
 
-    Of at most 300 test rows, evenly drawn, each feature's values change places twice; all changed rows are predicted
-    at once. They are no more than half of the rows that scoring the fold predicts anyway (or 5,000), with fewer rows
-    or one change where features are many; empty where that leaves fewer than 40 rows, or the metric is undefined on
-    them. Nothing is fitted. ``seed`` and ``path`` decide which rows and which changes. Features that say the same share
-    what they are worth. Source: Breiman (2001), Random forests; Fisher, Rudin and Dominici (2019).
+    Each feature's values change places twice among at most 300 evenly drawn test rows. All changed rows, no more
+    than half of those that scoring predicts (or 5,000), are predicted at once; with many features rows or changes
+    are fewer. Empty below 40 rows, or where the metric is undefined. ``seed`` and ``path`` decide rows and changes.
+    Features that say the same share their worth. Source: Breiman (2001), Random forests; Fisher, Rudin and Dominici
+    (2019).
     """
     features = list(problem.features)
     m, repeats = _size(len(features), int(test.size), n_train)
@@ -78,7 +78,7 @@ def _score(problem: Problem, answers: Replay, rows: IntArray, block: int) -> flo
 def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
     """Return each feature's importance over the folds, largest first: feature, mean, sd (n - 1), least, most, folds.
 
-    Empty where no fold has any. The folds share rows to train on, so their spread is no interval.
+    Empty where no fold has any. Folds share training rows, so their spread is no interval.
     """
     measured = pd.DataFrame([score.importance for score in scores if score.importance])
     rows = [

@@ -15,11 +15,7 @@ from .spec import ModelSpec
 
 
 def score_key(model: ModelSpec, *, membership: str, fingerprint: str, **others: Any) -> str:
-    """Return the SHA-256, in hexadecimal, of everything that a score of one split or block depends on: ``score_parts``.
-
-    ``membership``: the digest of this split's or block's rows. ``fingerprint``: of the values of
-    ``Problem.columns_read`` in key order.
-    """
+    """Return the hexadecimal SHA-256 of ``score_parts`` and the digests of the rows and of their values."""
     return digest_json({**score_parts(model, **others), "membership": membership, "fingerprint": fingerprint})
 
 
@@ -31,12 +27,11 @@ def score_parts(
     inner: Mapping[str, Any] | None = None,
     code: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """Return what a score depends on but for the rows and their values.
+    """Return all that a score depends on but for the rows and their values.
 
-    ``model``: a completed specification (``Problem.model``); its metrics count
-    unless ``metrics`` says others. ``inner``: the inner strategy as JSON, where one is passed to ``fit_and_score``;
-    validation rows belong to the membership. ``code``: of the user's, where it is not that of now (``model.code``).
-    Added are the versions of scikit-learn, of the estimator's distribution and of our own fit code.
+    ``model``: a completed specification (``Problem.model``). ``metrics``: by default the model's. ``inner``: the
+    inner strategy as JSON. ``code``: the user's, by default as it is now. Added are the versions of scikit-learn,
+    of the estimator's distribution and of our own fit code.
     """
     if model.estimator is None:
         raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")

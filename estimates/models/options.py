@@ -28,8 +28,7 @@ from .spec import ModelSpec, Task, default_for
 def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) -> None:
     """Raise ModelError for a name that is no scorer, and for a scorer that cannot score such a target.
 
-    Each scorer is tried on a few invented rows with perfect predictions, so that a metric that asks for other
-    classes or for another task is found before anything is fitted.
+    Each scorer is tried on a few invented rows with perfect predictions, before anything is fitted.
     """
     suited = ", ".join(default_for(task, len(classes)).metrics)
     scorers = {*get_scorer_names(), *METRICS}
@@ -158,10 +157,7 @@ def fit_with(estimator: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, o
 
 
 def _forget_requests(fitted: Any) -> None:
-    """Drop from a fitted estimator, and from what it holds, which parameters of ``fit`` were asked for.
-
-    scikit-learn's request names the estimator that it is of (1.9): a circle, which a file of skops cannot hold.
-    """
+    """Drop a fitted estimator's metadata requests, in all that it holds: circles, which no file of skops can hold."""
     waiting, visited = [fitted], set()
     while waiting:
         held = waiting.pop()
@@ -259,8 +255,7 @@ def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
 def reads_names(estimator: Any, features: Collection[str]) -> bool:
     """Return whether an estimator may look at columns by name, so that it must be given a frame.
 
-    False only where all parts come with scikit-learn, whose estimators take columns by name where a parameter tells
-    them to, and no parameter holds a feature's name or a function: then an array gives the same model.
+    False only where all parts come with scikit-learn and no parameter holds a feature's name or a function.
     """
     parameters = estimator.get_params().values()
     parts = [estimator, *(part for part in parameters if isinstance(part, BaseEstimator))]

@@ -70,8 +70,8 @@ def values_of(
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
     """Return the target's values and its sorted classes (none for regression).
 
-    ``known``: the classes, where a model knows them already; then one value is enough. Raises ModelError otherwise
-    where the target is the same in all rows, and for values that are neither numbers nor classes.
+    ``known``: a model's classes; without them a target of one value raises ModelError, as do values that are
+    neither numbers nor classes.
     """
     y, classes = (_numbers(column), ()) if task == "regression" else _labels(column)
     if known is not None:
@@ -159,13 +159,12 @@ A_FOLD = "the fold of each row, as an export writes it; list it in features to u
 class Problem:
     """n rows: features and target, in the table's order, seen by position.
 
-    ``X``: the features, numbers as NumPy numbers. ``y``: one value per row, class labels as they are in the data.
-    ``classes``: the labels in sorted order, empty for regression. ``groups``: a code per row, or None. ``weights``: a
-    weight per row, or None. ``times``: the place in time of each row, or None. ``model``: the specification with task,
-    estimator and metrics filled in.
-    ``encoded``: the features that are text or categories, of which the model reads ``own`` as they are. ``left_out``:
-    why each other column is not used.
-    ``columns_read``: every column that can change a score, sorted.
+    ``X``: the features, numbers as NumPy numbers. ``y``: one value per row, class labels as in the data.
+    ``classes``: the labels in sorted order, empty for regression. ``groups``: a code per row; ``weights``: a weight
+    per row; ``times``: the place in time of each row; None without. ``model``: the specification with task,
+    estimator and metrics filled in. ``encoded``: the features that are text or categories, of which the model reads
+    ``own`` as they are. ``left_out``: why each other column is not used. ``columns_read``: every column that can
+    change a score, sorted.
     """
 
     X: pd.DataFrame
@@ -226,13 +225,12 @@ class Problem:
     ) -> Problem:
         """Return the checked problem of predicting ``target``.
 
-        ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name or one
-        value per row; rows of a group count as one in intervals. ``times``: the column of times, where there is one.
-        ``model.weights`` names the column of weights.
-        ``folds``: columns that give the fold of each row, which are features only where they are listed.
-        ``known``: the classes that a model knows already, none of numbers; rows to score may then have one value.
-        Raises ModelError for a missing column, a target with missing values or one value, metrics and estimators
-        that do not fit the target, and where no feature is left. O(rows x columns).
+        ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name
+        or one value per row; rows of a group count as one in intervals. ``times``: the column of times.
+        ``folds``: columns that give the fold of each row, features only where they are listed. ``known``: the
+        classes that a model knows already, none for numbers; rows to score may then have one value. Raises
+        ModelError for a missing column, a target with missing values or one value, metrics and estimators that
+        do not fit the target, and where no feature is left. O(rows x columns).
         """
         taken = _taken(model, target, [*roles, *_named(times)], groups)
         for name, role in taken.items():

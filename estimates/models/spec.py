@@ -208,11 +208,10 @@ class ModelSpec(BaseModel):
     def of(cls, value: Any) -> ModelSpec:
         """Return the specification in a mapping, in an estimator's import path alone, or the default one for None.
 
-        An estimator, fitted or not, is what would name it: its class and the parameters that it changes, its parts
-        alike; a class, or a function that returns one, is its import path, or in this process alone a digest of its
-        code where nothing can import it. A path, or text that ends in .yaml, .yml or
-        .json, is that of a file (see ``read``). Raises ModelError that names each field that is wrong, or the
-        parameter of an object that no recipe can hold.
+        An estimator, fitted or not, becomes its class and the parameters that it changes, its parts alike; a
+        class or function its import path, or in this process alone a digest of its code. A path, or text that
+        ends in .yaml, .yml or .json, is a file's (see ``read``). Raises ModelError that names each wrong field,
+        or the parameter that no recipe can hold.
         """
         if isinstance(value, ModelSpec):
             return value
@@ -229,8 +228,8 @@ class ModelSpec(BaseModel):
     def of_others(cls, value: Mapping[str, Any], own: ModelSpec) -> ModelSpec:
         """Return a specification that somebody else wrote, such as a tag of the model registry.
 
-        It may name what a deployed run may, and besides what ``own``, the specification of one's own, names: whoever
-        may edit the registry decides nothing about what this machine imports. Raises UntrustedNameError otherwise.
+        It may name what a deployed run may, and what one's ``own`` specification names: whoever may edit the
+        registry decides nothing about what this machine imports. Raises UntrustedNameError otherwise.
         """
         if not isinstance(value, Mapping):  # a path would have their say in which file is read
             raise TypeError(f"a {type(value).__name__} is no specification")

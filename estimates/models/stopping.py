@@ -19,12 +19,12 @@ Mask = NDArray[np.bool_]
 
 
 def stopping_rows(problem: Problem, train: IntArray, fraction: float, seed: int) -> Mask:
-    """Return which of the training rows stop the training that the others are learnt from: about ``fraction`` of them.
+    """Return which training rows, about ``fraction`` of them, stop the training that the others are learnt from.
 
-    A group is on one side, and so are the copies of a row in a draw. Where the problem has times they are the last
-    ones: the rows of one time together, or the groups that end last. Else they are drawn by ``seed``, so that each
-    class has its share, or a number its distribution. Who alone has rows of a class learns from them.
-    Raises EvaluationError where one side would have no rows, SplitError where they are too few. O(n log n).
+    A group is on one side, and so are the copies of a row. Rows of a problem with times are the last ones: of one
+    time together, or the groups that end last. Others are drawn by ``seed``, so that each class has its share, or a
+    number its distribution. Rows that alone have a class are learnt from. Raises EvaluationError where one side
+    would have no rows, SplitError where they are too few. O(n log n).
     """
     rows, place = np.unique(train, return_inverse=True)
     y, units = problem.y[rows], problem.units(rows)

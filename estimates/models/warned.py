@@ -27,7 +27,7 @@ def _hear(message: Warning | str, category: type[Warning], filename: str, lineno
 
 @contextmanager
 def hearing() -> Iterator[list[str]]:
-    """Yield a list that gets the first line of each warning inside the block, in this thread, and print none.
+    """Yield a list that gets the first line of each warning in the block, in this thread, and print none.
 
     ``warnings.catch_warnings`` would do it for every thread at once, and models are fitted in several.
     """

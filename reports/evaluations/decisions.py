@@ -33,9 +33,6 @@ from .words import look_words, once, written
 SAME, UNTOLD = "no difference", "cannot be told"
 
 
-# ---------------------------------------------------------------- two models
-
-
 def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = ("A", "B")) -> Page:
     """Return the page about two models on the same rows, a metric each; ``names`` are the models'."""
     a, b = names
@@ -142,9 +139,6 @@ def _difference_picture(comparisons: Sequence[Comparison], names: tuple[str, str
     return picture
 
 
-# ---------------------------------------------------------------- retraining, a look, an audit
-
-
 def retraining_page(
     name: str,
     decision: Decision,
@@ -164,11 +158,10 @@ def retraining_page(
 ) -> Page:
     """Return the page of a retraining: what serves and what that scores, what was decided and why, the split, the rule.
 
-    ``version``: of the registry, of the new champion if it was promoted. ``serves``: what people call its recipe, which
-    ``estimates`` are of; ``loser``: the other one's, where there was one. ``growth``: what joined the split, in
-    sentences. ``newer``: what is said of the new rows, and what the champion scores on them. ``checked``: the audit of
-    the new model. ``split``: name and version of the split. ``months``: the figures of the new rows, by name and
-    generation; ``unclear``: why nobody could tell whether these are sound, in sentences.
+    ``version``: of the registry, of a promoted champion. ``serves``: the title of its recipe, which ``estimates``
+    are of; ``loser``: the other one's. ``growth``: what joined the split, and ``newer``: what the champion scores
+    on it, in sentences. ``checked``: the audit of the new model. ``split``: its name and version. ``months``: the
+    figures of the new rows, by name and generation; ``unclear``: why nobody could tell whether these are sound.
     """
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"

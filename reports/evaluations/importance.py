@@ -17,7 +17,7 @@ MOST_DRAWN, MOST_NAMED = 12, 3
 
 
 def importance_section(used: pd.DataFrame, name: str) -> list[Section]:
-    """Return the picture of what a model uses, by metric ``name``: each feature's mean, least and most."""
+    """Return the picture of the features' importance by metric ``name``: each feature's mean, least and most."""
     if used.empty:
         return []
     drawn, more = used.head(MOST_DRAWN), len(used) - MOST_DRAWN

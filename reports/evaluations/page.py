@@ -65,7 +65,7 @@ MOST_OF_A_CLASS = 120.0  # pixels of its name in the confusion matrix
 
 @dataclass(frozen=True)
 class SplitLink:
-    """The split under an evaluation: its name with version, its identity, and where its page lies."""
+    """The split under an evaluation: its name with version, its identity, and the address of its page."""
 
     name: str
     split_id: str
@@ -93,14 +93,14 @@ def evaluation_page(
     states: Mapping[str, str] | None = None,
     confusion: Confusion | None = None,
 ) -> Page:
-    """Return what the page about an evaluation says; its ``html()`` needs no network and runs no script.
+    """Return the page about an evaluation; its ``html()`` needs no network and runs no script.
 
-    ``predictions``: the rows of predictions.parquet, from which confusion matrix and calibration come; bootstraps have
-    none, and the ``confusion`` of their apparent score. ``study``: what ``fold_count_study`` gave for the same problem,
-    drawn as a curve. ``audit``: of the split, decides the verdict. ``split``: what the evaluation rests on. ``origin``:
-    data, run and day for the footer. ``n_missing``: the splits without a score. ``states``: of each split by its name,
-    where its fit came from. Every figure stands in a ``<data value>`` at full precision, equal to estimates.json.
-    O(rows + splits).
+    ``predictions``: the rows of predictions.parquet, for confusion matrix and calibration; bootstraps have none,
+    and the ``confusion`` of their apparent score. ``study``: of ``fold_count_study`` for the same problem, drawn as
+    a curve. ``audit``: of the split, decides the verdict. ``split``: the one evaluated. ``origin``: data, run and
+    day for the footer. ``n_missing``: the splits without a score. ``states``: where each split's fit came from, by
+    its name. Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows +
+    splits).
     """
     drawn = score_pictures(scores, estimates).values()
     sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(drawn)]
@@ -228,7 +228,7 @@ def summary_page(
 ) -> Page:
     """Return the top of an evaluation's page, as a notebook and a terminal show it.
 
-    The first strip, every estimate, up to ten splits, what was confused, what the audit found, and what is to know.
+    It holds the first strip, every estimate, up to ten splits, the confusion, the audit's findings and notes.
     """
     pictures = list(score_pictures(scores, estimates).values())[:1]
     sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
@@ -279,9 +279,6 @@ def confusion_section(confusion: Confusion | None) -> list[Section]:
         note += f" Called {confusion.positive} from a probability of {ends}."
     shares = np.rint(100 * counts / np.maximum(held, 1)[:, None]).astype(int).tolist()
     return [Section("confusion", title, [Matrix("Confusion matrix", rows, head, note, shares=shares)])]
-
-
-# ---------------------------------------------------------------- folded at the end
 
 
 def _features(problem: Problem) -> Section:

@@ -110,7 +110,7 @@ def _curve(metric: str, part: pd.DataFrame) -> Picture:
 def fold_count_words(metric: str, part: pd.DataFrame) -> str:
     """Return the sentence that decides: whether more folds move the score by more than its own standard error.
 
-    Compared is the pooled score, or the mean where there is none, with sd/sqrt(folds) at the fewest folds.
+    Compared is the pooled score, else the mean, with sd/sqrt(folds) at the fewest folds.
     """
     reading = metric_of(metric)
     ordered = part.sort_values("n_splits")

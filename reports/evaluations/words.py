@@ -28,7 +28,7 @@ def direction(metric: Metric) -> str:
 def written(value: float, half_width: float | None = None) -> str:
     """Return a score with the digits that mean something: two of its interval's half width, else three of its own.
 
-    At most six decimals; what is too small for them has three digits and an exponent.
+    At most six decimals; smaller scores have three digits and an exponent.
     """
     if not isfinite(value):
         return "undefined"
@@ -164,10 +164,7 @@ def look_words(level: float) -> str:
 
 
 def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[str]:
-    """Return a sentence for each metric that came out beyond the interval that the evaluation gave, else one for all.
-
-    It names the metrics that were promised with an interval, where others were not.
-    """
+    """Return a sentence for each metric that came out beyond its promised interval, else one for all."""
     apart, compared = [], []
     for estimate in estimates:
         before = next((one for one in reversed(promised) if one.metric == estimate.metric and one.interval), None)

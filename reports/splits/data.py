@@ -29,7 +29,7 @@ Positions = NDArray[np.int64]
 class Column:
     """A column in key order: ``codes`` with ``names`` for classes and groups, ``values`` for numbers and times.
 
-    Rows in no split (they left the data, say) have code -1 and no number; their time means nothing.
+    Rows in no split have code -1 and no number; their time means nothing.
     """
 
     name: str
@@ -43,10 +43,10 @@ class Column:
 class SplitData:
     """A manifest's splits seen in one pass, and the columns that explain them.
 
-    ``rows``: the ranks of the rows that are in a split or locked: figures are of these. ``order``: the rows of the map,
-    by time, else by fold and group, else so many that stand for all; ``tested`` and ``unused``: of each split shown,
-    the share of each bin's rows. ``tests``: the test rows of the first splits. ``in_time``: whether those that were
-    seen test what comes after all of their training rows.
+    ``rows``: the ranks of the rows that are in a split or locked, which figures are of. ``order``: the rows of the
+    map, by time, else by fold and group, else so many that stand for all; ``tested`` and ``unused``: per split
+    shown, the share of each bin's rows. ``tests``: the test rows of the first splits. ``in_time``: whether all seen
+    test what comes after their training rows.
     """
 
     manifest: Manifest
@@ -152,9 +152,6 @@ def _add_split(seen: SplitData, i: int) -> None:
         seen.tests.append(test)
 
 
-# ---------------------------------------------------------------- the target, groups, draws and generations
-
-
 @dataclass(frozen=True)
 class Cumulative:
     """Distributions of the target at ``values``: of all rows, and of the rows of each named fold or part."""
@@ -237,9 +234,6 @@ def _gap_of(target: Column | None, folds: NDArray[Any], tested: Positions) -> fl
     counts = counts[counts.any(axis=1)]
     shares = counts / counts.sum(axis=1, keepdims=True)
     return float(np.abs(shares - counts.sum(axis=0) / counts.sum()).max())
-
-
-# ---------------------------------------------------------------- names
 
 
 def split_names(manifest: Manifest) -> list[str]:

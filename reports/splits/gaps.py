@@ -15,8 +15,8 @@ MISSED = 0.05  # the share of random sets that may lie outside
 def random_share(share: float, rows: float, of: int, sets: int = 1) -> float:
     """Return how far from a class share ``sets`` random sets of ``rows`` of ``of`` rows all stay, in 95 % of cases.
 
-    By a normal law, drawn without replacement; several sets by Bonferroni's bound, which is wide where they depend. No
-    share is further off than one of 0 or 1.
+    By a normal law, drawn without replacement; several sets by Bonferroni's bound. At most the share's distance
+    from 0 or 1.
     """
     spread = sqrt(share * (1 - share) / max(rows, 1.0) * max(1 - rows / of, 0.0))
     return min(float(ndtri(1 - MISSED / (2 * sets))) * spread, max(share, 1 - share))
@@ -34,9 +34,8 @@ def random_distance(rows: float, of: int, sets: int = 1) -> float:
 class TargetGap:
     """How far the target of folds and parts is from that of all rows (0 to 1), beside random ones of their sizes.
 
-    ``worst`` is of the set that is furthest off for its size, ``random`` what sets of that size stay within in 95 % of
-    random splits; ``largest`` is of any set, and may be that of a small one that is no further off than random ones of
-    its own size, which stay within ``largest_random``.
+    ``worst`` is of the set that is furthest off for its size, ``random`` the bound for 95 % of random sets of that
+    size; ``largest`` and ``largest_random`` are those of the set with the largest gap, which may be small.
     """
 
     worst: float
@@ -59,7 +58,7 @@ class TargetGap:
 def target_gap(balance: BalanceReport, of: Sequence[RowsBalance] | None = None) -> TargetGap | None:
     """Return the gap of class shares, or of the distribution of a number; None without a target.
 
-    Of every fold and part, unless ``of`` says of which: what is locked and what is only trained on are parts.
+    ``of``: the sets it is about, by default every fold and part.
     """
     places, n = [place for place in (balance.measured if of is None else of) if place.rows], balance.n_rows
     gaps = [(place.ks, random_distance(place.rows, n, len(places))) for place in places if place.ks is not None]

@@ -51,10 +51,10 @@ def report_html(
 ) -> str:
     """Return one self-contained HTML page about a split: it opens from disk, needs no network and runs no script.
 
-    ``data``: the rows that were split (a file or frame); without them the pictures of target and groups are left
-    out. ``audit``: what decides the verdict. ``origin``: data, run and day for the footer. Every figure stands in a
-    ``<data value>`` at full precision, equal to balance.json. At most 1 MB, whatever the split's size.
-    O(rows x splits), of at most 200 splits. Raises SplitError where ``data`` are not the rows of the manifest.
+    ``data``: the rows that were split (a file or frame), for pictures of target and groups. ``audit``: decides the
+    verdict. ``origin``: data, run and day for the footer. Every figure stands in a ``<data value>`` at full
+    precision, equal to balance.json. At most 1 MB; O(rows x splits), of at most 200 splits. Raises SplitError where
+    ``data`` are not the rows of the manifest.
     """
     return split_page(see(manifest, balance, data), audit, origin).html()
 
@@ -91,7 +91,7 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
 def verdict_of(balance: BalanceReport | None, audit: Audit | None) -> Verdict:
     """Return the verdict: a failed gate stops; a warning, or folds less even than random ones, deserve a look.
 
-    Without an audit nothing was asked about leaks, and the page says so; notes change nothing.
+    A page without an audit says that nobody looked for leaks; notes change nothing.
     """
     if audit is None:
         return Verdict.UNCHECKED
@@ -228,9 +228,6 @@ def _attributes(balance: BalanceReport) -> Iterator[Table]:
             for level, share, held in zip(attribute.levels, attribute.shares, zip(*places, strict=True), strict=True)
         ]
         yield Table(f"Shares of {name}", rows, [name, "all rows", "least of a fold", "most of a fold"])
-
-
-# ---------------------------------------------------------------- folded at the end
 
 
 def _details(seen: SplitData, audit: Audit | None) -> list[Section]:

@@ -65,9 +65,6 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
     return pictures
 
 
-# ---------------------------------------------------------------- sizes and target
-
-
 def size_deviations(seen: SplitData) -> Picture | None:
     """Draw how many rows each split has more or fewer than their mean; None where all are within one row."""
     folds, names = seen.balance.folds, split_names(seen.manifest)
@@ -176,9 +173,6 @@ def target_differences(seen: SplitData) -> Picture | None:
     return picture
 
 
-# ---------------------------------------------------------------- which rows
-
-
 def row_map(seen: SplitData) -> Picture:
     """Draw splits by rows: tested, trained on or neither; in time order with dates, where there is a time."""
     n_drawn, names, edges = len(seen.tested), split_names(seen.manifest), seen.edges
@@ -280,9 +274,6 @@ def _class_strip(seen: SplitData) -> Cells:
         cells[f"f{c}"] = [box for box in boxes if box[3] > box[2]]
         low = high
     return cells
-
-
-# ---------------------------------------------------------------- draws and generations
 
 
 def inclusion(seen: SplitData) -> Picture:
