@@ -13,7 +13,7 @@ from .comparison import (
 )
 from .draws import DrawScores as DrawScores, score_draws as score_draws
 from .errors import EvaluationError as EvaluationError, ModelError as ModelError
-from .folds import aggregate as aggregate, pooled_score as pooled_score
+from .folds import aggregate as aggregate
 from .intervals.evidence import Declined as Declined, Evidence as Evidence
 from .intervals.registry import (
     INTERVALS as INTERVALS,
@@ -57,24 +57,22 @@ from .models.problem import Problem as Problem
 from .models.spec import (
     DEFAULTS as DEFAULTS,
     Balance as Balance,
-    Default as Default,
     ModelSpec as ModelSpec,
     Transform as Transform,
     default_for as default_for,
     infer_task as infer_task,
     scaled_logistic_regression as scaled_logistic_regression,
 )
-from .pairing import mcnemar as mcnemar
 from .promotion import Decision as Decision, to_spend as to_spend
 from .results import Baseline as Baseline, Estimate as Estimate, FoldScore as FoldScore, Interval as Interval
 from .selection import (
     BestOfMany as BestOfMany,
     Choice as Choice,
     bias_corrected_best as bias_corrected_best,
-    bias_corrected_best_score as bias_corrected_best_score,
     choose as choose,
     choose_by_draws as choose_by_draws,
     chosen_inside as chosen_inside,
     simplest_near_best as simplest_near_best,
+    unit_means as unit_means,
 )
 from .studies import fold_count_study as fold_count_study, stratification_study as stratification_study

@@ -135,11 +135,11 @@ def compare(
     if training.alone:
         interval = of_models
     p, verdict = None if se is None else p_of(difference, *se), _verdict(interval, margin)
-    exact = exact_test(metric, a, b, labels, groups) if len(a) == n_rows else None
+    exact = exact_test(metric, a, b, labels, groups, names) if len(a) == n_rows else None
     if exact is not None:
-        notes = (*notes, exact.words(names))
+        notes = (*notes, exact[1])
         if training.alone:  # one model each, on rows that nobody else was tested on: the exact test decides
-            p = exact.p
+            p = exact[0]
             verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
     comparison = Comparison(
         metric, score_a, score_b, difference, interval, test, n_rows, "", notes, of_models, p, verdict, margin,

@@ -68,12 +68,8 @@ def aggregate(
     return estimates
 
 
-def pooled_score(metric: str, predictions: pd.DataFrame, problem: Problem) -> float | None:
+def pooled_score(evidence: Evidence) -> float | None:
     """Return the metric of all predictions together, averaged over repeats; None where it is undefined."""
-    return _pooled(Evidence(metric_of(metric), problem, predictions=predictions))
-
-
-def _pooled(evidence: Evidence) -> float | None:
     mean = float(np.mean([evidence.score(part) for part in evidence.parts]))
     return None if np.isnan(mean) else mean
 
@@ -98,7 +94,7 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
     test = [score.test[metric.name] for score in scores if metric.name in score.test]
     mean, spread = float(np.mean(test)) if test else None, sample_sd(test)
     repeated = len({score.repeat for score in scores}) > 1
-    pooled = _pooled(evidence)
+    pooled = pooled_score(evidence)
     value = mean if pooled is None else pooled
     if value is None:
         raise EvaluationError(

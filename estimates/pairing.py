@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import first_line, score
 from evenfold.splitters.deployed import cause_of
-from numpy.typing import NDArray
 from scipy import stats
 
 from .errors import ModelError
@@ -186,40 +184,22 @@ def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float
         return loss.score(float(mean))
 
 
-def mcnemar(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> float:
-    """Return the exact p of McNemar's test that two classifiers are right equally often, from one look at some rows.
+def exact_test(
+    metric: str, a: pd.DataFrame, b: pd.DataFrame, labels: tuple[Any, ...], groups: str | None, names: tuple[str, str]
+) -> tuple[float, str] | None:
+    """Return the exact p of McNemar's test that two classifiers are right equally often, and the test in a sentence.
 
-    Source: McNemar (1947), Note on the sampling error of the difference between correlated proportions or
+    None unless each row was tested once, stands for itself, and is right or wrong; rows on which one alone is right
+    count. Source: McNemar (1947), Note on the sampling error of the difference between correlated proportions or
     percentages.
     """
-    only_a, only_b = int(np.sum(right_a & ~right_b)), int(np.sum(right_b & ~right_a))
-    return 1.0 if only_a + only_b == 0 else float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
-
-
-@dataclass(frozen=True)
-class Exact:
-    """McNemar's test of two classifiers, and the rows that it rests on."""
-
-    only_a: int
-    only_b: int
-    p: float
-
-    def words(self, names: tuple[str, str]) -> str:
-        """Return the test in a sentence."""
-        a, b = names
-        return (
-            f"Of these fitted models: {a} alone is right on {self.only_a:,} rows and {b} alone on {self.only_b:,} "
-            f"(McNemar's exact test, p = {self.p:.2g})."
-        )
-
-
-def exact_test(
-    metric: str, a: pd.DataFrame, b: pd.DataFrame, labels: tuple[Any, ...], groups: str | None
-) -> Exact | None:
-    """Return McNemar's test where each row was tested once, stands for itself, and is right or wrong."""
     loss = metric_of(metric).loss
     if loss is None or not loss.share or groups is not None or a["repeat"].nunique() > 1 or "weight" in a:
         return None
-    right = [loss.of(Answered.of(frame, labels, held=True)) == 0 for frame in (a, b)]
-    only_a, only_b = int(np.sum(right[0] & ~right[1])), int(np.sum(right[1] & ~right[0]))
-    return Exact(only_a, only_b, mcnemar(right[0], right[1]))
+    right_a, right_b = (loss.of(Answered.of(frame, labels, held=True)) == 0 for frame in (a, b))
+    only_a, only_b = int(np.sum(right_a & ~right_b)), int(np.sum(right_b & ~right_a))
+    p = 1.0 if only_a + only_b == 0 else float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
+    return p, (
+        f"Of these fitted models: {names[0]} alone is right on {only_a:,} rows and {names[1]} alone on {only_b:,} "
+        f"(McNemar's exact test, p = {p:.2g})."
+    )

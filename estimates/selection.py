@@ -50,67 +50,84 @@ class BestOfMany:
         return replace(self, naive=best - self.naive, value=best - self.value, interval=self.interval.scores(best))
 
 
-def bias_corrected_best(
-    oof_losses: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    weights: ArrayLike | None = None,
-    tolerance: float = 0.0,
-    inflation: float = 1.0,
-    n_resamples: int = 1_000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> BestOfMany:
-    """Return the loss to expect of the winner among configurations, from out-of-fold losses (rows x configurations).
+Means = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # of configurations' losses, by how often units are drawn
 
-    Each resample draws rows (whole groups where given) with replacement, takes the configuration with the smallest
-    mean loss on them, and scores it on the rows not drawn; the mean over resamples is the estimate. No model is
-    fitted again. Lower is better. O(resamples x rows x configurations), memory flat in the resamples. ``weights``:
-    one per row. ``tolerance``: the first configuration wins whose loss is at most this much above the smallest.
 
-    The interval is that of the resamples' scores, scaled by the 1.31 times that scores of .368 n rows spread more
-    than those of n. ``inflation``: of its variance, for what resamples cannot show (see ``corrected_wald``).
+def unit_means(
+    oof_losses: ArrayLike, groups: ArrayLike | None = None, weights: ArrayLike | None = None
+) -> tuple[Means, int]:
+    """Return the mean losses of configurations by how often each unit (row, or group) is drawn, and their number.
 
-    Source: Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for efficient
-    and accurate cross-validation, whose percentiles are not scaled.
+    ``oof_losses``: out-of-fold losses, rows x configurations. ``weights``: one per row.
     """
     losses = np.asarray(oof_losses, dtype=np.float64)
     if losses.ndim != 2 or losses.shape[0] < 2 or not np.all(np.isfinite(losses)):
         raise ModelError(f"oof_losses has the shape {losses.shape}; pass finite losses of rows x configurations.")
-    sums, sizes = _per_unit(losses, groups, weights)
+    sizes = np.ones(losses.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+    sums = losses * sizes[:, None]
+    if groups is not None:
+        codes = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+        sums = np.stack([np.bincount(codes, weights=column) for column in sums.T], axis=1)
+        sizes = np.bincount(codes, weights=sizes)
 
     def means(times: NDArray[np.float64]) -> NDArray[np.float64]:
         # Added over the outer axis, which is in order: the same bytes on every machine.
         total = np.add.reduce(times[:, None] * sums, axis=0)
         return np.asarray(total / np.add.reduce(times * sizes))
 
-    return _resampled(means, len(sizes), n_resamples, level, seed, tolerance, inflation)
+    return means, len(sizes)
 
 
-def bias_corrected_best_score(
-    score: Callable[[NDArray[np.int64], int], float],
-    n_rows: int,
-    n_configurations: int,
-    groups: ArrayLike | None = None,
+def bias_corrected_best(
+    means: Means,
+    units: int,
     *,
     tolerance: float = 0.0,
     inflation: float = 1.0,
-    n_resamples: int = 200,
+    n_resamples: int = 1_000,
     level: float = 0.95,
     seed: int = 0,
 ) -> BestOfMany:
-    """Return the same for a metric that is not a mean over rows, such as AUC: higher is better.
+    """Return the loss to expect of the winner among configurations, from their out-of-fold losses by ``unit_means``.
 
-    ``score``: the metric of a configuration's out-of-fold predictions at row positions, which may repeat; it is
-    called 2 x resamples x configurations times.
+    Each resample draws units with replacement, takes the configuration with the smallest mean loss on them, and scores
+    it on the units not drawn; the mean over resamples is the estimate. No model is fitted again. Lower is better.
+    O(resamples x units x configurations), memory flat in the resamples. ``tolerance``: the first configuration wins
+    whose loss is at most this much above the smallest.
+
+    The interval is that of the resamples' scores, scaled by the 1.31 times that scores of .368 n rows spread more than
+    those of n. ``inflation``: of its variance, for what resamples cannot show (see ``corrected_wald``).
+
+    Source: Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for efficient and
+    accurate cross-validation, whose percentiles are not scaled.
     """
-    codes = np.arange(n_rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
-
-    def means(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        rows = np.repeat(np.arange(n_rows), weights.astype(np.int64)[codes])
-        return np.array([-score(rows, j) for j in range(n_configurations)])
-
-    return _resampled(means, int(codes.max()) + 1, n_resamples, level, seed, tolerance, inflation).scores(0.0)
+    if units < 5:
+        raise ModelError(f"a resample needs rows or groups left out, and there are {units}; 5 is the least.")
+    plain = means(np.ones(units))
+    best = _first_near(plain, tolerance)
+    won = np.zeros(plain.size, dtype=np.int64)
+    worth = []
+    for i in range(n_resamples):
+        counts = np.bincount(Stream(seed, SELECTION, i).below(units, units), minlength=units)
+        inside, outside = means(counts.astype(np.float64)), means((counts == 0).astype(np.float64))
+        if np.all(np.isnan(inside)):
+            continue
+        winner = _first_near(inside, tolerance)
+        if not np.isnan(outside[winner]):
+            won[winner] += 1
+            worth.append(float(outside[winner]))
+    if not worth:
+        raise ModelError(f"the metric is undefined in all {n_resamples} resamples; use another metric.")
+    skipped = n_resamples - len(worth)
+    undefined = f"The metric is undefined in {skipped:,} of {n_resamples:,} resamples, which are left out."
+    value, naive = float(np.mean(worth)), float(plain[best])
+    left_out = (1 - 1 / units) ** units  # the share of rows that a resample does not draw
+    # A share f of n rows that is drawn without repeats has a mean of variance s^2 / n (1/f - 1), not s^2 / (n f).
+    scale = sqrt(inflation / (1 / left_out - 1))
+    ends = (value + scale * (np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]) - value)).tolist()
+    interval = Interval(ends[0], ends[1], level, "bootstrap of the choice (BBC-CV)")
+    chosen = tuple((won / len(worth)).tolist())
+    return BestOfMany(best, naive, value, interval, chosen, (undefined,) if skipped else ())
 
 
 def simplest_near_best(
@@ -139,59 +156,8 @@ def simplest_near_best(
     return int(min(near.tolist(), key=lambda i: (complexity[i], -means[i], i))), error
 
 
-def _per_unit(
-    losses: NDArray[np.float64], groups: ArrayLike | None, weights: ArrayLike | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weighted losses and the weights of each row or group, summed."""
-    mass = np.ones(losses.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
-    losses = losses * mass[:, None]
-    if groups is None:
-        return losses, mass
-    codes = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
-    columns = [np.bincount(codes, weights=losses[:, j]) for j in range(losses.shape[1])]
-    return np.stack(columns, axis=1).astype(np.float64), np.bincount(codes, weights=mass).astype(np.float64)
-
-
 def _first_near(means: NDArray[np.float64], tolerance: float) -> int:
     return int(np.flatnonzero(means <= np.nanmin(means) + tolerance)[0])
-
-
-def _resampled(
-    means: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    units: int,
-    n_resamples: int,
-    level: float,
-    seed: int,
-    tolerance: float,
-    inflation: float,
-) -> BestOfMany:
-    if units < 5:
-        raise ModelError(f"a resample needs rows or groups left out, and there are {units}; 5 is the least.")
-    plain = means(np.ones(units))
-    best = _first_near(plain, tolerance)
-    won = np.zeros(plain.size, dtype=np.int64)
-    worth = []
-    for i in range(n_resamples):
-        counts = np.bincount(Stream(seed, SELECTION, i).below(units, units), minlength=units)
-        inside, outside = means(counts.astype(np.float64)), means((counts == 0).astype(np.float64))
-        if np.all(np.isnan(inside)):
-            continue
-        winner = _first_near(inside, tolerance)
-        if not np.isnan(outside[winner]):
-            won[winner] += 1
-            worth.append(float(outside[winner]))
-    if not worth:
-        raise ModelError(f"the metric is undefined in all {n_resamples} resamples; use another metric.")
-    skipped = n_resamples - len(worth)
-    undefined = f"The metric is undefined in {skipped:,} of {n_resamples:,} resamples, which are left out."
-    value, naive = float(np.mean(worth)), float(plain[best])
-    left_out = (1 - 1 / units) ** units  # the share of rows that a resample does not draw
-    # A share f of n rows that is drawn without repeats has a mean of variance s^2 / n (1/f - 1), not s^2 / (n f).
-    scale = sqrt(inflation / (1 / left_out - 1))
-    ends = (value + scale * (np.quantile(worth, [0.5 - level / 2, 0.5 + level / 2]) - value)).tolist()
-    interval = Interval(ends[0], ends[1], level, "bootstrap of the choice (BBC-CV)")
-    chosen = tuple((won / len(worth)).tolist())
-    return BestOfMany(best, naive, value, interval, chosen, (undefined,) if skipped else ())
 
 
 @dataclass(frozen=True)
@@ -289,17 +255,19 @@ def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: 
     """Return what the rule's choice is worth, as a score; a row that is drawn comes with all its tests."""
     first, loss = _with_sizes(evidences[0]), evidences[0].metric.loss
     inflation = 1.0 + first.train_ratio if len(first.scores) > 1 else 1.0
-    if loss is None:
-        worth = bias_corrected_best_score(
-            lambda at, configuration: evidences[configuration].score_drawn(at), first.rows.size, len(evidences),
-            first.units, tolerance=tolerance, inflation=inflation, level=level, seed=seed,
-        )  # fmt: skip
-    else:
+    units = np.arange(first.rows.size) if first.units is None else first.units
+
+    def means(times: NDArray[np.float64]) -> NDArray[np.float64]:
+        at = np.repeat(np.arange(units.size), times.astype(np.int64)[units])
+        return np.array([-one.score_drawn(at) for one in evidences])
+
+    how, n_resamples = (means, int(units.max()) + 1), 200  # scorers are slow
+    if loss is not None:
         losses, masses = zip(*(one.lost(loss) for one in evidences), strict=True)
-        worth = bias_corrected_best(
-            np.column_stack(losses), first.units, weights=masses[0], tolerance=tolerance, inflation=inflation,
-            level=level, seed=seed,
-        ).scores(loss.best)  # fmt: skip
+        how, n_resamples = unit_means(np.column_stack(losses), first.units, masses[0]), 1_000
+    worth = bias_corrected_best(
+        *how, tolerance=tolerance, inflation=inflation, n_resamples=n_resamples, level=level, seed=seed
+    ).scores(0.0 if loss is None else loss.best)
     return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
 
 
@@ -369,9 +337,8 @@ def _of_rows(
     table = draws[0].table
     inflation = 1.0 + float(np.mean(table["n_test"] / table["n_train"]))
     try:
-        worth = bias_corrected_best(
-            losses, groups, weights=weights, tolerance=tolerance, inflation=inflation, level=level, seed=seed
-        )
+        how = unit_means(losses, groups, weights)
+        worth = bias_corrected_best(*how, tolerance=tolerance, inflation=inflation, level=level, seed=seed)
     except ModelError:  # too few rows or groups to leave some out
         return None
     return -worth.bias, worth.interval.scores(loss.best), ""

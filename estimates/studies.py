@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from evenfold.estimates.intervals.evidence import Evidence
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.fit import fit_and_score
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.models.spec import ModelSpec
@@ -104,7 +106,7 @@ def _figures(model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int
     predictions, rows = pd.concat([predictions for _, predictions in fits]), []
     for metric in model.completed(problem.task, len(problem.classes)).metrics:
         scores = pd.Series([score.test.get(metric, np.nan) for score, _ in fits])
-        pooled = pooled_score(metric, predictions, problem)
+        pooled = pooled_score(Evidence(metric_of(metric), problem, predictions=predictions))
         row = {"metric": metric, "hold_out": scores[0], "mean": scores.mean(), "sd": scores.std(), "pooled": pooled}
         rows.append(row)
     return rows

@@ -30,7 +30,7 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
 
     Each scorer is tried on a few invented rows with perfect predictions, before anything is fitted.
     """
-    suited = ", ".join(default_for(task, len(classes)).metrics)
+    suited = ", ".join(default_for(task, len(classes))[1])
     scorers = {*get_scorer_names(), *METRICS}
     for metric in metrics:
         if metric.partition(OF)[0] not in scorers and not path_in(metric):

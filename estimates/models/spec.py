@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any, Literal
@@ -33,35 +32,17 @@ from .estimators import imported, named_estimator, nearest, parts_in, seeded
 MOST_TOLD = 5  # of the fields that do not fit
 
 
-@dataclass(frozen=True)
-class Default:
-    """One row of the table: the names of the model and the metrics."""
-
-    estimator: str
-    metrics: tuple[str, ...]
-
-
-DEFAULTS: dict[str, Default] = {
-    "regression": Default(
-        "sklearn.ensemble:HistGradientBoostingRegressor",
-        ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error"),
-    ),
-    "binary": Default(
-        "sklearn.ensemble:HistGradientBoostingClassifier",
-        ("roc_auc", "accuracy", "balanced_accuracy"),
-    ),
-    "multiclass": Default(
-        "sklearn.ensemble:HistGradientBoostingClassifier",
-        ("accuracy", "balanced_accuracy", "neg_log_loss"),
-    ),
+BOOSTING = "sklearn.ensemble:HistGradientBoosting"
+DEFAULTS: dict[str, tuple[str, tuple[str, ...]]] = {  # the model and the metrics
+    "regression": (f"{BOOSTING}Regressor", ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error")),
+    "binary": (f"{BOOSTING}Classifier", ("roc_auc", "accuracy", "balanced_accuracy")),
+    "multiclass": (f"{BOOSTING}Classifier", ("accuracy", "balanced_accuracy", "neg_log_loss")),
 }
 
 
-def default_for(task: Task, n_classes: int = 0) -> Default:
-    """Return the table's row for a task and, for classification, a number of classes."""
-    if task == "regression":
-        return DEFAULTS["regression"]
-    return DEFAULTS["binary" if n_classes == 2 else "multiclass"]
+def default_for(task: Task, n_classes: int = 0) -> tuple[str, tuple[str, ...]]:
+    """Return the default model and metrics of a task and, for classification, a number of classes."""
+    return DEFAULTS[task if task == "regression" else "binary" if n_classes == 2 else "multiclass"]
 
 
 def infer_task(target: pd.Series) -> Task:
@@ -293,12 +274,8 @@ class ModelSpec(BaseModel):
 
     def completed(self, task: Task, n_classes: int = 0) -> ModelSpec:
         """Return the specification with task, estimator and metrics filled in from the table of defaults."""
-        default = default_for(task, n_classes)
-        filled = {
-            "task": task,
-            "estimator": self.estimator or default.estimator,
-            "metrics": self.metrics or default.metrics,
-        }
+        estimator, metrics = default_for(task, n_classes)
+        filled = {"task": task, "estimator": self.estimator or estimator, "metrics": self.metrics or metrics}
         return self.model_copy(update=filled)
 
     def simplest(self) -> ModelSpec:

@@ -13,11 +13,11 @@ from evenfold.estimates import (
     ModelSpec,
     Problem,
     bias_corrected_best,
-    bias_corrected_best_score,
     choose,
     choose_by_draws,
     corrected_resampled_t,
     simplest_near_best,
+    unit_means,
 )
 from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.selection import chosen_inside
@@ -28,7 +28,7 @@ from scipy import stats
 def test_the_winner_among_equals_loses_its_luck() -> None:
     """Twenty configurations of pure noise with mean .5: the best looks much better, the correction takes it back."""
     losses = (Stream(1).uniform(100 * 20) < 0.5).astype(float).reshape(100, 20)
-    made = bias_corrected_best(losses, n_resamples=500)
+    made = bias_corrected_best(*unit_means(losses), n_resamples=500)
     assert made.naive == losses.mean(axis=0).min() < 0.43
     assert made.best == losses.mean(axis=0).argmin()
     assert made.value == pytest.approx(0.5, abs=0.04)
@@ -40,7 +40,7 @@ def test_the_winner_among_equals_loses_its_luck() -> None:
 def test_a_clear_winner_keeps_its_value() -> None:
     """Nothing was lucky, nothing is taken off."""
     losses = np.stack([np.square(normals(200, seed)) + shift for seed, shift in ((0, 0), (1, 5), (2, 9))], axis=1)
-    made = bias_corrected_best(losses, n_resamples=300)
+    made = bias_corrected_best(*unit_means(losses), n_resamples=300)
     assert made.chosen == (1.0, 0.0, 0.0)
     assert made.value == pytest.approx(made.naive, rel=0.02)
 
@@ -48,7 +48,7 @@ def test_a_clear_winner_keeps_its_value() -> None:
 def test_selection_by_the_definition() -> None:
     losses = Stream(3).uniform(60).reshape(12, 5)
     groups = np.arange(12) // 2
-    made = bias_corrected_best(losses, groups, n_resamples=20, seed=4)
+    made = bias_corrected_best(*unit_means(losses, groups), n_resamples=20, seed=4)
     worth = []
     for i in range(20):
         drawn = Stream(4, 2018, i).below(6, 6)
@@ -60,7 +60,11 @@ def test_selection_by_the_definition() -> None:
 
 def test_resamples_that_have_no_score_are_left_out_and_counted() -> None:
     """A metric that is undefined where row 0 comes twice: in 1 - 2/e of them, and the others go on."""
-    made = bias_corrected_best_score(lambda rows, j: np.nan if np.sum(rows == 0) > 1 else rows.mean() + j, 20, 2)
+
+    def means(times: Any) -> Any:
+        return np.array([np.nan if times[0] > 1 else j - times @ np.arange(20.0) / times.sum() for j in (1, 0)])
+
+    made = bias_corrected_best(means, 20, n_resamples=200)
     (note,) = made.notes
     undefined = int(note.removeprefix("The metric is undefined in ").split()[0])
     assert 30 < undefined < 75
@@ -88,18 +92,18 @@ def test_scores_and_losses_that_cannot_be_chosen_by_get_a_sentence() -> None:
         with pytest.raises(ModelError, match="scores of 1 configurations are not finite"):
             simplest_near_best(scores, [1, 2])
     with pytest.raises(ModelError, match=r"has the shape \(3,\)"):
-        bias_corrected_best([1, 2, 3])
+        unit_means([1, 2, 3])
     with pytest.raises(ModelError, match="there are 3; 5 is the least"):
-        bias_corrected_best(np.zeros((3, 2)))
+        bias_corrected_best(*unit_means(np.zeros((3, 2))))
 
 
 def test_one_configuration_has_the_interval_of_its_rows() -> None:
     """Nothing was chosen, so nothing is added: percentiles that are not scaled would be 1.31 times as wide."""
     losses = np.square(normals(200))
-    made = bias_corrected_best(losses[:, None], n_resamples=2_000).interval
+    made = bias_corrected_best(*unit_means(losses[:, None]), n_resamples=2_000).interval
     rows = pooled_interval(losses)
     assert made.high - made.low == pytest.approx(rows.high - rows.low, rel=0.06)
-    wider = bias_corrected_best(losses[:, None], n_resamples=2_000, inflation=2.25).interval
+    wider = bias_corrected_best(*unit_means(losses[:, None]), n_resamples=2_000, inflation=2.25).interval
     assert wider.high - wider.low == pytest.approx(1.5 * (made.high - made.low))
 
 
@@ -147,7 +151,7 @@ def test_one_split_and_one_configuration_can_be_chosen_by() -> None:
     losses = np.square(frames[0]["y"] - frames[0]["prediction"])
     for n_folds, inflation in ((1, 1.0), (2, 1 + 100 / 50)):
         made = choose("mse", problem, [frames[0].assign(fold=np.arange(100) % n_folds)], [[-0.25]])
-        of_rows = bias_corrected_best(losses.to_numpy()[:, None], inflation=inflation)
+        of_rows = bias_corrected_best(*unit_means(losses.to_numpy()[:, None]), inflation=inflation)
         assert made.low == pytest.approx(-of_rows.interval.high)
     one_fold = [frame.assign(fold=0) for frame in (*frames, frames[0].assign(prediction=y))]
     assert [chosen_inside("mse", problem, of, one_standard_error=True) for of in (frames, one_fold)] == [0, 1]
@@ -244,15 +248,15 @@ def test_losses_of_draws_count_where_every_configuration_has_them_and_their_inte
     table = pd.DataFrame({"draw": range(4), "n_train": 30, "n_test": 15, "error": None, "accuracy": 1 - sums.mean()})
     one = DrawScores(table, {"accuracy": RowTotals(sums, counts)})
     made = choose_by_draws("accuracy", problem, [one])
-    wanted = bias_corrected_best(sums[:, None], inflation=1.5).interval
+    wanted = bias_corrected_best(*unit_means(sums[:, None]), inflation=1.5).interval
     assert (made.low, made.high) == pytest.approx((1 - wanted.high, 1 - wanted.low))
     lacks = DrawScores(table, {"accuracy": RowTotals(sums * (np.arange(60) > 0), counts * (np.arange(60) > 0))})
-    both = bias_corrected_best(np.column_stack([sums[1:]] * 2), inflation=1.5).interval
+    both = bias_corrected_best(*unit_means(np.column_stack([sums[1:]] * 2)), inflation=1.5).interval
     two = choose_by_draws("accuracy", problem, [one, lacks])
     assert (two.low, two.high) == pytest.approx((1 - both.high, 1 - both.low))
     mass = 1.0 + np.arange(60) % 3
     weighed = choose_by_draws("accuracy", replace(problem, weights=mass), [one], level=0.8)
-    wanted = bias_corrected_best(sums[:, None], weights=mass, inflation=1.5, level=0.8).interval
+    wanted = bias_corrected_best(*unit_means(sums[:, None], weights=mass), inflation=1.5, level=0.8).interval
     assert (weighed.low, weighed.high, weighed.level) == pytest.approx((1 - wanted.high, 1 - wanted.low, 0.8))
     easy = choose_by_draws("accuracy", problem, [DrawScores(table.assign(accuracy=0.99), one.totals)])
     assert easy.high == easy.value, "where draws of few easy rows score better than all rows together"
