@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,7 +69,7 @@ def unit_means(
     if groups is not None:
         codes = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
         sums = np.stack([np.bincount(codes, weights=column) for column in sums.T], axis=1)
-        sizes = np.bincount(codes, weights=sizes)
+        sizes = np.bincount(codes, weights=sizes).astype(np.float64)
 
     def means(times: NDArray[np.float64]) -> NDArray[np.float64]:
         # Added over the outer axis, which is in order: the same bytes on every machine.
@@ -178,7 +179,7 @@ class Choice:
     notes: tuple[str, ...] = ()
     level: float = 0.95
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
         return asdict(self) | {"notes": list(self.notes)}
 
@@ -261,12 +262,13 @@ def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: 
         at = np.repeat(np.arange(units.size), times.astype(np.int64)[units])
         return np.array([-one.score_drawn(at) for one in evidences])
 
-    how, n_resamples = (means, int(units.max()) + 1), 200  # scorers are slow
+    how: tuple[Means, int] = means, int(units.max()) + 1
     if loss is not None:
         losses, masses = zip(*(one.lost(loss) for one in evidences), strict=True)
-        how, n_resamples = unit_means(np.column_stack(losses), first.units, masses[0]), 1_000
+        how = unit_means(np.column_stack(losses), first.units, masses[0])
+    n = 200 if loss is None else 1_000  # scorers are slow
     worth = bias_corrected_best(
-        *how, tolerance=tolerance, inflation=inflation, n_resamples=n_resamples, level=level, seed=seed
+        *how, tolerance=tolerance, inflation=inflation, n_resamples=n, level=level, seed=seed
     ).scores(0.0 if loss is None else loss.best)
     return replace(worth, interval=worth.interval.within(first.metric.low, first.metric.high))
 

@@ -368,7 +368,7 @@ def _beside_rows(work: Work) -> dict[str, Any]:
 def preimage_of_fits(work: Work, apparent: str, interval: str | int | None, seconds: float = 0.0) -> Preimage:
     """Return what the fits of a model on a split depend on; ``interval``: what asked for further ones, if any were."""
     parts = score_parts(work.problem.model, **_beside_rows(work))
-    libraries = [f"scikit-learn=={parts.pop('scikit-learn')}", *parts.pop("estimator").split(", ")]
+    libraries = [f"scikit-learn=={parts.pop('scikit-learn')}", *str(parts.pop("estimator")).split(", ")]
     versions: dict[str, Any] = dict(each.split("==") for each in libraries if "==" in each)  # else its own code counts
     parts |= {"versions": versions | {"evenfold's fits": parts.pop("fit")}, "apparent": apparent, "interval": interval}
     parts |= split_parts(work.manifest) | dict(work.digests)

@@ -90,7 +90,7 @@ def name_of(metric: Any) -> str:
         if hasattr(metric, "_score_func"):
             function, error, response, kwargs = parts = _parts(metric)
             if alike := [name for name, each in scorers.items() if _parts(each) == parts]:
-                return alike[0]
+                return str(alike[0])
             path = named(function)
             options: dict[str, object] = {} if error == lower_is_better(path) else {"greater_is_better": not error}
             return _written(path, options | ({} if response == "predict" else {"response_method": response}) | kwargs)
