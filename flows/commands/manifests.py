@@ -65,10 +65,9 @@ def audit(
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
     from evenfold.manifests import audit as run_audit, read_manifest, write_whole
-    from evenfold.manifests.audits.formats import markdown
     from evenfold.splitters import SplitError
 
-    from .show import show_audit
+    from .show import audit_in_markdown, show_audit
 
     if as_json and kind not in (None, "json"):
         raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
@@ -89,7 +88,7 @@ def audit(
 
         record_audit(audited.split_id, report)
     if kind == "md":
-        typer.echo(markdown(report))
+        typer.echo(audit_in_markdown(report))
     else:
         answer(report, as_json or kind == "json", show_audit)
     if report.failed:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from evenfold.flows.outcomes import ExtendOutcome, SplitOutcome
 from evenfold.manifests import Audit, BalanceReport, StoredManifest, read_header
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import audit_page
-from evenfold.reports.markdown import places_table
+from evenfold.reports.markdown import page_note, places_table
 from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, text_of
 from evenfold.reports.sentences import split_sentences
-from evenfold.reports.splits.page import remarks_of
+from evenfold.reports.splits.page import checks_table, remarks_of
 from evenfold.tasks import Home, SplitRef
 from evenfold.tasks.runtime.progress import SAY, Say
 from evenfold.tasks.splits import decided_otherwise
@@ -181,6 +182,17 @@ def from_here(place: str | Path) -> str:
 
 
 _STYLES = {"failed": "bold red", "error": "bold red", "warning": "yellow", "note": ""}
+
+
+def audit_in_markdown(audit: Audit) -> str:
+    """Return an audit for a comment: what was found and what is ignored, by number, then what came of every check."""
+    rows = [[each.severity, f"{each.code} {each.check}", each.message] for each in audit.findings]
+    rows += [
+        ["ignored", f"{each.code} {each.check}", f"{each.message} Reason: {each.reason}"] for each in audit.ignored
+    ]
+    page, checks = audit_page(audit), replace(checks_table(audit), head=["check", "what came of it"])
+    note = page_note(replace(page, findings=[]), {}, Table("", rows, ["", "check", "finding"]), checks)
+    return f"## {page.title}\n\n{note}\n"
 
 
 def show_audit(console: Words, audit: Audit) -> None:

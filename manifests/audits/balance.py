@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
-from evenfold.manifests.membership import LOCKED, Draws
-from evenfold.manifests.tables.canonical import amount, listed, verb
+from evenfold.manifests.membership import LOCKED
+from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.splitters.deployed import is_deployed, shown
 from numpy.typing import NDArray
 
@@ -153,29 +153,6 @@ def target_deviation(joined: Joined) -> Outcome:
     return Found(ks, message, {"fold": code})
 
 
-def untested_groups(joined: Joined) -> Outcome:
-    """Look for groups that no draw tests, where there are more of them than as many draws leave out by chance."""
-    units, draws = joined.together(), joined.manifest.membership
-    if units is None or not isinstance(draws, Draws):
-        return NotAsked("only draws of groups can leave some out, and these are none")
-    eligible = joined.row_of[draws.eligible]
-    groups = np.unique(units[eligible[eligible >= 0]])
-    tested = np.zeros(int(groups.max(initial=0)) + 1)
-    for _, test in joined.splits():
-        tested[np.unique(units[test])] += 1
-    tested = tested[groups]
-    never, chance = int((tested == 0).sum()), (1.0 - tested.mean() / joined.n_looked_at) ** joined.n_looked_at
-    if never <= groups.size * chance + 3.0 * np.sqrt(groups.size * chance):
-        return None
-    name = listed(map(repr, joined.columns.grouped))
-    return Found(
-        never,
-        f"{never:,} of {amount(groups.size, 'group')} of {name} {verb(never, 'is', 'are')} tested in none of "
-        f"{amount(joined.n_looked_at, 'draw')}{joined.looked_at}: no score says anything of their rows.",
-        {"groups": int(groups.size)},
-    )
-
-
 def constant_target(joined: Joined) -> Outcome:
     """Look for a target of one value."""
     name = joined.columns.target
@@ -189,11 +166,8 @@ def constant_target(joined: Joined) -> Outcome:
         return None
     value = shown(f"{values[0]:g}" if isinstance(values[0], float) else repr(values[0]))
     of = amount(len(target), "row") + ("" if len(target) == joined.n else " that have one")
-    return Found(
-        1,
-        f"{name!r} is {value} in all {of}, so "
-        "nothing is shared out evenly and nothing can be predicted; name another column as target.",
-    )
+    why = "so nothing is shared out evenly and nothing can be predicted; name another column as target"
+    return Found(1, f"{name!r} is {value} in all {of}, {why}.")
 
 
 def attribute_deviation(joined: Joined) -> Outcome:

@@ -152,9 +152,7 @@ ARRIVAL_GATES: dict[str, Gate] = {
     "target_distribution": Gate(0.2, True, "distance of the new targets from the known ones, beyond chance"),
     "merged_groups": Gate(0.01, True, "share of the known rows whose groups turned out to be one"),
     "constant_columns": Gate(0.5, True, "rise of the share of a column's commonest value above any earlier one"),
-    "repeated_targets": Gate(
-        4, True, "how many times more or less often than before two rows have one number as target"
-    ),
+    "repeated_targets": Gate(4, True, "how many times more or less often than before two rows have one target"),
     "restated_target": Gate(0.2, True, "rise of the rank correlation, up to 0.95 or more, of a column and the target"),
     "copied_rows": Gate(0.5, True, "share of the new rows that are other rows under new keys, beyond chance"),
     "jumps_in_time": Gate(10, True, "how many times further from the known times new rows are than usual"),

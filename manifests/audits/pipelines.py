@@ -156,17 +156,15 @@ class _Look:
             batch = self.again(_shaken(self.data, self.test[half], self.inputs))[1]
             rest = np.setdiff1d(np.arange(len(self.test)), half)
             if moved := _moved(tested, batch, rest, noise):
-                yield self._leak(
-                    "other_test_rows", moved, self.test[rest], "features of test rows move with other ones"
-                )
+                what = "features of test rows move with other ones"
+                yield self._leak("other_test_rows", moved, self.test[rest], what)
         if follows := self._own_target(first, here):
             yield self._leak("own_target", follows, self.train, "training features follow their own row's target")
 
     def _leak(self, question: Any, moved: dict[str, float], rows: Rows, what: str) -> Leak:
         top = sorted(moved, key=lambda name: -moved[name])
-        listing = [
-            f"{name} ({moved[name]:.2g} sd)" if moved[name] < np.inf else f"{name} (comes or goes)" for name in top
-        ]
+        far = (f"{moved[name]:.2g} sd" if moved[name] < np.inf else "comes or goes" for name in top)
+        listing = [f"{name} ({how})" for name, how in zip(top, far, strict=True)]
         points, error = self.worth
         cost = "" if points is None else f"; worth {points:.1f} points of R²"
         cure = "encode it out of fold" if question == "own_target" else "fit it on the training rows alone"
@@ -199,9 +197,8 @@ class _Look:
                 one, other = one.iloc[np.searchsorted(rows, self.train)], one.iloc[at]
             if len(one) != len(self.train) or len(other) != len(piece) or not len(one.columns):
                 return None, 0.0
-            X = np.vstack(
-                [np.column_stack([_number(frame[name]) for name in one]) for frame in (one[: train.size], other)]
-            )
+            sides = (one[: train.size], other)
+            X = np.vstack([np.column_stack([_number(frame[name]) for name in one]) for frame in sides])
             tested = np.arange(len(X)) >= train.size
             outcome = np.concatenate([y[train], np.zeros(len(piece))])
             guess[piece] = predict_boosted(X, [False] * X.shape[1], outcome, tested)

@@ -24,9 +24,8 @@ def rows_without_fold(joined: Joined) -> Outcome:
     if back.size:
         gone = f"{verb(back.size, 'was', 'were')} deleted and {verb(back.size, 'is', 'are')} back"
         amounts.append(f"{amount(back.size, 'row')} {gone} (first: row {back[0]})")
-    return Found(
-        new.size + back.size, f"{' and '.join(amounts)}: run `evenfold extend`.", {"new": new.size, "back": back.size}
-    )
+    rows = {"new": new.size, "back": back.size}
+    return Found(sum(rows.values()), f"{' and '.join(amounts)}: run `evenfold extend`.", rows)
 
 
 def absent_rows(joined: Joined) -> Outcome:
@@ -35,9 +34,7 @@ def absent_rows(joined: Joined) -> Outcome:
     if not absent:
         return None
     message = f"{amount(absent, 'row')} of the manifest {verb(absent, 'is', 'are')} not in the data"
-    return Found(
-        absent, f"{message}: run `evenfold extend`, which marks them as deleted, or pass the data that were split."
-    )
+    return Found(absent, f"{message}: run `evenfold extend`, which marks them as deleted, or pass what was split.")
 
 
 def repeated_keys(joined: Joined) -> Outcome:
@@ -69,17 +66,13 @@ def fractional_keys(joined: Joined) -> Outcome:
     for name in keys.column_names:
         if pa.types.is_floating(keys.schema.field(name).type):
             values = to_numpy(keys.column(name))
-            rows = np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))
-            if rows.size:
-                break
-    else:
-        return None
-    return Found(
-        rows.size,
-        f"{amount(rows.size, 'row')} {verb(rows.size, 'has', 'have')} a fraction as key ({name!r}, first in row "
-        f"{rows[0]}), and a key is compared to its last bit: 0.1 + 0.2 is not 0.3; name a column of whole numbers or "
-        "text.",
-    )
+            if n := (rows := np.flatnonzero(np.isfinite(values) & (np.floor(values) != values))).size:
+                what = (
+                    f"{amount(n, 'row')} {verb(n, 'has', 'have')} a fraction as key ({name!r}, first in row {rows[0]})"
+                )
+                why = "and a key is compared to its last bit: 0.1 + 0.2 is not 0.3"
+                return Found(n, f"{what}, {why}; name a column of whole numbers or text.")
+    return None
 
 
 def empty_folds(joined: Joined) -> Outcome:
@@ -113,9 +106,8 @@ def crossing_rows(joined: Joined) -> Outcome:
     share, names = rows / manifest.n, listed(manifest.spec.columns.entities)
     whose = verb(rows, "is in no split, because its", "are in no split, because their")
     remedy = "fewer folds lose fewer rows, one of the columns as group loses none, and so does group_mode: merge"
-    return Found(
-        share, f"{amount(rows, 'row')} ({share:.1%}) {whose} {names} are in different folds; {remedy}.", {"rows": rows}
-    )
+    what = f"{amount(rows, 'row')} ({share:.1%}) {whose} {names} are in different folds"
+    return Found(share, f"{what}; {remedy}.", {"rows": rows})
 
 
 def waiting_rows(joined: Joined) -> Outcome:

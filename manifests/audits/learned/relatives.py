@@ -27,7 +27,7 @@ LEAST_PAIRS, BEYOND_CHANCE, COMMON, SAME = 20, 3.0, 0.5, 0.995
 LEAST_ROWS, LEAST_SHARE, LEAST_CLUSTERS = 20, 0.05, 10
 UNEVEN = 3.0  # so much less is said by a t test of few clusters of unequal sizes
 LEAST_EFFECT = 0.1  # of the variance that the features leave, shared by relatives, and beyond the nearest strangers
-CLOSER, FLATTER, STRANGERS, COSTS = 0.6, 0.6, 5, 0.03
+CLOSER, FLATTER, STRANGERS, COSTS = 0.6, 0.6, 5, 0.15
 MOST_OF_ALL, LEAST_CROSSING = 0.3, 0.1  # of rows, in one chain: they fill the space; of those of clusters, apart
 
 
@@ -62,8 +62,8 @@ def relatives(sample: Sample) -> Outcome:
     Columns that agree together three times as often as each alone would make them are an identity that nobody named:
     households, pupils, orders. Numbers whose local dimension falls at small scale hold windows, bursts or twins. Either
     is proposed as a group, and counts where what a model that saw no relative leaves of the targets agrees among
-    relatives by .1 of its variance, and by as much beyond the nearest strangers (a t test over the clusters with
-    .03 / 15 for all proposals). At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
+    relatives by .1 of its variance, and by as much beyond the nearest strangers (a t test over the clusters with .03 /
+    15 for all). What costs little is a note. At most 4,000 rows are looked at, clusters whole. O(columns^2 x n log n).
     """
     if why_not := why_not_kept(sample):
         return why_not
@@ -76,7 +76,7 @@ def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     hits = {each: sharing for each in candidates if (sharing := shared(sample, each, len(candidates)))}
     if not hits:
         return None
-    best, *others = sorted(hits, key=lambda each: -hits[each][0])
+    best, *others = sorted(hits, key=lambda each: (not hits[each][2], -hits[each][0]))
     codes = several(best.codes)
     units, n_rows, n_clusters = sample.units(codes), np.count_nonzero(codes >= 0), np.unique(codes[codes >= 0]).size
     crossing = crossings(sample.joined, units)
@@ -89,7 +89,7 @@ def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
         f"{crossing.count:,} of them are in {crossing.where()}. If the model will meet new ones, {best.remedy}."
     )
     figures = {"clusters": n_clusters, "folds": crossing.places, "chance": {each.how: hits[each][1] for each in hits}}
-    return Found(crossing.count, message, figures, KeepTogether(units))
+    return Found(crossing.count, message, figures, KeepTogether(units), harmless=not hits[best][2])
 
 
 def why_not_kept(sample: Sample) -> NotAsked | None:
@@ -196,11 +196,11 @@ def several(codes: Codes) -> Codes:
     return np.where((sizes > 1) & (codes >= 0), codes, -1)
 
 
-def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, float] | None:
-    """Return how far rows of one code agree in what the features leave, and by what chance; None where in nothing.
+def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, float, bool] | None:
+    """Return how far rows of one code agree in what features leave, by what chance, and if it costs; None: they do not.
 
-    They must agree beyond the nearest rows of other codes, near by all features and by the candidate's own numbers, and
-    where these are several a small model must lose .03 of what it leaves open if such rows are kept together.
+    They must agree beyond the nearest rows of other codes, near by all features and by the candidate's own numbers. It
+    costs, where these are several, if a small model loses .15 of what it leaves open when such rows are kept together.
     """
     from scipy.stats import t
 
@@ -241,7 +241,7 @@ def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, flo
             return None
         effect = effect or (agree, chance)
     stake = at_stake(sample.learned, KeepTogether(sample.units(several(candidate.codes)))) if len(own) > 1 else None
-    return effect if stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]) else None
+    return effect and (*effect, stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]))
 
 
 def _mates(codes: Codes, groups: Codes) -> Codes:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.stats import binom, chi2, norm
 
 from .sample import BLOCKS, BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
@@ -24,12 +24,18 @@ LEAST_SHARED = 0.3  # of the rows must share a level with another
 LEFT_OVER = 0.2  # of the variance of the levels' means, at most
 CHANCE = 1e-6
 NEIGHBOURS, LONG, CALENDAR = 3, 12, (1, 4, 7, 12, 24, 52)
-FORESEEN = ((1, 1 / 3), (0, 2 / 3))  # rows of its own past that are given, and what later targets may add then
 MOST_ROWS = 100_000
 NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
-FIRST_OF_A_LEVEL, FIRST_ASKED = 20, 1_000  # rows that all features are asked of first
+FIRST_OF_A_LEVEL, FIRST_ASKED, SIDE_BY_SIDE = (
+    20,
+    1_000,
+    64,
+)  # rows that all features are asked of first, and features at once
 MONOTONE = 40  # of few levels all may lie in a row by chance
 ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
+ROUNDING = 1e-12  # of a sum of squares
+# An order: its name, the rows in it, the entity of each; the rows that have neighbours, and 1 and the targets of these.
+Stretch = tuple[str, Codes, Codes, Codes, Array]
 
 
 def carried_targets(sample: Sample) -> Outcome:
@@ -52,12 +58,14 @@ def carried_targets(sample: Sample) -> Outcome:
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
     shared = list(_levels_of(sample))
     spread = np.array([np.nanvar(column.values) for column in features])
-    values = np.stack([column.values for column in features], axis=1)
-    inside = [[_inside(values, spread, outcome, codes) for codes, _ in shared] for outcome in outcomes.T]
-    signs = {}
+    values = np.stack([column.values - np.nanmean(column.values) for column in features], axis=1)
+    blocks = np.split(values, range(SIDE_BY_SIDE, spread.size, SIDE_BY_SIDE), axis=1)
+    blocks = [np.ascontiguousarray(block) for block in blocks]
+    inside = [_inside(blocks, spread, outcomes, codes) for codes, _ in shared]
+    signs, stretches = {}, [*_stretches(sample, outcomes[:, 0])] if target.numeric else []
     for i, column in enumerate(features):
-        questions = [[(*of, each[0][i], each[1][i]) for of, each in zip(shared, row, strict=True)] for row in inside]
-        if sign := _sign(column, sample, outcomes, questions):
+        levels_of = [(*of, may[i], follows[:, i]) for of, (may, follows) in zip(shared, inside, strict=True)]
+        if sign := _sign(column, outcomes, levels_of, stretches, len(features)):
             signs[column.name] = sign
     if not signs:
         return None
@@ -71,18 +79,18 @@ def carried_targets(sample: Sample) -> Outcome:
     return Found(len(signs), message, {"features": signs}, DropFeatures(tuple(signs)))
 
 
-def _sign(column: Column, sample: Sample, outcomes: Array, questions: list[list[Any]]) -> str | None:
-    for outcome, levels_of in zip(outcomes.T, questions, strict=True):
-        for codes, levels, rates, follows in ((column.codes, "the rows that share its value", True, 0.0), *levels_of):
+def _sign(column: Column, outcomes: Array, levels_of: list[Any], stretches: list[Stretch], tries: int) -> str | None:
+    own = (column.codes, "the rows that share its value", True, np.zeros(len(outcomes.T)))
+    levels_of = [own, *(of for of in levels_of if of[0] is not column.codes)]
+    for i, outcome in enumerate(outcomes.T):
+        for codes, levels, rates, follows in levels_of:
             if rates and (ratio := rate_scatter(column.values, outcome, codes)) is not None:
                 return f"the mean target of {levels}, with {ratio:.0%} of the scatter that chance would bring"
-            if column.fractional and follows < -ALL_BUT_ONE:
-                return f"the mean target of the others among {levels}, correlation {follows:.3f} with the own one there"
-        if rows := _rows_of_their_own(column, outcome, len(sample.features)):
+            if column.fractional and follows[i] < -ALL_BUT_ONE:
+                return f"the mean target of the others among {levels}, correlation {follows[i]:.3f} with the own there"
+        if rows := _rows_of_their_own(column, outcome, tries):
             return f"on the target's own scale, and {rows:,} rows lie on their own target"
-        if sample.target.numeric and (future := _knows_the_future(column, outcome, sample, len(sample.features))):
-            return future
-    return None
+    return _knows_the_future(column, stretches, tries)
 
 
 def _levels_of(sample: Sample) -> Iterator[tuple[Codes, str]]:
@@ -93,31 +101,57 @@ def _levels_of(sample: Sample) -> Iterator[tuple[Codes, str]]:
         yield sample.groups, f"the rows of one {' or '.join(map(repr, sample.joined.columns.grouped))}"
 
 
-def _inside(values: Array, spread: Array, outcome: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
-    """Return which features may hold rates of these levels, and how closely each goes with its row's target in them.
+def _inside(blocks: list[Array], spread: Array, outcomes: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:
+    """Return which features may hold rates of these levels, and how closely each goes with its row's targets in them.
 
-    Asked of 20 rows of a level and 1,000 in all, of all features (columns of ``values``) at once: rates lie much
-    closer inside a level than between levels, and means without the own row, times the others, on a falling
-    line.
+    Asked of 20 rows of a level and 1,000 in all, of the features (columns of ``blocks``, each of mean 0) side by side:
+    rates lie much closer inside a level than between levels, and means without the own row, times the others, on a
+    falling line.
     """
     sizes = np.bincount(codes + 1)[1:]
-    rows = np.flatnonzero((codes >= 0) & (np.append(sizes, 0)[codes] > 1))
-    if rows.size < LEAST_ROWS:
-        return np.ones(spread.size, dtype=np.bool_), np.zeros(spread.size)
-    drawn = pd.Series(Stream(0, AUDITING, 16).permutation(sizes.size)[codes[rows]], rows).sort_values(kind="stable")
-    rows = drawn[drawn.groupby(drawn).cumcount() < FIRST_OF_A_LEVEL].index.to_numpy()[:FIRST_ASKED]
+    if sizes[sizes > 1].sum() < LEAST_ROWS:
+        return np.ones(spread.size, dtype=np.bool_), np.zeros((len(outcomes.T), spread.size))
+    rows = _drawn(codes, sizes)
+    starts, others = np.flatnonzero(np.diff(codes[rows], prepend=-1)), sizes[codes[rows]] - 1.0
+    levels = csr_array((np.ones(rows.size), np.arange(rows.size), np.append(starts, rows.size)))
+    weights = np.stack([np.ones(rows.size), np.square(others)])
+    first, y = others[starts, None], outcomes[rows] - outcomes.mean(axis=0)
+    most = 1.5 * min(NOISE * codes.size / max(float((sizes - 1.0)[sizes > 1].sum()), 1.0), 0.5)
+    scatter, follows, start = np.empty(spread.size), np.empty((len(y.T), spread.size)), 0
+    x = squares = np.empty((0, 0))
+    for block in blocks:
+        here = slice(start, start := start + block.shape[1])
+        if x.shape[1] != block.shape[1]:  # memory is taken once: taking it costs more than all the sums
+            x, squares = np.empty((2, rows.size, block.shape[1]))
+        np.take(block, rows, axis=0, out=x, mode="clip")
+        there = ~np.isnan(x)
+        there = there[:, :1] if there.all() else there  # one column stands for all
+        np.copyto(x, 0.0, where=~there)
+        counts, sums = levels @ there.astype(np.float64), levels @ x
+        means = sums / np.maximum(counts, 1.0)
+        # Sums of products around levels' means are those of all less those of the means, or else rounding.
+        lost, (inner, own) = sums * means, weights @ np.square(x, out=squares)
+        scatter[here] = (inner - lost.sum(axis=0)) / np.maximum((counts - 1.0).sum(axis=0), 1.0)
+        x_x = own - np.square(first[:, 0]) @ lost
+        for i, outcome in enumerate(y.T):
+            sums_y, all_y = levels @ (outcome[:, None] * there), np.square(outcome) @ there
+            y_y = all_y - (np.square(sums_y) / np.maximum(counts, 1.0)).sum(axis=0)
+            x_y = (others * outcome) @ x - (first * sums_y * means).sum(axis=0)
+            known = (x_x > ROUNDING * own) & (y_y > ROUNDING * all_y)
+            follows[i, here] = np.where(known, x_y, 0.0) / np.sqrt(np.where(known, x_x * y_y, 1.0))
+    return scatter <= most * spread, follows
+
+
+def _drawn(codes: Codes, sizes: Codes) -> Codes:
+    """Return 1,000 rows of levels that are drawn at random and have several, 20 of one at most, level by level."""
+    place = Stream(0, AUDITING, 16).permutation(sizes.size)
+    asked = np.cumsum(np.where(sizes > 1, np.minimum(sizes, FIRST_OF_A_LEVEL), 0)[np.argsort(place)])
+    use = np.append((sizes > 1) & (place <= np.searchsorted(asked, FIRST_ASKED)), False)
+    rows = np.flatnonzero(use[codes])
+    rows = rows[np.argsort(place[codes[rows]], kind="stable")]
     starts = np.flatnonzero(np.diff(codes[rows], prepend=-1))
-    x, y, lengths = values[rows], outcome[rows][:, None], np.diff(starts, append=rows.size)
-    there = ~np.isnan(x)
-    there = there[:, :1] if there.all() else there  # one column stands for all, which is a tenth of the work
-    x, y = np.where(there, x, 0.0), np.where(there, y, 0.0)
-    counts = np.maximum(np.add.reduceat(there, starts, dtype=np.float64), 1)
-    x, y = (there * (side - np.repeat(np.add.reduceat(side, starts) / counts, lengths, axis=0)) for side in (x, y))
-    most = min(NOISE * codes.size / max(float((sizes - 1.0)[sizes > 1].sum()), 1.0), 0.5)
-    may = np.square(x).sum(axis=0) <= 1.5 * most * spread * np.maximum((counts - 1.0).sum(axis=0), 1.0)
-    x *= (sizes[codes[rows]] - 1.0)[:, None]
-    scale = np.sqrt(np.square(x).sum(axis=0) * np.square(y).sum(axis=0))
-    return may, (x * y).sum(axis=0) / np.where(scale > 0, scale, 1.0)
+    nth = np.arange(rows.size) - np.repeat(starts, np.diff(starts, append=rows.size))
+    return rows[nth < FIRST_OF_A_LEVEL][:FIRST_ASKED]
 
 
 def rate_scatter(values: Array, outcome: Array, codes: Codes) -> float | None:
@@ -176,10 +210,12 @@ def _bent(v: Array, means: Array, m: Array) -> Array:
 
 
 def _monotone(v: Array, means: Array, m: Array) -> Array:
-    from sklearn.isotonic import IsotonicRegression
+    from scipy.optimize import isotonic_regression
 
-    curve = IsotonicRegression(increasing=correlation(v, means) > 0, out_of_bounds="clip")
-    return np.asarray(curve.fit(v, means, m).predict(v))
+    codes = np.unique(v, return_inverse=True)[1]
+    weights, rises = np.bincount(codes, weights=m), bool(correlation(v, means) > 0)
+    curve = isotonic_regression(np.bincount(codes, weights=m * means) / weights, weights=weights, increasing=rises)
+    return np.asarray(curve.x[codes])
 
 
 def _monotone_scatter(v: Array, means: Array, m: Array, own: Array) -> float:
@@ -203,7 +239,19 @@ def _rows_of_their_own(column: Column, outcome: Array, tries: int) -> int:
     return int(near.sum()) if chance < BY_CHANCE and x[near].std() > 1.25 * x[~near].std() else 0
 
 
-def _knows_the_future(column: Column, outcome: Array, sample: Sample, tries: int) -> str | None:
+def _stretches(sample: Sample, outcome: Array) -> Iterator[Stretch]:
+    """Yield the orders in which targets may follow one another, with the targets around each row."""
+    for name, order, entity in _orders(sample):
+        y, e, sizes = outcome[order], entity[order], np.bincount(entity)
+        y = y - (np.bincount(e, weights=y) / sizes)[e]
+        rows = np.arange(NEIGHBOURS, y.size - NEIGHBOURS)
+        rows = rows[(e[rows - NEIGHBOURS] == e[rows]) & (e[rows + NEIGHBOURS] == e[rows]) & (sizes[e[rows]] >= LONG)]
+        if rows.size >= LEAST_ROWS:
+            around = [y[rows - lag] for lag in (*range(NEIGHBOURS + 1), *range(-NEIGHBOURS, 0))]
+            yield name, order, e, rows, np.column_stack([np.ones(rows.size), *around])
+
+
+def _knows_the_future(column: Column, stretches: list[Stretch], tries: int) -> str | None:
     """Say whether later targets of an entity tell of a feature what past and present ones, and its own past, do not.
 
     Regressed on the targets of three rows before and the own, and on itself before; then on the three after as well.
@@ -212,30 +260,29 @@ def _knows_the_future(column: Column, outcome: Array, sample: Sample, tries: int
     """
     from scipy.stats import f as f_distribution
 
-    for name, order, entity in _orders(sample):
-        x, y, e = column.values[order], outcome[order], entity[order]
-        x, y = (side - (np.bincount(e, weights=np.nan_to_num(side)) / np.bincount(e))[e] for side in (x, y))
-        rows = np.arange(NEIGHBOURS, x.size - NEIGHBOURS)
-        rows = rows[(e[rows - NEIGHBOURS] == e[rows]) & (e[rows + NEIGHBOURS] == e[rows])]
-        rows = rows[np.isfinite(x[rows]) & np.isfinite(x[rows - 1]) & (np.bincount(e)[e[rows]] >= LONG)]
-        if rows.size < LEAST_ROWS or np.ptp(x[rows]) == 0:
+    for name, order, e, rows, around in stretches:
+        x = column.values[order]
+        x = x - (np.bincount(e, weights=np.nan_to_num(x)) / np.bincount(e))[e]
+        use = np.isfinite(x[rows]) & np.isfinite(x[rows - 1])
+        z, around = x[rows := rows[use]], around if use.all() else around[use]
+        if rows.size < LEAST_ROWS or np.ptp(z) == 0:
             continue
         if any(np.mean(np.abs(x[lag:] - x[:-lag]) < 1e-9) > 0.8 for lag in CALENDAR if lag < x.size):
             continue  # what returns every week is known beforehand
+        terms = np.column_stack([around, x[rows - 1], z])
+        products, past, own = terms.T @ terms, [*range(NEIGHBOURS + 2)], around.shape[1]
         sides = e[rows] % BLOCKS if e.max() >= BLOCKS else np.arange(rows.size) * BLOCKS // rows.size
-        z, before = x[rows], [np.ones(rows.size), *(y[rows - lag] for lag in range(NEIGHBOURS + 1))]
-        for own, least in FORESEEN:
-            past = np.column_stack([*before, *(x[rows - lag] for lag in range(1, own + 1))])
-            both = np.column_stack([past, *(y[rows + lead] for lead in range(1, NEIGHBOURS + 1))])
-            a, b = (_left(terms, z, terms, z) for terms in (past, both))
-            freedom = rows.size - both.shape[1]
+        for before, least in (([*past, own], 1 / 3), (past, 2 / 3)):
+            both = [*before, *range(NEIGHBOURS + 2, own)]
+            a, b = (_left(products, products, used) for used in (before, both))
+            freedom = rows.size - len(both)
             chance = float(f_distribution.sf((a - b) / NEIGHBOURS / max(b / freedom, 1e-300), NEIGHBOURS, freedom))
-            if chance * tries * len(FORESEEN) >= BY_CHANCE or a - b <= least * a:
+            if chance * tries * 2 >= BY_CHANCE or a - b <= least * a:
                 continue
-            apart = [
-                sum(_left(terms[sides != k], z[sides != k], terms[sides == k], z[sides == k]) for k in np.unique(sides))
-                for terms in (past, both)
-            ]
+            apart = np.zeros(2)
+            for side in np.unique(sides):
+                there = terms[sides == side]
+                apart += [_left(products - there.T @ there, there.T @ there, used) for used in (before, both)]
             if (gain := 1.0 - apart[1] / max(apart[0], 1e-300)) > least:
                 return f"later targets in the order of {name} tell {gain:.0%} of what earlier ones leave open in it"
     return None
@@ -263,6 +310,10 @@ def _orders(sample: Sample) -> Iterator[tuple[str, Codes, Codes]]:
                 break
 
 
-def _left(train: Array, x: Array, test: Array, z: Array) -> float:
-    """Return what least squares, learnt from some rows, leaves of others."""
-    return float(np.square(z - test @ np.linalg.lstsq(train, x, rcond=None)[0]).sum())
+def _left(train: Array, test: Array, used: list[int]) -> float:
+    """Return what least squares, learnt from the products of some rows' terms, leave of the last term of others."""
+    scale = np.sqrt(np.maximum(np.diag(train)[used], 1e-300))
+    inner = train[np.ix_(used, used)] / np.outer(scale, scale)
+    weights = np.append(-np.linalg.lstsq(inner, train[used, -1] / scale, rcond=1e-12)[0] / scale, 1.0)
+    left = weights @ test[np.ix_([*used, -1], [*used, -1])] @ weights
+    return max(float(left), ROUNDING * float(test[-1, -1]))

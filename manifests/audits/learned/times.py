@@ -6,15 +6,20 @@ from itertools import combinations
 
 import numpy as np
 from evenfold.manifests.audits.features import correlation
-from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
+from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Outcome, SplitByTime
 from evenfold.manifests.joined import JoinedLabels
+from evenfold.manifests.tables.canonical import listed
 from scipy.stats import chi2, norm
 
+from .entities import level_effect
 from .impact import at_stake
 from .models import predict_from_all, usable
-from .relatives import LEAST_EFFECT, Candidate, are_one, normal_scores, why_not_kept
-from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample
+from .populations import is_random
+from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, normal_scores, why_not_kept
+from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample, alone
 
+STRETCHES, SORTED = 20, 0.5  # of an order, and the share of the variance between them
+REPEATS = 20  # n whole numbers out of n**2 / 20 repeat one another ten times by chance
 ALIKE, ERRORS = 0.2, 6.0  # correlation of neighbours, and of how many standard errors
 UNEVEN = 0.05  # probability of counts that are less even, of numbers of batches
 MOST_ROWS, MOST_COORDINATES, MOST_LINES, FINE, NEAREST, CELLS = 4_000, 8, 50, 0.3, 6, 6
@@ -57,6 +62,39 @@ def times_left_out(sample: Sample) -> Outcome:
         f"in use has no later neighbours; {cure}."
     )
     return Found(len(followed), message, {"columns": followed}, SplitByTime(name))
+
+
+def ordered_keys(sample: Sample) -> Outcome:
+    """Look whether the order of the key, or of the file where none is named, foretells the target.
+
+    Rows that were sorted by class and then numbered: of twenty stretches of that order the targets differ by half of
+    their variance (an F test with .03 / 15; of a group one row counts). Folds that are drawn read no order, so that is
+    a note. It is a warning, from a tenth of the variance, where the folds are stretches of it, where a model sees the
+    key, and where a feature numbers the rows so: whole numbers without a repeat, though chance would bring some.
+    """
+    joined, keys = sample.joined, sample.joined.manifest.spec.columns.key
+    if sample.why_not or joined.columns.time or len(keys) > 1:
+        return sample.why_not or NotAsked("the rows have an order of time, or a key of several columns")
+    sample = sample.labelled
+    sample = sample.take(np.sort(np.unique(alone(sample.groups), return_index=True)[1]))
+    n, order = sample.rows.size, np.arange(sample.rows.size)
+    effect = level_effect(sample.target.outcomes, order * STRETCHES // n)
+    numbers = [c for c in sample.feature_columns() if c.kind == "number" and not c.fractional and c.n_levels == n]
+    own = Column("", "number", order.astype(np.float64))
+    numbers = [c for c in numbers if np.ptp(c.values) < n**2 / REPEATS and are_one(c, own, SAME)]
+    alike = [*(c.name for c in numbers), *(name for name in keys if name in sample.features)]
+    cut = isinstance(joined, JoinedLabels) and not is_random(joined.codes[sample.rows, 0])
+    if effect.chance >= BY_CHANCE or effect.share <= (LEAST_EFFECT if alike or cut else SORTED):
+        return None
+    what = f"the key {keys[0]!r}" if joined.keys is not None else "the rows in the file"
+    why = "the folds are stretches of it: split at random" if cut else "no fold is made by it; leave it out of features"
+    why = f"features are in it too: exclude {listed(alike)}" if alike else why
+    message = (
+        f"{sample.target.name!r} goes with the order of {what}, between {STRETCHES} stretches of which "
+        f"{effect.share:.0%} of its variance lies{sample.looked_at}; {why}."
+    )
+    figures = {"features": alike, "share": effect.share}
+    return Found(1, message, figures, DropFeatures(tuple(alike)) if alike else None, not (alike or cut))
 
 
 def is_clock(column: Column) -> bool:
@@ -130,9 +168,8 @@ def places_left_out(sample: Sample) -> Outcome:
         stake = at_stake(sample, cure)
         if beyond > ALIKE and stake and stake[1] - stake[2] > OPEN * (1.0 - stake[1]):
             a, b = (c.name for c in pair)
-            cell = (
-                f"pd.qcut(table[{a!r}], {CELLS}, labels=False) * {CELLS} + pd.qcut(table[{b!r}], {CELLS}, labels=False)"
-            )
+            parts = [f"pd.qcut(table[{name!r}], {CELLS}, labels=False)" for name in (a, b)]
+            cell = f"{parts[0]} * {CELLS} + {parts[1]}"
             message = (
                 f"neighbours in {a!r} and {b!r} share {sample.target.name!r} (correlation {alike:.2f} beyond a smooth "
                 f"trend){sample.looked_at}: {stake[0]} {stake[1]:.3f} as split, {stake[2]:.3f} with parts of that map "

@@ -30,7 +30,6 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
         "time_overlap": "no time column is named",
         "waiting_rows": "nothing says when targets are known",
         "crossing_rows": "no groups are crossed",
-        "untested_groups": "only draws of groups can leave some out, and these are none",
         "target_deviation": "the target is not a number",
         "computed_target": "the target is not a number",
         "chosen_features": "fewer than 10 features are numbers without a gap",

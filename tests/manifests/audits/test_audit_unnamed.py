@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from audited import N, alarms, asked, audited, plain, the, told
-from evenfold.manifests import Manifest, audit, decide, extend
+from evenfold.manifests import Manifest, adopt, audit, decide, extend
 
 Change = Callable[[pd.DataFrame, np.random.Generator], Any]
 
@@ -285,3 +285,19 @@ def test_an_entity_of_two_columns_is_found_by_both_and_by_neither_alone() -> Non
     frame["room"], frame["number"] = codes // 12, codes % 12
     assert "'number' and 'room'" in told(frame, "unnamed_entities")
     _follow(told(frame, "unnamed_entities"), frame)
+
+
+def test_an_order_by_class_is_a_note_until_a_feature_or_the_folds_follow_it() -> None:
+    rows = plain()[0].drop(columns="id").sort_values("y", ignore_index=True)
+    numbered = rows.assign(id=[f"K{i:05d}" for i in range(N)])
+    noted = the("ordered_keys", audited(numbered.sample(frac=1, random_state=1), "ordered_keys"))
+    assert (noted.severity, noted.figures["features"]) == ("note", [])
+    assert "'y' goes with the order of the key 'id'" in noted.message
+    cut = adopt(numbered, np.arange(N) * 5 // N, "id", name="cut", target="y")
+    assert the("ordered_keys", asked(cut, numbered, "ordered_keys")).severity == "warning"
+    seen = audited(numbered.assign(row=np.arange(N) * 7), "ordered_keys")
+    assert the("ordered_keys", seen).message.endswith("features are in it too: exclude row.")
+    # A measurement by which the rows were sorted, and a target that was exchanged, are no finding.
+    sorted_by = rows.sort_values("a", ignore_index=True).assign(id=numbered["id"])
+    shuffled = numbered.assign(y=numbered["y"].sample(frac=1, random_state=2).to_numpy(), row=np.arange(N))
+    assert audited(sorted_by, "ordered_keys").findings == audited(shuffled, "ordered_keys").findings == []
