@@ -35,7 +35,7 @@ def group_in_two_folds(joined: Joined) -> Outcome:
     if not names:
         return NotAsked("no group column is named")
     if "last_of_each_group" in joined.manifest.splitter.promises and names == joined.manifest.spec.columns.grouped:
-        return NotAsked("groups are tested on their own last rows, and other groups' rows of any time are learnt from")
+        return NotAsked("groups are tested on their own last rows, beside other groups' rows of before and after")
     sentences, total, n_rows, folds = [], 0, 0, dict[str, int]()
     for name in names:
         split, rows, places = joined.crossing_groups(name)
