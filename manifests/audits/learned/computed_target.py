@@ -38,11 +38,10 @@ def computed_target(sample: Sample) -> Outcome:
     sample = sample.learned
     target = sample.target
     numbers = [*_numbers(sample)]
-    sign = _restated(sample, numbers)
-    if sign is None:
-        sign = _formula(sample, numbers)
-    if sign is None:
-        return None
+    if not (sign := _restated(sample, numbers) or _formula(sample, numbers)):
+        n, rows = len(numbers), sample.rows.size
+        many = rows < max(LEAST_ROWS, ROWS_A_COLUMN * n) or rows * n**2 > MOST_PRODUCTS
+        return NotAsked(f"{rows:,} rows of {n} numbers are no ground to ask for sums of them") if many else None
     how, names, score = sign
     message = (
         f"features make up {target.name!r}: {how}{sample.looked_at}; leave out those that are not known before the "

@@ -288,16 +288,22 @@ def test_an_entity_of_two_columns_is_found_by_both_and_by_neither_alone() -> Non
 
 
 def test_an_order_by_class_is_a_note_until_a_feature_or_the_folds_follow_it() -> None:
-    rows = plain()[0].drop(columns="id").sort_values("y", ignore_index=True)
-    numbered = rows.assign(id=[f"K{i:05d}" for i in range(N)])
-    noted = the("ordered_keys", audited(numbered.sample(frac=1, random_state=1), "ordered_keys"))
-    assert (noted.severity, noted.figures["features"]) == ("note", [])
-    assert "'y' goes with the order of the key 'id'" in noted.message
-    cut = adopt(numbered, np.arange(N) * 5 // N, "id", name="cut", target="y")
-    assert the("ordered_keys", asked(cut, numbered, "ordered_keys")).severity == "warning"
-    seen = audited(numbered.assign(row=np.arange(N) * 7), "ordered_keys")
-    assert the("ordered_keys", seen).message.endswith("features are in it too: exclude row.")
-    # A measurement by which the rows were sorted, and a target that was exchanged, are no finding.
-    sorted_by = rows.sort_values("a", ignore_index=True).assign(id=numbered["id"])
-    shuffled = numbered.assign(y=numbered["y"].sample(frac=1, random_state=2).to_numpy(), row=np.arange(N))
-    assert audited(sorted_by, "ordered_keys").findings == audited(shuffled, "ordered_keys").findings == []
+    rows, random = plain()
+    frame = rows.assign(row=np.arange(N) * 7).sort_values("y", ignore_index=True).assign(id=np.sort(rows["id"]))
+    noted = the("ordered_keys", audited(frame.sample(frac=1, random_state=1), "ordered_keys"))
+    assert (noted.severity, "order of the key 'id'" in noted.message) == ("note", True)
+    cut = adopt(frame, np.arange(N) * 5 // N, "id", name="cut", target="y")
+    assert "the folds are stretches" in alarms(asked(cut, frame, "ordered_keys"))["ordered_keys"]
+    assert told(frame.assign(row=np.arange(N) * 7), "ordered_keys").endswith("features are in it too: exclude row.")
+    measured = rows.sort_values("a", ignore_index=True).assign(id=frame["id"])
+    shuffled = frame.assign(y=random.permutation(frame["y"]), row=np.arange(N))
+    assert audited(measured, "ordered_keys").findings == audited(shuffled, "ordered_keys").findings == []
+
+
+def test_sums_of_more_numbers_than_the_rows_can_tell_apart_are_said_to_be_unasked() -> None:
+    frame, _ = plain(n=120)
+    frame[[f"x{i}" for i in range(40)]] = np.random.default_rng(0).normal(size=(120, 40))
+    assert (
+        "sums of them"
+        in audited(frame.assign(y=frame["a"] + frame["x1"] ** 2), "computed_target").not_asked["computed_target"]
+    )
