@@ -14,6 +14,7 @@ from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.intervals.rows import LEAST_STRETCHES, cancels, scatter, standard_error
 from evenfold.estimates.intervals.splits import around, corrected_resampled_t
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from .draws import score_answers
 from .results import Baseline, Estimate, in_percent, rounded
 
-MEAN, LAST, MOST_FREQUENT = "the mean", "the last value", "the most frequent class"
+MEAN, LAST, MOST_FREQUENT, SHARES = "the mean", "the last value", "the most frequent class", "the class shares"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
 
 
@@ -74,12 +75,18 @@ def best_baseline(
     defined = [(score, name) for score, name in scores if np.isfinite(score)]
     if not defined:
         return None
-    score, name = max(defined)
+    score, rule = max(defined)
+    name = _called(rule, evidence.metric.name)
     if level is None:
         return Baseline(name, score, value - score)
-    other = replace(evidence, predictions=predictions[name])
+    other = replace(evidence, predictions=predictions[rule])
     interval = around(value - score, _spread(evidence, other), level, "paired rows, corrected for training")
     return Baseline(name, score, value - score, interval)
+
+
+def _called(rule: str, metric: str) -> str:
+    """Return what a metric is told without a model: one that scores probabilities, the shares of all classes."""
+    return SHARES if rule == MOST_FREQUENT and method_of(metric) == ("predict_proba",) else rule
 
 
 def _value(evidence: Evidence) -> float:
@@ -147,7 +154,7 @@ def _beside_draws(
     if interval is not None:
         interval = replace(interval, low=interval.low + value - without - apart.mean(),
                            high=interval.high + value - without - apart.mean())  # fmt: skip
-    return Baseline(name, without, value - without, interval)
+    return Baseline(_called(name, metric), without, value - without, interval)
 
 
 def with_baseline(

@@ -101,6 +101,9 @@ SKLEARN = frozenset({
 })
 # fmt: on
 
+# Where scikit-learn has its predictors, for whoever names one without its module.
+FAMILIES = ("linear_model", "ensemble", "tree", "svm", "neighbors", "naive_bayes", "neural_network", "dummy")
+
 # What scikit-learn has only after another import.
 EXPERIMENTAL = dict.fromkeys(("HalvingGridSearchCV", "HalvingRandomSearchCV"), "enable_halving_search_cv")
 EXPERIMENTAL |= {"IterativeImputer": "enable_iterative_imputer"}
@@ -162,7 +165,10 @@ def _parts(path: str, role: Role, refused: type[SplitError]) -> tuple[str, str]:
     # Python reads identifiers in their NFKC form, so that look-alikes of one would be imported as the other.
     able = (word.isidentifier() and not iskeyword(word) for word in words)
     if not module or not all(able) or any(unicodedata.normalize("NFKC", word) != word for word in words):
-        raise refused(f"{path!r} is not an import path; write it as package.module:Name, such as sklearn.svm:SVC.")
+        families = () if refused is UntrustedNameError or role is not ESTIMATOR else FAMILIES
+        homes = (family for family in families if hasattr(importlib.import_module(f"sklearn.{family}"), path))
+        such = f"sklearn.{home}:{path}" if (home := next(homes, None)) else "sklearn.svm:SVC"
+        raise refused(f"{path!r} is not an import path; write it as package.module:Name, such as {such}.")
     if words[0] in sys.stdlib_module_names:
         raise refused(f"{path!r} lies in Python's standard library and is not {role.what}; {role.remedy}.")
     return module, name

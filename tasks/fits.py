@@ -12,6 +12,7 @@ import pyarrow as pa
 from evenfold.estimates import EvaluationError, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.models.importance import MOST_FOLDS
+from evenfold.estimates.models.warned import hearing
 from evenfold.splitters import SplitError, Splitter
 
 from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef
@@ -22,6 +23,7 @@ from .runtime.limits import limited, peak_memory, within
 from .runtime.signing import sign
 from .steps.running import finished_here
 from .steps.step import UNDER_KEY, refreshing, step
+from .steps.telling import tell
 from .work import Work, further_pairs, key_of_fit, training_rows, work_of
 
 
@@ -194,15 +196,16 @@ def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int
     ),
 )
 def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> FinalModel:
-    """Fit all training rows, or those of split ``i``, and keep the model as a skops file."""
+    """Fit all training rows, or those of split ``i``, and keep the model as a skops file; the log has its warnings."""
     work = work_of(split, model)
     key = _unchanged(final_key(work, i))
     rows = work.at_hand(training_rows(work)) if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
-    with limited(work.problem.X.size):
+    with limited(work.problem.X.size), hearing() as heard:
         trained = fitted(
             work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner
         )
+    tell(f"{name}: {sentence}" for sentence in heard)
     import skops.io  # half a second for whoever keeps no model
 
     path, content = Home.here().shared / "models" / f"{key}.skops", skops.io.dumps(trained)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from evenfold.estimates import (
     resampled_aggregate,
     widest_gap,
 )
+from evenfold.estimates.baselines import best_baseline, no_better
 from evenfold.estimates.promotion import Difference, compare_draws, compare_predictions
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with
@@ -83,9 +84,8 @@ def aggregate(
     if n < n_splits and not errors:
         errors = [f"{n} of {n_splits} splits are given, and the estimates are of these alone."]
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
-    of_folds, whole = evaluated.predictions, evaluated.apparent
-    files = of_folds or ([whole.predictions.path] if whole else [])
-    predictions = frame_of(files) if files else pd.DataFrame()
+    whole = [evaluated.apparent.predictions.path] if evaluated.apparent else []
+    predictions = frame_of(files) if (files := evaluated.predictions or whole) else pd.DataFrame()
     estimates = _estimates_of(evaluated, predictions, work, refits, interval, level)
     levels = _levels_of(evaluated, predictions, work, level)
     if not evaluated.errors:
@@ -95,7 +95,7 @@ def aggregate(
         seconds = float((table["seconds_fit"] + table["seconds_score"]).median())
         by = interval if refits else None
         remember(preimage_of_fits(work, results[0].apparent, by, seconds), work.marks)
-    confusion = Confusion.of(work.problem, predictions, not of_folds)
+    confusion = Confusion.of(work.problem, predictions, not evaluated.predictions)
     update = {
         "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion
     }  # fmt: skip
@@ -278,8 +278,13 @@ def aggregate_look(
     """Return what a look at the locked part says: an estimate per metric, of the one model that was tested there."""
     work = work_of(split, result.model)
     predictions = pd.read_parquet(result.predictions.path)
+    train, test = map(work.at_hand, work.manifest.locked_pair())
+    times = work.problem.times if work.in_time_order else None
+    beside = baseline_predictions(work.problem, [(0, 0, train, test)], times)
     return [
-        estimate_of_one_model("locked holdout", metric, result.score, predictions, work.problem, interval, level)
+        estimate_of_one_model(
+            "locked holdout", metric, result.score, predictions, work.problem, interval, level, beside=beside
+        )
         for metric in result.score.test
     ]
 
@@ -287,27 +292,25 @@ def aggregate_look(
 def estimate_of_one_model(
     method: str, metric: str, score: FoldScore, predictions: pd.DataFrame, problem: Problem,
     interval: str = "auto", level: float = 0.95, *, held: bool = False,
+    beside: Mapping[str, pd.DataFrame] | None = None,
 ) -> Estimate:  # fmt: skip
     """Return the estimate of one fitted model on rows that it was not trained on, called ``method``, with its interval.
 
-    ``held``: whether a mean of classes in ``score`` is one of those that the rows hold. The estimate's note says why
-    there is no interval where there is none.
+    ``held``: whether a mean of classes in ``score`` is one of those that the rows hold. ``beside``: what is predicted
+    for the rows without a model, by the rule's name. The estimate's note says why there is no interval, if so.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
-    outcome = interval_for(Evidence(metric_of(metric), problem, [score], predictions, held=held), interval, level)
-    why = f"There is no interval: {outcome.reason}" if isinstance(outcome, Declined) and outcome.reason else None
+    evidence = Evidence(metric_of(metric), problem, [score], predictions, held=held)
+    outcome = interval_for(evidence, interval, level)
+    declined = isinstance(outcome, Declined)
+    baseline = best_baseline(evidence, beside or {}, value, None if declined else level)
     return Estimate(
-        metric,
-        method,
-        value,
-        sd=None,
-        se=None,
-        n_splits=1,
-        apparent=apparent,
+        metric, method, value, sd=None, se=None, n_splits=1, apparent=apparent, baseline=baseline,
         gap=None if apparent is None else apparent - value,
         interval=None if isinstance(outcome, Declined) else outcome.holding(value),
-        notes=(why,) if why else (),
-    )
+        notes=(f"There is no interval: {outcome.reason}",) if isinstance(outcome, Declined) and outcome.reason else (),
+        warnings=(words,) if (words := no_better(metric, value, baseline)) else (),
+    )  # fmt: skip
 
 
 def _estimates_of(

@@ -43,6 +43,7 @@ LEFT_OUT: dict[Kind, str] = {
     "empty": "empty in every row",
     "objects": "objects that are neither numbers, text nor dates",
 }
+ROW_NUMBERS = ("rownames", "Unnamed: 0", "__index_level_0__")  # as R and pandas call those that they write
 
 
 def kind_of(column: pd.Series) -> Kind:
@@ -95,6 +96,8 @@ def choose_features(
             left_out[name] = LEFT_OUT["empty"]
         elif kind in LEFT_OUT:
             left_out[name] = LEFT_OUT[kind]
+        elif name in ROW_NUMBERS and pd.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
+            left_out[name] = "numbers of rows; list it in features to use it"
         elif pd.api.types.is_unsigned_integer_dtype(table[name]) and table[name].max() >= 2**63:
             left_out[name] = f"whole numbers of 2^63 and more; to use it, keep it as text (types: {{{name}: text}})"
         else:

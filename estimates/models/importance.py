@@ -43,11 +43,11 @@ def permutation_importance(
     X = problem.X.iloc[rows]
     as_they_are = np.tile(np.arange(m), (1 + len(features) * repeats, 1))  # once, and once for each change
     columns = {}
-    for i, name in enumerate(features):
-        order = as_they_are.copy()
+    for name in sorted(features):  # so that the order of columns changes nothing
+        order, i = as_they_are.copy(), features.index(name)
         order[1 + i * repeats : 1 + (i + 1) * repeats] = [stream.permutation(m) for _ in range(repeats)]
         columns[name] = X[name].array.take(order.reshape(-1))
-    X = pd.DataFrame(columns)
+    X = pd.DataFrame(columns)[features]
     answers = recorded(Responses(fitted, X), len(X))
     with hearing():  # of what is undefined, which is no importance then
         scores = [_score(problem, answers, rows, block) for block in range(len(as_they_are))]

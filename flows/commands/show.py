@@ -119,15 +119,25 @@ def show_table(console: Words, table: Table) -> None:
 def show_split(console: Words, outcome: SplitOutcome) -> None:
     """Print what a split came to: how even it is, what its audit found, and where it is recorded."""
     show_balance(console, outcome.balance, outcome.split, outcome.cached)
-    file = shlex.quote(from_here(outcome.split.data))
     if audit := outcome.audit:
         console.say(f"  audit: {audit.summary.partition(': ')[2]}")
         show_remarks(console, [remark for remark in remarks_of(audit) if remark.severity != "note"])
         if audit.findings:
+            file = shlex.quote(from_here(outcome.split.data))
             console.say(f"  all of them: evenfold audit {outcome.split.name} {file}")
+    _show_next(console, outcome)
+
+
+def _show_next(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
+    """Print where a split is recorded, and how it is evaluated next: of one that grew by a batch, on all its files."""
     show_where(console, outcome.run_id)
-    if outcome.balance.target and not outcome.split.data.startswith(str(Home.here().data)):
-        console.print(f"  next: evenfold evaluate {file} --manifest {outcome.split.name}", soft_wrap=True)
+    split = outcome.split
+    if split.stored().spec.columns.target is None or split.data.startswith(str(Home.here().data)):
+        return
+    whole = outcome.balance.target is not None
+    files = shlex.quote(from_here(split.data)) if whole else "FILES"
+    more = "" if whole else ", FILES a pattern of those of older rows too, such as 'visits*.csv'"
+    console.print(f"  next: evenfold evaluate {files} --manifest {split.name}{more}", soft_wrap=True)
 
 
 def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached: bool) -> None:
@@ -161,7 +171,7 @@ def show_extension(console: Words, outcome: ExtendOutcome) -> None:
     )
     for note in outcome.notes:
         console.print(f"  {note}")
-    show_where(console, outcome.run_id)
+    _show_next(console, outcome)
 
 
 def show_where(console: Words, run_id: str, more: str = "") -> None:

@@ -26,9 +26,9 @@ from evenfold.reports.page import (
 )
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
 
-from .page import estimates_table, remarks_on, score_tiles
+from .page import estimates_table, remarks_on, score_tiles, tiles_beside, warnings_of
 from .pictures import month_pictures, score_pictures
-from .words import look_words, once, written
+from .words import kept_promises, look_words, once, written
 
 SAME, UNTOLD = "no difference", "cannot be told"
 
@@ -229,8 +229,12 @@ def look_page(
     budget: int | None = None,
     by: str = "",
     origin: Origin | None = None,
+    promised: Sequence[Estimate] = (),
 ) -> Page:
-    """Return the page of a look at the locked rows: the scores once, how many looks there were, and why this one."""
+    """Return the page of a look at the locked rows: the scores once, how many looks there were, and why this one.
+
+    ``promised``: what the evaluation of the same recipe on the folds said, beside which the scores stand.
+    """
     of_metric = estimates or [
         Estimate(metric, "locked holdout", value, None, None, 1, apparent=score.apparent.get(metric))
         for metric, value in score.test.items()
@@ -240,12 +244,15 @@ def look_page(
     level = next((comparison.interval.level for comparison in of_metric if comparison.interval), None)
     again = Remark("warning", f"These rows were looked at {before} before: what was chosen since then was chosen with "
                               "them in mind, and their score flatters it.")  # fmt: skip
+    warnings = [*([again] if look > 1 else []), *warnings_of(of_metric)]
+    lead = f"{model.rpartition(':')[2]} on {counted(score.n_test, 'locked row')} that no fold has seen."
+    kept = kept_promises(of_metric, promised) if promised else []
     return Page(
         title=f"Look {look} at the locked rows of {split}",
-        verdict=Verdict.LOOK if look > 1 else Verdict.NONE,
-        lead=f"{model.rpartition(':')[2]} on {counted(score.n_test, 'locked row')} that no fold has seen.",
-        tiles=score_tiles(of_metric),
-        findings=[*([again] if look > 1 else []), *([Remark("note", look_words(level))] if level else [])],
+        verdict=Verdict.LOOK if warnings or any("worse" in words for words in kept) else Verdict.GOOD,
+        lead=" ".join([lead, *kept]),
+        tiles=tiles_beside(of_metric, promised),
+        findings=[*warnings, *([Remark("note", look_words(level))] if level else [])],
         sections=[Section(f"metric-{i}", picture.title, [picture])
                   for i, picture in enumerate(score_pictures([score], of_metric).values())],
         details=[Section("look", "This look", [facts("This look", [("number", f"{look}{of}"),

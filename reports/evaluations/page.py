@@ -160,11 +160,16 @@ def beside_promises(
 ) -> Page:
     """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
     findings = [*warnings_of(estimates), *(Remark("note", words) for words in notes)]
-    before = {estimate.metric: " ".join(filter(None, headline(estimate)[1:])) for estimate in promised}
-    promises = [f"promised {before[estimate.metric]}" if estimate.metric in before else "" for estimate in estimates]
-    tiles = [replace(tile, note=words) for tile, words in zip(page.tiles, promises, strict=False)]
-    lead = " ".join(kept_promises(estimates, promised))
+    lead, tiles = " ".join(kept_promises(estimates, promised)), tiles_beside(estimates, promised)
     return replace(page, verdict=Verdict.NONE, lead=lead, tiles=tiles, findings=findings)
+
+
+def tiles_beside(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -> list[Tile]:
+    """Return the tiles of scores, in each what was promised of it, and what is reached without a model."""
+    before = {estimate.metric: f"promised {' '.join(filter(None, headline(estimate)[1:]))}" for estimate in promised}
+    notes = [before.get(estimate.metric) for estimate in last_of(estimates)]
+    tiles = zip(score_tiles(estimates), notes, strict=True)
+    return [replace(tile, note="; ".join(filter(None, [note, tile.note]))) for tile, note in tiles]
 
 
 def _by_level(levels: Sequence[LevelScore]) -> list[Section]:
@@ -378,8 +383,7 @@ def _splits(scores: Sequence[FoldScore], states: Mapping[str, str]) -> Table:
     head = [unit_of(scores), "train rows", "test rows", *titles, *(f"{title} in training" for title in titles)]
     if states:
         of = {row[0]: row for row in rows}  # splits that failed have none
-        rows = [
-            [*of.get(name, [name, *[""] * (len(head) - 1)]), state] for name, state in [*states.items()][:MOST_ROWS]
-        ]
+        empty, first = [""] * (len(head) - 1), [*states.items()][:MOST_ROWS]
+        rows = [[*of.get(name, [name, *empty]), state] for name, state in first]
         head.append("fit")
     return Table(f"Every {unit_of(scores)}", rows, head, cut(len(rows), max(len(scores), len(states))))

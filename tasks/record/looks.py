@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,9 +38,10 @@ from .entries import (
     unless_usual,
     with_code,
 )
+from .evaluations import finished_record
 from .links import origin_tags, run_page, runs_on
 from .models.signatures import RECIPE, keep_signed
-from .reading import recipe_json
+from .reading import read_recipe, recipe_json
 from .tracker import NOTE, Tracker, tracker_of
 
 _ON_HOLDOUT = "tags.`evenfold.holdout` = '{}'"  # runs of looks, in whatever experiment
@@ -147,11 +149,20 @@ def record_look_scores(
         split=f"{split.name} {split.version}",
         model=recorded.params.get("model.estimator", ""),
         origin=Origin(Path(split.data).name, look.run_id),
+        promised=_promise(split, result),
     )
     predictions = pd.read_parquet(result.predictions.path)
     tracker.keep(look.run_id, {"predictions.parquet": predictions, "report.html": page.html()})
     _tell(tracker, look.run_id, split, page)
     return look
+
+
+def _promise(split: SplitRef, result: FitResult) -> list[Estimate]:
+    """Return what the newest usual evaluation of the same recipe on the folds said; nothing where there is none."""
+    run_id = finished_record(Home.here(), work_of(split, result.model), "", "auto", 0.95)
+    with suppress(SplitError):  # of a recipe that is damaged, or not ours
+        return read_recipe(run_id).estimates if run_id else []
+    return []
 
 
 def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.references import SHORT_ID, Listed
 from evenfold.tasks.retrained import Retraining
@@ -75,7 +76,10 @@ def run_named(tracker: Tracker, reference: Any) -> Any:
     if len(runs) == 1:
         return runs[0]
     if not runs:
+        evaluations = () if digits else tracker.runs("tags.`evenfold.record` = 'evaluation'")
+        alike = [run.info.run_id[:8] for run in evaluations if run.info.run_name.partition(" @ ")[0] == run_id]
         hint = "" if digits else "; a registered model is models:/NAME@champion"
+        hint = f"; runs of {run_id} are {listed(alike[:3])}" if alike else hint
         raise SplitError(
             f"there is no run {run_id!r} in {tracker.home.tracking_uri}; evenfold list shows those that are{hint}."
         )
