@@ -10,6 +10,7 @@ import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.flows import evaluate, tune
 from evenfold.manifests import decide
+from evenfold.reports.evaluations.words import headline
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, split
 from evenfold.tasks.record.looks import record_look
@@ -74,14 +75,17 @@ MODEL = {"estimator": "sklearn.linear_model:Ridge", "metrics": ["r2"]}
 
 
 def test_every_look_is_recorded_and_counted(home: Home) -> None:
-    """Who looked, with which model, why; and the third look says that it is the third."""
+    """Who looked, with which model, why, beside what the folds promised; the third look says that it is the third."""
     from evenfold.tasks.record.tracker import Tracker
 
     with pytest.raises(SplitError, match="needs a reason"):
         evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout")
+    promise = evaluate(table(), spec=SPEC, model=MODEL, engine="plain").estimates[0]
     looks = [
         evaluate(table(), spec=SPEC, model=MODEL, engine="plain", on="holdout", reason=f"release {i}") for i in range(3)
     ]
+    page = looks[0].page().read_text()
+    assert all(words in page for words in (f"promised {headline(promise)[1]}", "by predicting the mean", "✓ Good"))
     assert [each.look for each in looks] == [1, 2, 3]
     tracker = Tracker(home, "locked")
     run = tracker.client.get_run(looks[2].run_id)
@@ -96,7 +100,6 @@ def test_every_look_is_recorded_and_counted(home: Home) -> None:
 
 
 def test_a_look_that_cannot_be_recorded_is_refused(home: Home) -> None:
-    """The store refuses to be written, so the locked rows stay unread."""
     flows.split(table(), spec=SPEC, engine="plain")
     with sqlite3.connect(home.path / "mlflow.db") as store:
         store.execute("create trigger no_looks before insert on runs begin select raise(abort, 'read only'); end")
@@ -121,7 +124,6 @@ def test_one_look_spends_one_however_the_tracker_fails(home: Home, monkeypatch: 
 
 
 def test_tuning_looks_once_at_the_end_if_asked(home: Home) -> None:
-    """Configurations are chosen on folds alone; the winner is scored on the locked part once, on record."""
     grid = {"alpha": [0.1, 1000.0]}
     asked = {"spec": SPEC, "model": MODEL, "grid": grid, "engine": "plain"}
     tuned = tune(table(), **asked, on="holdout", reason="final")

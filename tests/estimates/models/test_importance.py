@@ -39,6 +39,9 @@ def test_it_agrees_with_scikit_learns_and_repeats_itself() -> None:
     assert list(ours) == ["much", "some", "nothing", "kind"]
     assert ours == permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 0))
     assert ours != permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 1))
+    turned = Problem.of(TABLE[TABLE.columns[::-1]], RIDGE, "y")
+    again = fitted(turned.model, turned, TRAIN, seed=0, name="")
+    assert permutation_importance(again, turned, TEST, 600, seed=0, path=(0, 0)) == pytest.approx(ours)
 
 
 class Counting:
