@@ -21,9 +21,8 @@ from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
 from .runtime.limits import limited, peak_memory, within
 from .runtime.signing import sign
-from .steps.running import finished_here
+from .steps.running import finished_here, tell
 from .steps.step import UNDER_KEY, refreshing, step
-from .steps.telling import tell
 from .work import Work, further_pairs, key_of_fit, training_rows, work_of
 
 
