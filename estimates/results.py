@@ -58,8 +58,8 @@ class Baseline:
     """A score that is reached without a model, beside an estimate. Higher is better.
 
     ``name``: what is predicted for every row, of the training rows: the mean, the last value, the most frequent class
-    or the class shares. ``difference``: the estimate's value minus ``value``. ``interval``: of the difference, None where nothing
-    says how sure it is.
+    or the class shares. ``difference``: the estimate's value minus ``value``. ``interval``: of the difference, None
+    where nothing says how sure it is.
     """
 
     name: str
