@@ -1,13 +1,39 @@
-"""A page per check of the audit, from the rules themselves and findings.yaml."""
+"""A page per check of the audit, from the rules themselves, findings.yaml and the results of the leak benches."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import yaml
 from evenfold.manifests.audits.rules import RULES, Rule
 
 WORDS = yaml.safe_load((Path(__file__).parent / "findings.yaml").read_text(encoding="utf-8"))
+
+
+LEAKS = Path(__file__).parent.parent / "benchmarks" / "leaks"
+
+
+def planted() -> dict[str, list[set[str]]]:
+    """Return which checks find each planted leak, of those that others planted and of those that we did."""
+    others, ours = (json.loads((LEAKS / f"{name}.json").read_text(encoding="utf-8")) for name in ("others", "planted"))
+    alarms, without = ours["evenfold"]["alarms"], ours["about"]["without"]
+    new = [set(alarms[leak]) - set(alarms[clean]) for leak, clean in without.items()]
+    return {
+        "others": [set(found) for found in others["leaks"].values()],
+        "we": [{alarm.split()[0] for alarm in found} for found in new],
+    }
+
+
+def recall(check: str) -> str:
+    """Return of how many planted leaks a check tells, and how many would be missed without it."""
+    counts = [
+        f"{sum(check in found for found in leaks)} of {len(leaks)} leaks that {who} planted "
+        f"({sum(found == {check} for found in leaks)} alone)"
+        for who, leaks in planted().items()
+        if any(check in found for found in leaks)
+    ]
+    return f"\n**Finds** {' and '.join(counts)}.\n" if counts else ""
 
 
 def pages() -> dict[str, str]:
@@ -39,7 +65,7 @@ def page(rule: Rule) -> str:
 **Example.** {words["example"]}
 
 **Mend.** {words["mend"]}
-
+{recall(rule.check)}
 **Silence.** With a reason of three words or more, which is recorded with what was found, in the specification:
 
 ```yaml

@@ -213,13 +213,18 @@ def leaks_of_others() -> str:
     """Return what the audit finds of leaks that others planted, from benchmarks/leaks/others.json."""
     told = json.loads((ROOT / "benchmarks" / "leaks" / "others.json").read_text(encoding="utf-8"))
     count = {kind: f"{sum(map(bool, told[kind].values()))} of {len(told[kind])}" for kind in told if kind != "date"}
-    alone = Counter(found[0] for found in told["leaks"].values() if len(found) == 1).most_common()
+    from finding_pages import planted
+
+    ours = planted()["we"]
+    alone = Counter(check for found in [*planted()["others"], *ours] if len(found) == 1 for check in found)
     return (
-        f"Of leaks that others planted it finds {count['leaks']}; it "
-        f"warns of {count['clean']} tables in which nothing is "
-        f"known to be wrong, and of {count['shuffled']} of these with their targets shuffled ({told['date']}, "
-        "`python -m benchmarks.leaks.others`). Without one check the leaks would be missed that it alone finds: "
-        f"{', '.join(f'{check} {n}' for check, n in alone)}."
+        f"Of leaks that others planted it finds {count['leaks']}; it warns of {count['clean']} tables in which nothing "
+        f"is known to be wrong, and of {count['shuffled']} of these with their targets shuffled ({told['date']}, "
+        "`python -m benchmarks.leaks.others`). Of those that we planted it finds "
+        f"{sum(map(bool, ours))} of {len(ours)} ([beside other tools](benchmarks.md#leaks)). Without one check the "
+        "leaks of both would be missed that it alone finds: "
+        f"{', '.join(f'{check} {n}' for check, n in alone.most_common())}; [its page](findings.md) says how many it "
+        "finds at all."
     )
 
 

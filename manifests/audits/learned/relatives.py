@@ -197,10 +197,10 @@ def several(codes: Codes) -> Codes:
 
 
 def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, float, bool] | None:
-    """Return how far rows of one code agree in what features leave, by what chance, and if it costs; None: they do not.
+    """Return how far rows of one code agree in what the features leave, by what chance, and whether it costs.
 
-    They must agree beyond the nearest rows of other codes, near by all features and by the candidate's own numbers. It
-    costs, where these are several, if a small model loses .15 of what it leaves open when such rows are kept together.
+    None unless they agree beyond the nearest rows of other codes, near by all features and by the candidate's own
+    numbers. It costs, where these are several, if a small model loses .15 of what it leaves open when they are whole.
     """
     from scipy.stats import t
 
