@@ -135,7 +135,8 @@ class GroupTable:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
         alone = len(self.levels) == 1
         levels = to_numpy(self.levels[0]).tolist() if alone else []
-        return group_table_of(self.values, of_groups, tables[0].sum(axis=1), levels, tables[0] if alone else None)
+        cells = tables[0] if alone else None
+        return group_table_of({"group": self.values}, of_groups, tables[0].sum(axis=1), levels=levels, cells=cells)
 
 
 def _stretches(n: int) -> Iterator[slice]:

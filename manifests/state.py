@@ -225,24 +225,24 @@ def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membershi
         assert rows.y is not None
         counts = np.bincount(rows.groups * len(rows.levels) + rows.y, minlength=rows.n_groups * len(rows.levels))
         cells = counts.reshape(rows.n_groups, -1)
-    return group_table_of(column.take(first), membership.codes[first], sizes, rows.levels, cells)
+    names = {"group": column.take(first)}
+    return group_table_of(names, membership.codes[first], sizes, levels=rows.levels, cells=cells)
 
 
 def group_table_of(
-    groups: pa.Array, codes: NDArray[Any], sizes: NDArray[Any], levels: Sequence[Any], cells: NDArray[Any] | None
-) -> pa.Table:
-    """Return the table of groups of generation 0, with ``cells`` (groups, levels) where there are few classes."""
-    columns: dict[str, pa.Array | NDArray[Any]] = {"group": groups}
+    names: dict[str, pa.Array], codes: NDArray[Any], rows: NDArray[Any] | None, generation: int = 0,
+    levels: Sequence[Any] = (), cells: NDArray[Any] | None = None,
+) -> pa.Table:  # fmt: skip
+    """Return the table of groups with a name, with ``cells`` (groups, levels) of their rows where classes are few."""
+    n, columns = len(codes), dict[str, Any](names)
     columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
-    columns |= {"rows": sizes, "generation": np.zeros(sizes.size, dtype=np.int16)}
+    columns["rows"] = pa.nulls(n, pa.int64()) if rows is None else pa.array(rows, pa.int64())
+    columns["generation"] = np.full(n, generation, dtype=np.int16)
     if cells is not None and len(levels) <= MOST_COUNTED_CLASSES:
         columns |= {f"rows_{level}": counts for level, counts in zip(levels, cells.T, strict=True)}
-    return with_names(pa.table(columns))
-
-
-def with_names(groups: pa.Table) -> pa.Table:
-    """Return the groups that have a name: no later row can be of another one."""
-    return groups.filter(groups.column("group").is_valid()) if groups.column("group").null_count else groups
+    table = pa.table(columns)
+    # No later row can be of a group without a name.
+    return table.filter(table.column("group").is_valid()) if table.column("group").null_count else table
 
 
 def levels_of(table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
@@ -267,22 +267,5 @@ def first_entity_table(table: pa.Table, codes: NDArray[Any]) -> pa.Table:
     for column in of_row.T:
         # Rows in use of one level have one code, and -3 is below it: the largest is the level's fold.
         np.maximum.at(best, column, codes)
-    return with_placements(levels, best, np.bincount(of_row.reshape(-1), minlength=levels.num_rows), 0)
-
-
-def with_placements(levels: pa.Table, codes: NDArray[Any], rows: NDArray[Any] | None, generation: int) -> pa.Table:
-    """Return levels of entities as the table of groups holds them."""
-    n = levels.num_rows
-    columns: dict[str, pa.Array | NDArray[Any]] = {name: levels.column(name) for name in ("entity", "group")}
-    columns |= {fold_column(repeat): np.ascontiguousarray(folds) for repeat, folds in enumerate(codes.T)}
-    counts = pa.nulls(n, pa.int64()) if rows is None else pa.array(rows, pa.int64())
-    return with_names(pa.table(columns | {"rows": counts, "generation": np.full(n, generation, dtype=np.int16)}))
-
-
-def group_rows(groups: pa.Table, folds: NDArray[Any], like: pa.Table, generation: int) -> pa.Table:
-    """Return new groups as rows of a table like ``like``: group and folds filled, counts left empty."""
-    n = groups.num_rows
-    columns: dict[str, pa.Array] = {"group": groups.column(0), "generation": pa.array(np.full(n, generation))}
-    columns |= {fold_column(repeat): pa.array(fold) for repeat, fold in enumerate(folds.T)}
-    cells = {each.name: columns.get(each.name, pa.nulls(n, each.type)).cast(each.type) for each in like.schema}
-    return with_names(pa.table(cells))
+    rows = np.bincount(of_row.reshape(-1), minlength=levels.num_rows)
+    return group_table_of({name: levels.column(name) for name in levels.column_names}, best, rows)

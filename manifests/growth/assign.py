@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
 from evenfold.manifests.plan import used_columns
-from evenfold.manifests.state import State, balanced_columns, bins_of, cell_counts, group_rows, groups_of, shares_of
+from evenfold.manifests.state import State, balanced_columns, bins_of, cell_counts, group_table_of, groups_of, shares_of
 from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, to_numpy, verb
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.maturity import matured, waiting_keys
@@ -283,7 +283,9 @@ class _Groups:
         if self.dealing.manifest.spec.missing_group == "alone":  # a group that is named late follows its rows
             packed[codes[old[fresh]]] = theirs[fresh[old[fresh]]]
         all_folds = np.vstack([folds, packed])
-        self.table = pa.concat_tables([self.known, group_rows(groups, packed, self.known, generation)]).combine_chunks()
+        joined = group_table_of({"group": groups.column(0)}, packed, None, generation)
+        joined = joined.cast(pa.schema([self.known.schema.field(name) for name in joined.column_names]))
+        self.table = pa.concat_tables([self.known, joined], promote_options="default").combine_chunks()
         place = self.place.copy()
         place[fresh] = self.known.num_rows + codes
         # Of the known rows as well: merged() compares it with the codes that these have.

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.membership import EXCLUDED, LOCKED, fold_columns
-from evenfold.manifests.state import levels_of, with_placements
+from evenfold.manifests.state import group_table_of, levels_of
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.splitters.kernels.components import components_of
 from numpy.typing import NDArray
@@ -60,7 +60,8 @@ class EntityGrowth:
         codes = np.where((agreed | accept)[:, None], folds[of_row[:, 0]], EXCLUDED)[self.new]
         of_fresh = folds[self.known.num_rows :]
         used = np.flatnonzero((of_fresh >= LOCKED).all(axis=1))  # not those of deleted and quarantined rows alone
-        joined = with_placements(fresh.take(pa.array(used)), of_fresh[used], None, generation)
+        names = {name: fresh.column(name).take(pa.array(used)) for name in fresh.column_names}
+        joined = group_table_of(names, of_fresh[used], None, generation)
         return codes, pa.concat_tables([self.known, joined.cast(self.known.schema)]).combine_chunks(), bridges
 
     def _folds(self, pack: Pack) -> Ints:
