@@ -59,15 +59,11 @@ class GroupTable:
             bins[here] = np.searchsorted(edges, y[here], side="right")
         return replace(self, strata=(bins,), edges=edges)
 
-    def sizes_of(self, column: int) -> int:
-        """Return the number of classes of a column."""
-        return len(self.levels[column]) if self.edges is None else self.edges.size + 1
-
     def tables(self) -> list[IntArray]:
         """Return the rows of each class in each group (groups, classes), of each column; rows alone without columns."""
         if not self.strata:
             return [_counted(self.groups, np.zeros(self.groups.size, dtype=np.int8), 1, len(self.values))]
-        widths = [self.sizes_of(column) for column in range(len(self.strata))]
+        widths = [len(levels) for levels in self.levels] if self.edges is None else [self.edges.size + 1]
         for width in widths:
             require_table(len(self.values), width)
         return [_counted(self.groups, *pair, len(self.values)) for pair in zip(self.strata, widths, strict=True)]

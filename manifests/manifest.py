@@ -51,7 +51,8 @@ class ManifestCV:
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions; SplitError where X or y has another number, or by its index order, of rows."""
         for name, array in (("X", X), ("y", y)):
-            rows = self.n_rows if array is None else _length(array)
+            shape = getattr(array, "shape", None)  # sparse matrices have a shape and no len
+            rows = self.n_rows if array is None else int(shape[0]) if shape else len(array)
             if rows != self.n_rows:
                 raise SplitError(
                     f"{name} has {rows:,} rows and the manifest was joined to {self.n_rows:,}; "
@@ -95,11 +96,6 @@ class ManifestCV:
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of splits."""
         return self.manifest.n_splits
-
-
-def _length(values: Any) -> int:
-    shape = getattr(values, "shape", None)  # sparse matrices have a shape and no len
-    return int(shape[0]) if shape else len(values)
 
 
 class Status(IntEnum):

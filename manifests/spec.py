@@ -157,7 +157,23 @@ class SplitSpec(Strict):
         return Crossed(strategy, random_state=self.seed) if self.crossed else strategy
 
     def _strategy(self) -> Splitter:
-        return _made(strategy_named(str(self.strategy)), self.params, self.seed)
+        strategy = strategy_named(str(self.strategy))
+        parameters, params = set(strategy._get_param_names()), self.params
+        for name in params:
+            if name not in parameters:
+                hint = meant(name, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
+                raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+        missing = sorted(parameters - {"random_state"} - params.keys() - _defaults(strategy).keys())
+        if missing:
+            raise SplitError(
+                f"{strategy.__name__} needs {listed(missing)}, and nothing is given for "
+                f"{'it' if len(missing) == 1 else 'them'}; write params: {{{missing[0]}: ...}}, or --param "
+                f"{missing[0]}=..."
+            )
+        try:
+            return strategy(**params, **({"random_state": self.seed} if "random_state" in parameters else {}))
+        except TypeError as error:
+            raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
 
     def require_complete(self, column: pa.ChunkedArray, name: str) -> None:
         """Raise SplitError where a canonical column that plays a part misses values, or has such as cannot be used."""
@@ -276,24 +292,6 @@ def _load(path: Path) -> Any:
 def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
     parameters = inspect.signature(strategy).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
-
-
-def _made(strategy: type[Splitter], params: dict[str, Any], seed: int) -> Splitter:
-    parameters = set(strategy._get_param_names())
-    for name in params:
-        if name not in parameters:
-            hint = meant(name, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
-            raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
-    missing = sorted(parameters - {"random_state"} - params.keys() - _defaults(strategy).keys())
-    if missing:
-        raise SplitError(
-            f"{strategy.__name__} needs {listed(missing)}, and nothing is given for "
-            f"{'it' if len(missing) == 1 else 'them'}; write params: {{{missing[0]}: ...}}, or --param {missing[0]}=..."
-        )
-    try:
-        return strategy(**params, **({"random_state": seed} if "random_state" in parameters else {}))
-    except TypeError as error:
-        raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
 
 
 def require_roles(spec: SplitSpec, needs: Needs) -> None:

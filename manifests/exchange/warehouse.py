@@ -135,7 +135,9 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     if manifest.spec.key_encoding or set(kinds) - {"int", "text"}:
         raise SplitError("only keys of whole numbers and text have a text that every engine agrees on; export to csv.")
     assert manifest.keys is not None
-    if len(columns) > 1 and (ended := _ended_by_nul(manifest.keys)):
+    texts = [whole(column) for column in manifest.keys.columns if not pa.types.is_integer(column.type)]
+    ends = [pc.ends_with(text, "\0").to_numpy(zero_copy_only=False) for text in texts]
+    if len(columns) > 1 and ends and (ended := int(np.any(ends, axis=0).sum())):
         raise SplitError(
             f"{amount(ended, 'key')} {verb(ended, 'ends', 'end')} a part in NUL, which is not hashed where keys "
             "are of several parts and would be in SQL; export to csv, and join by key."
@@ -149,12 +151,6 @@ def _by_key(manifest: Manifest, splitter: HashSplit, words: Words, table: str) -
     parts = [_text(f"{splitter.salt}|", words), *[each for part in parts for each in (_text("|", words), part)][1:]]
     bits = words.bits.format(f"CONCAT({', '.join(parts)})")
     return f"SELECT *, {_label(splitter, bits, words)} AS fold\nFROM {table};\n"
-
-
-def _ended_by_nul(keys: pa.Table) -> int:
-    texts = [whole(column) for column in keys.columns if not pa.types.is_integer(column.type)]
-    ended = [pc.ends_with(text, "\0").to_numpy(zero_copy_only=False) for text in texts]
-    return int(np.any(ended, axis=0).sum()) if ended else 0
 
 
 def _known(column: str, kind: str, words: Words) -> str:

@@ -91,11 +91,6 @@ class _Arrived:
         columns = self.manifest.spec.columns
         return [name for name in self.missed() if name not in {*columns.key, *columns.grouped}]
 
-    def learnt(self) -> NDArray[np.bool_]:
-        """Which known rows were learnt from; what only a table brought that was stopped later on is not missed."""
-        born, last = self.manifest.born, self.snapshot.generation if self.snapshot is not None else None
-        return np.ones(self.manifest.n, dtype=bool) if born is None or last is None else born <= last
-
     def new(self) -> NDArray[np.int64]:
         """The rows of the table that the manifest does not hold, and that do not wait."""
         waits = waiting_rows(self.joined.table, self.manifest.spec, self.manifest.types)
@@ -104,7 +99,10 @@ class _Arrived:
 
 def vanished_rows(arrived: _Arrived) -> Outcome:
     """Look for known rows that the table lacks."""
-    there = (arrived.manifest.status != DELETED) & arrived.learnt()
+    there = arrived.manifest.status != DELETED
+    born, last = arrived.manifest.born, arrived.snapshot.generation if arrived.snapshot is not None else None
+    if born is not None and last is not None:  # what only a table brought that was stopped later on is not missed
+        there &= born <= last
     gone, present = int(np.count_nonzero(there & (arrived.joined.row_of < 0))), int(np.count_nonzero(there))
     if not gone:
         return None

@@ -160,6 +160,11 @@ def _changes(manifest: Manifest, arrival: Arrival, growth: Growth) -> StatusChan
 def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: StatusChange | None) -> Manifest:
     assert manifest.keys is not None
     generation = manifest.generation + 1
+    if generation > MOST_GENERATIONS:
+        raise SplitError(
+            f"{manifest.name} of version {manifest.version} has grown {manifest.generation:,} times, and its files are "
+            "numbered by four digits; split anew: a new major version."
+        )
     both = pa.concat_tables([manifest.keys, arrival.keys.take(arrival.new)]).combine_chunks()
     order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in both.column_names]).to_numpy()
     keys = both.take(order).combine_chunks()
@@ -170,7 +175,7 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
     return manifest.altered(
         group_table=growth.groups if growth.groups is not None else manifest.group_table,
         state=growth.state or manifest.state,
-        version=child_version(manifest),
+        version=f"{manifest.version.partition('.')[0]}.{generation}",
         parent_split_id=parent,
         fingerprint=content,
         algorithm=algorithm,
@@ -183,16 +188,6 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
         changes=manifest.changes if changes is None else (*manifest.changes, changes),
         waiting=arrival.waiting,
     )
-
-
-def child_version(manifest: Manifest) -> str:
-    """Return the version that a manifest grows into; SplitError where names of files cannot count it."""
-    if manifest.generation >= MOST_GENERATIONS:
-        raise SplitError(
-            f"{manifest.name} of version {manifest.version} has grown {manifest.generation:,} times, and its files are "
-            "numbered by four digits; split anew: a new major version."
-        )
-    return f"{manifest.version.partition('.')[0]}.{manifest.generation + 1}"
 
 
 def _moved(parent: Manifest, child: Manifest) -> int:

@@ -73,7 +73,7 @@ class Data:
 
     def seen(self, splitter: Splitter, container: str = "array") -> Seen:
         """Return what a copy of ``splitter`` does with these rows in containers of their own, done once for all."""
-        return self._once(splitter, container, lambda: _watch(copy.deepcopy(splitter), self.into(container)))
+        return self._once(splitter, container, lambda: watch(copy.deepcopy(splitter), self.into(container)))
 
     def into(self, container: str) -> Data:
         """Return these rows in other containers, or in new ones of the same kind; X is never a list."""
@@ -125,19 +125,19 @@ class Data:
         return Data(rows.size, y, groups, {name: values[rows] for name, values in self.roles.items()}, X=X)
 
 
-def _watch(splitter: Splitter, data: Data) -> Seen:
-    inputs, itself, state = copy.deepcopy(data.everything()), repr(vars(splitter)), random_state()
+def watch(splitter: Splitter, data: Data) -> Seen:
+    """Return what ``splitter`` does with ``data``."""
+    inputs, itself, state = copy.deepcopy(data.everything()), repr(vars(splitter)), _random_state()
     try:
         outcome: list[Pair] | Exception = data.split(splitter)
     except Exception as error:  # which is no change of anything; whoever asks for the pairs meets it
         outcome = error
     now = data.everything()
     untouched = all(np.array_equal(np.asarray(inputs[name]), np.asarray(now[name])) for name in inputs)
-    return Seen(splitter, outcome, untouched, repr(vars(splitter)) == itself, random_state() == state)
+    return Seen(splitter, outcome, untouched, repr(vars(splitter)) == itself, _random_state() == state)
 
 
-def random_state() -> tuple[Any, ...]:
-    """Return the state of the process's global sources of random numbers."""
+def _random_state() -> tuple[Any, ...]:
     name, keys, *rest = np.random.get_state()  # noqa: NPY002 - the legacy state is what must stay untouched
     return random.getstate(), name, np.asarray(keys).tobytes(), rest
 

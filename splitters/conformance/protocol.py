@@ -19,7 +19,7 @@ from evenfold.splitters.base import DrawSplitter, LabelSplitter, Pair, Splitter,
 from evenfold.splitters.errors import SplitError
 
 from . import promises as promises  # registers a check for each promise
-from .checks import CHECKS, CONTAINERS, MORE, Check, Data, check, data_for, random_state, repeats_a_row, same
+from .checks import CHECKS, CONTAINERS, MORE, Check, Data, check, data_for, repeats_a_row, same, watch
 
 __all__ = ["CHECKS", "Check", "Data", "check", "check_conformance", "data_for", "failures"]
 
@@ -34,7 +34,7 @@ def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
     as that of classes and groups under other names. To see all, compare the folds of two processes.
     """
     tried = [data_for(splitter, n, seed), data_for(splitter, n + 1, seed)]
-    tried = tried[: 1 if _refused(splitter, tried[1]) else 2]
+    tried = tried[: 1 if isinstance(tried[1].seen(splitter).outcome, SplitError) else 2]
     failed = [check.name for data in tried for check in failures(splitter, data)]
     if failed:
         names = "; ".join(dict.fromkeys(failed))
@@ -42,16 +42,6 @@ def check_conformance(splitter: Splitter, n: int = 60, seed: int = 0) -> None:
         unknown = ", ".join(map(repr, sorted(splitter.promises - words)))
         unknown = f"; no check is for {unknown}; choose from {', '.join(sorted(words))}." if unknown else ""
         raise AssertionError(f"{splitter!r} with {n} or {n + 1} rows does not do this: {names}{unknown}")
-
-
-def _refused(splitter: Splitter, data: Data) -> bool:
-    try:
-        data.pairs(splitter)
-    except SplitError:
-        return True
-    except Exception:  # which is for the checks to say
-        return False
-    return False
 
 
 def failures(splitter: Splitter, data: Data) -> Iterator[Check]:
@@ -147,13 +137,7 @@ def _unnamed(pairs: list[Pair]) -> list[tuple[bytes, bytes]]:
 def _global_state(splitter: Splitter, data: Data) -> bool:
     # The state is the whole process's: another thread, as of a client that waits for a random while, may draw
     # meanwhile, but hardly each time. A new copy each time, for a splitter may draw at its first split alone.
-    return data.seen(splitter).global_alone or any(_is_left_alone(copy.deepcopy(splitter), data) for _ in range(2))
-
-
-def _is_left_alone(splitter: Splitter, data: Data) -> bool:
-    before = random_state()
-    data.split(splitter)
-    return random_state() == before
+    return data.seen(splitter).global_alone or any(watch(copy.deepcopy(splitter), data).global_alone for _ in range(2))
 
 
 @check("leaves its inputs alone")
