@@ -56,8 +56,7 @@ class Match:
         differs = ours[:, :repeats] != theirs[:, :repeats]
         moved = np.flatnonzero(differs.any(axis=1))
         first = differs[moved].argmax(axis=1)
-        ways = np.column_stack([ours[moved, first], theirs[moved, first]])
-        return self._counted(self.both[moved], ways), int(moved.size)
+        return self._counted(self.both[moved], ours[moved, first], theirs[moved, first]), int(moved.size)
 
     def _moved_splits(self) -> tuple[list[RowsMoved], int]:
         anywhere, ways = np.zeros(self.both.size, dtype=np.bool_), []
@@ -90,12 +89,14 @@ class Match:
         """Return the rows of b that a lacks, by fold."""
         present = np.zeros(self.b.n, dtype=np.bool_)
         present[self.place[(self.place >= 0) & self.in_a]] = True
-        return self._single(1, np.flatnonzero(self.in_b & ~present))
+        ranks = np.flatnonzero(self.in_b & ~present)
+        return self._counted(ranks, None, self.b.membership.column()[ranks])
 
     def removed(self) -> list[RowsMoved]:
         """Return the rows of a that b lacks, or holds as deleted, by fold."""
         present = (self.place >= 0) & self.in_b[self.place]
-        return self._single(0, np.flatnonzero(self.in_a & ~present))
+        ranks = np.flatnonzero(self.in_a & ~present)
+        return self._counted(ranks, self.a.membership.column()[ranks], None)
 
     def quarantined(self) -> list[str]:
         """Return a sentence where rows of both were quarantined in between."""
@@ -103,29 +104,20 @@ class Match:
         rows = int(np.count_nonzero((before != QUARANTINED) & (after == QUARANTINED)))
         return [f"{amount(rows, 'row')} quarantined; their folds are kept."] if rows else []
 
-    def _single(self, side: int, ranks: Ranks) -> list[RowsMoved]:
-        manifest = (self.a, self.b)[side]
-        codes = manifest.membership.column()[ranks]
-        ways = []
-        for code in np.unique(codes).tolist():
-            rows = ranks[codes == code]
-            way = {("of", "to")[side]: manifest.membership.code_name(code), ("to", "of")[side]: None}
-            ways.append(RowsMoved(rows=rows.size, classes=self._class_counts(side, rows), **way))
-        return ways
-
-    def _counted(self, ranks: Ranks, ways: NDArray[Any]) -> list[RowsMoved]:
+    def _counted(self, ranks: Ranks, of: NDArray[Any] | None, to: NDArray[Any] | None) -> list[RowsMoved]:
+        """Return rows by their codes in a and in b; ``ranks`` are those of b where a lacks them (None)."""
         if not ranks.size:
             return []
-        distinct, which = np.unique(ways, axis=0, return_inverse=True)
-        return [
-            RowsMoved(
-                of=self.a.membership.code_name(int(of)),
-                to=self.b.membership.code_name(int(to)),
-                rows=int(np.count_nonzero(which.reshape(-1) == number)),
-                classes=self._class_counts(0, ranks[which.reshape(-1) == number]),
-            )
-            for number, (of, to) in enumerate(distinct)
-        ]
+        codes = np.column_stack([each for each in (of, to) if each is not None])
+        distinct, which = np.unique(codes, axis=0, return_inverse=True)
+        ways = []
+        for number, way in enumerate(distinct.tolist()):
+            rows = ranks[which.reshape(-1) == number]
+            names = {} if of is None else {"of": self.a.membership.code_name(way[0])}
+            names |= {} if to is None else {"to": self.b.membership.code_name(way[-1])}
+            classes = self._class_counts(int(of is None), rows)
+            ways.append(RowsMoved(**{"of": None, "to": None} | names, rows=rows.size, classes=classes))
+        return ways
 
     def _class_counts(self, side: int, ranks: Ranks) -> dict[str, int] | None:
         classes = self.classes[side]
