@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import to_numpy
-from evenfold.splitters import DrawSplitter, GroupPacker, Rows
+from evenfold.splitters import DrawSplitter, GroupPacker, PackReport, Rows
 
 from .attributes import levels_of
-from .figures import FIGURES, AttributeBalance, BalanceReport, Figures, FoldBalance, PartBalance, Reach
+from .figures import FIGURES, AttributeBalance, BalanceReport, Figures, FoldBalance, PartBalance
 from .joined import Joined, compared_with_all, sample_sd
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Ranks
@@ -114,7 +113,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> Bala
     return report.model_copy(update=dict(figures[0]) | update)
 
 
-def _reach(beside: Joined, rows: Ranks, groups: Ranks) -> Reach | None:
+def _reach(beside: Joined, rows: Ranks, groups: Ranks) -> PackReport | None:
     """Return how even a grouped split is and could be; None for others, torn groups and under two rows.
 
     O(n), and up to a few seconds for a proof where groups are few.
@@ -131,7 +130,7 @@ def _reach(beside: Joined, rows: Ranks, groups: Ranks) -> Reach | None:
     table = pa.table({name: beside.column(name) for name in columns.shared_out} or {"": rows}).take(rows[tested])
     y, asked_by = to_balance(table, columns), type(splitter).__name__
     packed = Rows.of(np.empty((tested.size, 0)), y, groups, needs=splitter.needs, asked_by=asked_by)
-    return Reach(**asdict(splitter.judge(packed, codes)))
+    return splitter.judge(packed, codes)
 
 
 def _attribute(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> AttributeBalance:

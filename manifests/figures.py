@@ -8,23 +8,7 @@ from typing import TypedDict, get_origin, get_type_hints
 
 from evenfold.manifests.strict import Strict
 from evenfold.splitters.display import Displayed
-
-
-class Reach(Strict):
-    """The cost of a grouped split, and a cost that no assignment of the same whole groups is below.
-
-    ``cost`` = ``size_term`` + ``class_term`` + ``missing``, as the strategy weighs them: sizes, class shares, and how
-    many times a fold lacks a class that enough groups have. ``gap`` = cost - lower_bound, and ``optimal`` only where
-    that is proved to be nothing. Of a grown split the bound is that of all groups dealt out anew.
-    """
-
-    cost: float
-    size_term: float
-    class_term: float
-    missing: int
-    lower_bound: float
-    gap: float
-    optimal: bool
+from evenfold.splitters.packing.cost import PackReport
 
 
 class Figures(TypedDict, total=False):
@@ -123,7 +107,7 @@ class BalanceReport(Displayed, Strict):
     parts: list[PartBalance] = []
     worst: dict[str, float] = {}
     reachable: dict[str, float] = {}
-    reach: Reach | None = None
+    reach: PackReport | None = None
 
     @property
     def measured(self) -> list[RowsBalance]:

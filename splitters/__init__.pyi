@@ -10,7 +10,7 @@ from .catalogue import all_strategies as all_strategies, strategy_of as strategy
 from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
 from .importing import UntrustedNameError as UntrustedNameError
 from .kernels.random import Stream as Stream
-from .packing.bounds import PackReport as PackReport
+from .packing.cost import PackReport as PackReport
 from .rows import Needs as Needs, Rows as Rows
 from .strategies.bootstraps import (
     Bootstrap as Bootstrap,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from evenfold.estimates.results import in_percent, rounded
 from evenfold.manifests.audits.findings import GATES, Audit
-from evenfold.manifests.figures import NUMBERS, BalanceReport, Reach, points
+from evenfold.manifests.figures import NUMBERS, BalanceReport, points
 from evenfold.manifests.joined import compared_with_all
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
@@ -32,6 +32,7 @@ from evenfold.reports.page import (
     listed,
     number,
 )
+from evenfold.splitters import PackReport
 from markupsafe import Markup
 
 from .data import MOST_LINES, SplitData, each_of, group_sizes, measured_all, see, split_names, unit_of
@@ -279,7 +280,7 @@ def _figures_of(balance: BalanceReport) -> list[Block]:
     return [table, *([] if balance.reach is None else _reach(balance.reach, "ks" in balance.worst))]
 
 
-def _reach(reach: Reach, numeric: bool) -> list[Block]:
+def _reach(reach: PackReport, numeric: bool) -> list[Block]:
     """Return the cost of whole groups beside the least that is reachable, in a sentence and in figures."""
     words = (
         "Could whole groups be more even? No: that is proved."

@@ -9,31 +9,12 @@ from typing import Literal
 
 import numpy as np
 from evenfold.splitters.kernels.random import IntArray, Stream
-from evenfold.splitters.packing.cost import Aim, FloatArray
+from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport
 from evenfold.splitters.packing.exact import CLOSE, MOST_ENTRIES, best_packing, covering_bound
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, best_of_starts
 
 # Fold sizes that a bound looks at, around the wanted one: all of them, and those that are mostly enough.
 SIZES, FIRST_SIZES = 1 << 16, 1 << 8
-
-
-@dataclass(frozen=True)
-class PackReport:
-    """How even a packing is, and how even any could be.
-
-    ``cost`` = ``size_term`` + ``class_term`` + ``missing``: the sizes' part as ``size_weight`` weighs it, the classes'
-    part, and how many times a fold lacks a class that enough groups have for every fold.
-    ``lower_bound``: no assignment costs less. ``gap`` = cost - lower_bound. ``optimal`` only where that is proved, to
-    a millionth of the cost.
-    """
-
-    cost: float
-    size_term: float
-    class_term: float
-    missing: int
-    lower_bound: float
-    gap: float
-    optimal: bool
 
 
 def report_on(aim: Aim, bins: IntArray, stream: Stream) -> PackReport:

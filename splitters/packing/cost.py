@@ -209,6 +209,25 @@ class Aim:
         return size + classes + MISSING * lacking
 
 
+@dataclass(frozen=True)
+class PackReport:
+    """How even a packing is, and how even any could be.
+
+    ``cost`` = ``size_term`` + ``class_term`` + ``missing``: the sizes' part as ``size_weight`` weighs it, the classes'
+    part, and how many times a fold lacks a class that enough groups have for every fold.
+    ``lower_bound``: no assignment costs less. ``gap`` = cost - lower_bound. ``optimal`` only where that is proved, to
+    a millionth of the cost. Of a grown split the bound is that of all groups dealt out anew.
+    """
+
+    cost: float
+    size_term: float
+    class_term: float
+    missing: int
+    lower_bound: float
+    gap: float
+    optimal: bool
+
+
 def cost_of_chance(aim: Aim) -> float:
     """Return the expected cost of rows that fall into the bins one by one, at random (of exact sizes, if asked)."""
     # Binomial variances: n share (1 - share) of a bin's rows, and rate (1 - rate) / wanted of its share of a class.

@@ -13,8 +13,8 @@ from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
 from evenfold.splitters.numbers import check_count
-from evenfold.splitters.packing.bounds import PackReport, Published, report_on
-from evenfold.splitters.packing.cost import Aim, FloatArray, group_table, is_weight, table_to_pack
+from evenfold.splitters.packing.bounds import Published, report_on
+from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, is_weight, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack_to, searches_on
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray

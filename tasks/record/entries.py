@@ -145,8 +145,8 @@ def balance_metrics(report: BalanceReport) -> dict[str, float]:
     strata = named_apart(report.strata)
     metrics |= {f"balance/stratum_share/{strata[name]}": value for name, value in report.strata.items()}
     if report.reach is not None:
-        terms = report.reach.model_dump(include={"size_term", "class_term", "missing", "gap", "optimal"})
-        metrics |= {f"balance/cost_{name}": float(value) for name, value in terms.items()}
+        terms = ("size_term", "class_term", "missing", "gap", "optimal")
+        metrics |= {f"balance/cost_{name}": float(getattr(report.reach, name)) for name in terms}
     if report.picks is not None:
         metrics |= {"balance/least_picked": report.picks[0], "balance/most_picked": report.picks[1]}
     return metrics
