@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .fields import Columns
 from .membership import Labels
-from .state import State, bins_of, group_table_of, is_numeric_target, plain, shares_of, uncounted
+from .state import State, bins_of, combined, group_table_of, is_numeric_target, plain, shares_of, uncounted
 from .tables.canonical import numbered, to_numpy
 
 IntArray = NDArray[Any]
@@ -101,7 +101,10 @@ class GroupTable:
         shares = shares_of(splitter, labels.n_bins, locked)
         tables, classes = self.tables()[:1], None
         if len(self.strata) > 1:
-            codes, classes = self._combined()
+            codes, first = combined(zip(self.strata, map(len, self.levels), strict=True))
+            columns = zip(self.strata, self.levels, strict=True)
+            values = [to_numpy(levels.take(pa.array(column[first]))).tolist() for column, levels in columns]
+            classes = [[plain(value) for value in row] for row in zip(*values, strict=True)]
             tables = [_counted(self.groups, codes, len(classes), len(self.values))]
         elif self.levels:
             classes = [plain(value) for value in to_numpy(self.levels[0]).tolist()]
@@ -115,17 +118,6 @@ class GroupTable:
             np.add.at(counted, bins[bins >= 0], tables[0][bins >= 0])
             counts.append(counted.tolist())
         return replace(state, counts=counts)
-
-    def _combined(self) -> tuple[IntArray, list[Any]]:
-        """Return the combination of each row's classes, by first appearance, and what each stands for."""
-        codes = np.zeros(self.groups.size, dtype=np.int64)
-        for column, levels in zip(self.strata, self.levels, strict=True):
-            # Numbered anew after each column: the product of many columns' classes has more than 64 bits.
-            codes = pd.factorize(codes * len(levels) + column)[0]
-        first = np.unique(codes, return_index=True)[1]
-        pairs = zip(self.strata, self.levels, strict=True)
-        values = [to_numpy(levels.take(pa.array(column[first]))).tolist() for column, levels in pairs]
-        return codes, [[plain(value) for value in row] for row in zip(*values, strict=True)]
 
     def group_table(self, of_groups: IntArray, tables: list[IntArray]) -> pa.Table:
         """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import LabelSplitter, Predefined, Rows, Splitter
@@ -124,12 +125,17 @@ def _levels(y: NDArray[Any]) -> tuple[NDArray[np.int64], list[Any]]:
     if y.ndim == 1:
         codes, levels = encode(y, "y")
         return codes, [plain(level) for level in levels]
-    codes = np.zeros(len(y), dtype=np.int64)
-    for column in y.T:  # numbered anew each time, so that the product of many columns does not overflow
-        of_column, levels = encode(column, "y")
-        codes = encode(codes * len(levels) + of_column, "y")[0]
-    _, first = np.unique(codes, return_index=True)
+    encoded = (encode(column, "y") for column in y.T)
+    codes, first = combined((codes, len(levels)) for codes, levels in encoded)
     return codes, [[plain(value) for value in row] for row in y[first].tolist()]
+
+
+def combined(columns: Iterable[tuple[NDArray[Any], int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a code for each row's combination of (codes, how many), by first appearance, and where that is."""
+    codes: Any = 0
+    for column, n in columns:  # numbered anew each time, so that the product of many columns does not overflow
+        codes = pd.factorize(codes * n + column)[0]
+    return codes, np.unique(codes, return_index=True)[1]
 
 
 def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
@@ -156,9 +162,8 @@ def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: 
     elif rows.y is not None and rows.y.ndim == 1:
         classes, strata = [plain(level) for level in rows.levels], np.asarray(rows.y, dtype=np.int64)
     elif rows.y is not None:
-        numbers: dict[tuple[int, ...], int] = {}
-        strata = np.array([numbers.setdefault(tuple(codes), len(numbers)) for codes in rows.y.tolist()])
-        classes = [[plain(rows.levels[j][code]) for j, code in enumerate(codes)] for codes in numbers]
+        strata, first = combined((rows.y[:, j], len(levels)) for j, levels in enumerate(rows.levels))
+        classes = [[plain(rows.levels[j][code]) for j, code in enumerate(row)] for row in rows.y[first].tolist()]
     state, countable = uncounted(shares, membership.n_repeats, edges, classes)
     if state is None or not countable:
         return state
