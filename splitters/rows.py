@@ -298,28 +298,27 @@ def _target(y: Any, kind: Target, asked_by: str) -> tuple[Any, Sequence[Any]]:
 
 def _numbers(y: Any, asked_by: str) -> NDArray[np.float64]:
     array = np.array(y.levels, dtype=object) if isinstance(y, Coded) else as_array(y, "y")
-    if array.dtype.kind == "O":
-        require_present(array, "y")
+    require_present(array, "y")
+    needed = f"{asked_by} needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
+    return _floats(array, "biufO", f"y holds text or objects, and {needed}", "y", "is")
+
+
+def _floats(array: NDArray[Any], kinds: str, otherwise: str, name: str, be: str) -> NDArray[np.float64]:
+    """Return finite numbers as float64, -0.0 as 0.0, for equal numbers must have equal bytes."""
+    objects = array.reshape(-1).tolist() if array.dtype.kind == "O" else ()
+    if array.dtype.kind not in kinds or any(isinstance(value, (str, bytes)) for value in objects):
+        raise SplitError(otherwise)
     try:
-        if array.dtype.kind not in "biufO" or any(isinstance(value, (str, bytes)) for value in _objects(array)):
-            raise TypeError
-        # -0.0 becomes 0.0: equal numbers must have equal bytes.
         numbers = array.astype(np.float64) + 0.0
     except (TypeError, ValueError):
-        raise SplitError(
-            f"y holds text or objects, and {asked_by} needs numbers; use StratifiedKFold, or StratifiedSplit for parts."
-        ) from None
+        raise SplitError(otherwise) from None
     except OverflowError:
-        raise SplitError("y holds a whole number too large for a float; drop or correct that row first.") from None
-    require_present(numbers, "y")
-    infinite = int(np.isinf(numbers).sum())
+        holds = f"{name} {'holds' if be == 'is' else 'hold'}"
+        raise SplitError(f"{holds} a whole number too large for a float; drop or correct that row first.") from None
+    infinite = int(np.isinf(numbers.reshape(len(numbers), -1)).any(axis=1).sum())
     if infinite:
-        raise SplitError(f"y is infinite in {infinite:,} of {numbers.size:,} rows; drop those rows first.")
+        raise SplitError(f"{name} {be} infinite in {infinite:,} of {len(numbers):,} rows; drop those rows first.")
     return numbers
-
-
-def _objects(array: NDArray[Any]) -> list[Any]:
-    return array.tolist() if array.dtype.kind == "O" else []
 
 
 def whole_numbers(values: Any, name: str) -> IntArray:
@@ -342,16 +341,4 @@ def coordinates_of(values: Any) -> NDArray[np.float64]:
         raise SplitError(f"coordinates are {columns} column{'s' if columns != 1 else ''}; pass two, x and y.")
     for column in table.T:
         require_present(column, "coordinates")
-    try:
-        if table.dtype.kind not in "iufO" or any(isinstance(value, str) for value in _objects(table.reshape(-1))):
-            raise TypeError
-        numbers = table.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise SplitError("coordinates hold text or objects; pass numbers.") from None
-    infinite = int(np.isinf(numbers).any(axis=1).sum())
-    if infinite:
-        raise SplitError(
-            f"coordinates are infinite in {infinite:,} of {numbers.shape[0]:,} rows; drop those rows first."
-        )
-    # As for y: -0.0 becomes 0.0.
-    return numbers + 0.0
+    return _floats(table, "iufO", "coordinates hold text or objects; pass numbers.", "coordinates", "are")
