@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from math import ceil
@@ -184,24 +184,15 @@ def _by_group(manifest: Manifest, groups: pa.Table, words: Words, table: str) ->
     place = _name(f"{manifest.name}_folds", words)
     columns = ", ".join([f"group_value {words.types[kind]}", *(f"{name} {words.types['int']}" for name in folds)])
     chosen = ", ".join(f"f.{name}" for name in folds)
-    inserts = "".join(
-        f"INSERT INTO {place} VALUES\n" + ",\n".join(rows) + ";\n"
-        for rows in _batches(_rows(groups.select(["group", *folds]), kind, words))
-    )
+    held, written = groups.select(["group", *folds]), LITERALS[kind]
+    lines = zip(*(column.to_pylist() for column in held.columns), strict=True)
+    rows = (f"({', '.join([written(value, words), *map(str, codes)])})" for value, *codes in lines)
+    inserts = ""
+    while batch := list(islice(rows, ROWS_A_STATEMENT)):
+        inserts += f"INSERT INTO {place} VALUES\n" + ",\n".join(batch) + ";\n"
     ours = _known(f"r.{_name(column, words)}", kind, words)
     join = f"SELECT r.*, {chosen}\nFROM {table} AS r LEFT JOIN {place} AS f ON {ours} = f.group_value;\n"
     return f"CREATE TABLE {place} ({columns});\n{inserts}{join}"
-
-
-def _batches(rows: Iterator[str]) -> Iterator[list[str]]:
-    while batch := list(islice(rows, ROWS_A_STATEMENT)):
-        yield batch
-
-
-def _rows(groups: pa.Table, kind: str, words: Words) -> Iterator[str]:
-    written = LITERALS[kind]
-    for value, *codes in zip(*(column.to_pylist() for column in groups.columns), strict=True):
-        yield f"({', '.join([written(value, words), *map(str, codes)])})"
 
 
 def _name(name: str, words: Words) -> str:
