@@ -275,12 +275,9 @@ class JoinedLabels(Joined):
 
     def tables_of(self, codes: NDArray[np.int64], n_classes: int) -> tuple[Counts, Counts]:
         """Return the rows of each class that each split trains on and tests, from one count a repeat."""
-        return self.sides_of([self._fold_table(r, codes, n_classes) for r in range(self.labels.n_repeats)])
-
-    def sides_of(self, tables: list[Counts]) -> tuple[Counts, Counts]:
-        """Return what each split trains on and tests of the rows of each code and class, a table a repeat."""
         trains, tests = [], []
-        for table in tables:
+        for repeat in range(self.labels.n_repeats):
+            table = self._fold_table(repeat, codes, n_classes)
             test = table[[code - LOCKED for code in self.labels.tested]]
             train = table[NEVER_TESTED - LOCKED :].sum(axis=0) - test
             rest = table[NEVER_TESTED - LOCKED] if self.labels.parts else train

@@ -13,7 +13,7 @@ from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
 from evenfold.manifests.plan import used_columns
 from evenfold.manifests.state import State, balanced_columns, bins_of, cell_counts, group_table_of, groups_of, shares_of
-from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, to_numpy, verb
+from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, verb
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.maturity import matured, waiting_keys
 from evenfold.manifests.tables.read import read_table
@@ -96,16 +96,6 @@ class Arrival:
         positions = self.known[self.known >= 0]
         return np.asarray(positions[self.manifest.status[positions] == DELETED])
 
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a used column as an array."""
-        return to_numpy(self.table.column(name))
-
-    def balanced(self) -> NDArray[Any] | None:
-        """Return what the strategy shares out evenly: a column, several, or None."""
-        if self.manifest.splitter.needs.y == "ignored":
-            return None
-        return balanced_columns(self.table, self.manifest.spec.columns)
-
     def active(self) -> NDArray[np.bool_]:
         """Return which rows of the data are in the manifest and in use."""
         # A row that was deleted and stands in the data again is in use: extending sets its status back.
@@ -174,7 +164,9 @@ class _Dealing:
         self.of_code = state.shares or shares_of(manifest.splitter, manifest.membership.n_bins, locked)
         self.bin_codes = np.array(list(self.of_code))
         self.shares = np.array(list(self.of_code.values()))
-        self.strata, self.state = state.strata(arrival.balanced(), arrival.table.num_rows)
+        ignored = manifest.splitter.needs.y == "ignored"
+        y = None if ignored else balanced_columns(arrival.table, manifest.spec.columns)
+        self.strata, self.state = state.strata(y, arrival.table.num_rows)
         self.n_strata = self.state.n_strata
 
     def stream(self, repeat: int) -> Stream:

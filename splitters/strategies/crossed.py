@@ -12,7 +12,7 @@ from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.components import components_of
 from evenfold.splitters.kernels.random import CROSSING, HOLDOUT, IntArray, Stream
-from evenfold.splitters.packing.cost import FloatArray, table_to_pack
+from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.packing.crossing import Crossing, bins_of_levels
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
@@ -110,13 +110,11 @@ class Crossed(LabelSplitter):
         alike, number = np.unique(levels, axis=0, return_inverse=True)
         number = number.reshape(-1)
         count, table, weights = table_to_pack(replace(rows, groups=number, group_levels=tuple(range(alike.shape[0]))))
-        crossing = Crossing(alike, np.vstack([count, table.T]), self._shares(locked), np.sqrt(weights))
+        shares = self.inner().bin_shares() * (1.0 - locked)
+        shares = np.append(shares, locked) if locked else shares
+        crossing = Crossing(alike, np.vstack([count, table.T]), shares, np.sqrt(weights))
         bins = bins_of_levels(crossing, Stream(int(self.random_state), CROSSING))
         return np.asarray(crossing.bin_of_rows(bins) >= 0)[number]
-
-    def _shares(self, locked: float) -> FloatArray:
-        shares = self.inner().bin_shares() * (1.0 - locked)
-        return np.append(shares, locked) if locked else shares
 
     def _n_splits(self, rows: Rows) -> int:
         return self.inner()._n_splits(rows)

@@ -71,13 +71,6 @@ class HashSplit(LabelSplitter):
             super()._check(rows)
         if not isinstance(self.salt, str):
             raise SplitError(f"salt={self.salt!r}; choose a text.")
-        self._check_filled(rows)
-
-    def fills(self, n: int) -> bool:
-        """Return whether ``n`` keys leave any one label without rows once in e^64 times at most, whatever they are."""
-        return n * (min(self.shares.values()) if self.parts else 1 / self.n_splits) > 64
-
-    def _check_filled(self, rows: Rows) -> None:
         if rows.key is None or self.fills(rows.n):  # no key is at hand where the parameters alone are checked
             return
         wanted = set(self.part_codes().values()) if self.parts else set(range(self.n_splits))
@@ -87,6 +80,10 @@ class HashSplit(LabelSplitter):
                 f"the hashes of these {rows.n:,} keys leave {len(empty)} of {len(wanted)} labels without rows; "
                 "pass more rows, choose fewer folds or another salt, or use KFold."
             )
+
+    def fills(self, n: int) -> bool:
+        """Return whether ``n`` keys leave any one label without rows once in e^64 times at most, whatever they are."""
+        return n * (min(self.shares.values()) if self.parts else 1 / self.n_splits) > 64
 
 
 def share_of_key(key: Any, shares: Iterable[float], salt: str) -> NDArray[np.int64]:
