@@ -42,9 +42,9 @@ def _asked_first(
     ] = False,
 ) -> None:
     """Set what Prefect and MLflow read at their import, before any command imports them."""
-    from evenfold.tasks.runtime.home import prepared_home
+    from evenfold.tasks.runtime.home import prepare_environment
 
-    prepared_home()
+    prepare_environment()
 
 
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3

@@ -30,7 +30,7 @@ from evenfold.tasks.record.reading import (
 )
 from evenfold.tasks.record.studies import record_comparison
 from evenfold.tasks.references import version_in
-from evenfold.tasks.runtime.home import Home, prepared_home
+from evenfold.tasks.runtime.home import Home, prepare_environment
 from evenfold.tasks.work import Work, further_pairs, work_of
 
 from .fits import Fits, fit_more
@@ -143,7 +143,7 @@ class _Pair:
     @classmethod
     def planned(cls, run_a: str, run_b: str, repeats: Repeats) -> tuple[_Pair, _Plan]:
         """Return the evaluations and what is fitted for them; raises SplitError where they cannot be compared."""
-        home = prepared_home()
+        home = prepare_environment()
         home.require_record()
         a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
         pair = cls(a, b, _same_split(a.tags, b.tags))

@@ -38,7 +38,7 @@ from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
-from evenfold.tasks.runtime.home import prepared_home
+from evenfold.tasks.runtime.home import prepare_environment
 from evenfold.tasks.scores import estimate_of_one_model
 from evenfold.tasks.splits import stamp
 from evenfold.tasks.steps.running import run, running
@@ -62,7 +62,7 @@ class _Later:
 
 def read_besides(run_id: str, training_data: str | None = None) -> list[str | Path]:
     """Return what predicting by a recorded model reads beside the later rows: its training table and its manifest."""
-    home = prepared_home()
+    home = prepare_environment()
     home.require_record()
     split = read_recipe(run_id, training_data).split
     return [*([split.data] if split.data else []), *StoredManifest(Path(split.uri)).files]
@@ -172,7 +172,7 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
 
 def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | None) -> _Later:
     """Return the model and the later rows; SplitError that ends in ``remedy`` for known ones, unless that is None."""
-    home = prepared_home()
+    home = prepare_environment()
     home.require_record()
     path = from_anywhere(data_reference(data, home))
     recipe = read_recipe(run_id, from_anywhere(training_data) if training_data else None)

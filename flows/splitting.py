@@ -22,7 +22,7 @@ from evenfold.tasks.parameters import DataEngine, Engine, Folder, Memory
 from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
 from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
-from evenfold.tasks.runtime.home import Settings, prepared_home
+from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.splits import check_columns, forget_plans, plan_of, require_rows, split as decide
 from evenfold.tasks.steps.running import finished, happened, mark, run, tell
@@ -165,7 +165,7 @@ def adopt(
 
 def load_split(reference: Any) -> Manifest:
     """Return the manifest of ``name@1.1``, a name, a split_id or a plan_id, also from MLflow; SplitError for none."""
-    prepared_home()
+    prepare_environment()
     from evenfold.tasks.record.reading import read_split
 
     return read_split(reference)

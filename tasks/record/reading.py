@@ -136,15 +136,10 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
         )
     own = signed and not is_deployed()
     try:
-        split = SplitRef(**recipe["split"])
-        return Recipe(
-            str(run.info.run_id),
-            str(run.info.run_name),
-            ModelSpec.of(recipe["model"]) if own else ModelSpec.of_others(recipe["model"], ModelSpec()),
-            split.model_copy(update={"data": data}) if data else split,
-            TypeAdapter(list[Estimate]).validate_python(recipe["estimates"]),
-            code_in(run.data.tags),
-        )
+        split = SplitRef(**recipe["split"] | ({"data": data} if data else {}))
+        model = ModelSpec.of(recipe["model"]) if own else ModelSpec.of_others(recipe["model"], ModelSpec())
+        estimates = TypeAdapter(list[Estimate]).validate_python(recipe["estimates"])
+        return Recipe(str(run.info.run_id), str(run.info.run_name), model, split, estimates, code_in(run.data.tags))
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise SplitError(
             f"{RECIPE} of run {run.info.run_id[:8]} ({run.info.run_name}) is damaged ({reason_of(error)[:200]}); "

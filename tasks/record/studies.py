@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, ModelSpec, Problem, corrected_resampled_t
 from evenfold.estimates.folds import sample_sd
-from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json, write_whole
+from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Page, Verdict, audit_page, comparison_page, segments_page
 from evenfold.reports.markdown import page_note
 from evenfold.splitters.display import Displayed
@@ -22,6 +22,7 @@ from evenfold.tasks.record.entries import Entry, id_tags, run_key, short_tags
 from evenfold.tasks.record.links import origin_tags, run_page
 from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.record.tracker import NOTE, Tracker
+from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.steps.step import step
 
@@ -193,17 +194,14 @@ def _one_for_each(
 
 def keep_study(home: Home, problem: Problem, table: pd.DataFrame) -> None:
     """Keep the table of a fold-count study below the home, in place of an earlier one of the same problem."""
-    path = home.studies / f"{study_key(problem)}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, table.to_json(orient="records"))
+    content = table.to_json(orient="records")
+    write_aside(home.path / "studies" / f"{study_key(problem)}.json", lambda aside: aside.write_text(content))
 
 
 def kept_study(home: Home, problem: Problem) -> pd.DataFrame | None:
     """Return the study of the same rows, features and model, whatever their order; None where there is none."""
-    path = home.studies / f"{study_key(problem)}.json"
-    if not path.exists():
-        return None
-    return pd.DataFrame(json.loads(path.read_text(encoding="utf-8")))
+    path = home.path / "studies" / f"{study_key(problem)}.json"
+    return pd.DataFrame(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
 def study_key(problem: Problem) -> str:

@@ -188,11 +188,6 @@ class Home:
         return self.path / "data"
 
     @property
-    def studies(self) -> Path:
-        """What studies of the number of folds found, by problem."""
-        return self.path / "studies"
-
-    @property
     def locks(self) -> Path:
         """Lock files; they may be deleted whenever nothing runs."""
         return self.shared / "locks"
@@ -213,23 +208,18 @@ class Home:
         return not os.environ.get("MLFLOW_TRACKING_URI")
 
 
-def prepared_home() -> Home:
-    """Return the home that this process works in, after what Prefect and MLflow read at their import is set for it."""
-    home = Home.here()
-    prepare_environment(home)
-    return home
-
-
-def prepare_environment(home: Home) -> None:
-    """Set what Prefect and MLflow read when they are imported, except where the user has set it already.
+def prepare_environment(home: Home | None = None) -> Home:
+    """Set what Prefect and MLflow read at their import, except where the user has, and return the home of this process.
 
     For a process of ours, before the import. In anybody else's process a flow of ours sets it while it runs.
     """
+    home = home or Home.here()
     own = {"PREFECT_API_URL", "PREFECT_LOGGING_LEVEL"} & os.environ.keys()
     # On a server of ours what goes wrong is said in a sentence; Prefect would print the traceback as well.
     quiet = {} if own else {CONSOLE: "CRITICAL"}
     for name, value in (embedded_settings(home) | OTHERS | SILENT | quiet).items():
         os.environ.setdefault(name, value)
+    return home
 
 
 def embedded_settings(home: Home) -> dict[str, str]:
