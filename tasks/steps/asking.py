@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from math import ceil
 from typing import Literal
+from uuid import UUID
 
-from prefect import get_client
 from prefect.context import FlowRunContext
-from prefect.flow_runs import suspend_flow_run
+from prefect.exceptions import NotPausedError, ObjectNotFound
+from prefect.flow_runs import resume_flow_run, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field
 
@@ -36,16 +37,8 @@ def ask_in_prefect(key: str, words: str, seconds: float) -> Reply | None:
 
 def resume(flow_run: str, reply: Reply) -> bool:
     """Let a suspended flow run go on; returns False where it is not suspended, or no server knows it."""
-    from uuid import UUID
-
-    from prefect.exceptions import ObjectNotFound
-
-    with get_client(sync_client=True) as client:
-        try:
-            state = client.read_flow_run(UUID(flow_run)).state
-        except ObjectNotFound:
-            return False
-        if state is None or not state.is_paused():
-            return False
-        client.resume_flow_run(UUID(flow_run), run_input=reply.model_dump())
+    try:
+        resume_flow_run(UUID(flow_run), run_input=reply.model_dump())
+    except (NotPausedError, ObjectNotFound):
+        return False
     return True

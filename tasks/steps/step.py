@@ -21,7 +21,8 @@ from evenfold.tasks.runtime.files import naming_once
 from evenfold.tasks.runtime.home import travelling
 from prefect import Task
 from prefect.cache_policies import NO_CACHE, CachePolicy
-from prefect.context import FlowRunContext, TaskRunContext
+from prefect.context import TaskRunContext
+from prefect.runtime import flow_run
 from prefect.settings import PREFECT_TASKS_REFRESH_CACHE, PREFECT_UI_URL
 from prefect.states import Completed
 
@@ -202,9 +203,6 @@ def worth_another_try(task: Any, run: Any, state: Any) -> bool:
 
 def flow_run_tags() -> dict[str, str]:
     """Return what a record says about the flow run that made it: its id, and its page where there is one."""
-    flow, task = FlowRunContext.get(), TaskRunContext.get()
-    run = flow.flow_run.id if flow and flow.flow_run else task.task_run.flow_run_id if task else None
-    if run is None:
-        return {}
-    ui = PREFECT_UI_URL.value()
-    return {"prefect.flow_run_id": str(run)} | ({"prefect.flow_run_url": f"{ui}/runs/flow-run/{run}"} if ui else {})
+    run, ui = flow_run.get_id(), PREFECT_UI_URL.value()
+    url = {"prefect.flow_run_url": f"{ui}/runs/flow-run/{run}"} if ui else {}
+    return {"prefect.flow_run_id": run} | url if run else {}
