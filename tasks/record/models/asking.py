@@ -83,7 +83,7 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
     """
     split, decision, tracker = outcome.split, outcome.decision, tracker_of(outcome.split)
     key = digest_json([outcome.run_id, decision.champion, decision.winner, decision.promote, sorted(doubts)])
-    question = _question(tracker, outcome.run_id)
+    question = read_ours(tracker, outcome.run_id, QUESTION, Question)
     if question is None or question.key != key:
         what = f"makes the {decision.winner}'s recipe the champion" if decision.promote else "lets rows join"
         why = " ".join(filter(None, [f"{decision.why}.", outcome.compared, *doubts.values()]))
@@ -112,7 +112,7 @@ def waiting_question(name: str) -> Question:
     tracker = Tracker(home, "")
     waiting = f"tags.`mlflow.runName` = 'retrain/{quoted(name)}' AND attributes.status = 'SCHEDULED'"
     run = next(tracker.runs(waiting), None)
-    question = None if run is None else _question(tracker, str(run.info.run_id))
+    question = None if run is None else read_ours(tracker, str(run.info.run_id), QUESTION, Question)
     if question is None:
         unsigned = "" if run is None else f"; that of run {run.info.run_id[:8]} was not signed by it, or was changed"
         raise SplitError(f"no retraining of {shown(repr(name))} waits for an answer of this home{unsigned}.")
@@ -145,14 +145,8 @@ def _kept(tracker: Tracker, question: Question, approve: bool, reason: str, by: 
     return answer
 
 
-def _question(tracker: Tracker, run_id: str) -> Question | None:
-    content = read_ours(tracker, run_id, QUESTION)
-    return None if content is None else Question.model_validate(content)
-
-
 def _answer(tracker: Tracker, question: Question) -> Answer | None:
-    content = read_ours(tracker, question.run_id, ANSWER)
-    answer = None if content is None else Answer.model_validate(content)
+    answer = read_ours(tracker, question.run_id, ANSWER, Answer)
     return answer if answer is not None and answer.key == question.key else None
 
 

@@ -120,7 +120,8 @@ def open_retraining(
     code = work.problem.model.code
     key = with_code(same, code)
     prior = tracker.find(key)
-    if prior is not None and prior.info.status == "FINISHED" and (outcome := _outcome(tracker, prior.info.run_id)):
+    finished = prior is not None and prior.info.status == "FINISHED"
+    if finished and (outcome := read_ours(tracker, prior.info.run_id, OUTCOME, Retraining)):
         _require_let_in(tracker.client, split, outcome)
         return Opened(run_id=prior.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
@@ -155,15 +156,6 @@ def _decided(run: Run) -> Decision | None:
         return decision_in(run.data.tags, f"run {run.info.run_id}")
     except SplitError as error:
         logging.getLogger("evenfold").warning("%s It is decided anew.", error)
-        return None
-
-
-def _outcome(tracker: Tracker, run_id: str) -> Retraining | None:
-    """Return what a finished retraining came to; None where it is none or not signed, and it is run again."""
-    try:
-        content = read_ours(tracker, run_id, OUTCOME)
-        return None if content is None else Retraining.model_validate(content)
-    except ValueError:  # of an earlier version
         return None
 
 

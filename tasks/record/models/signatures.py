@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evenfold.estimates import ModelSpec
 from evenfold.manifests.store.header import sha256
@@ -21,6 +21,7 @@ from evenfold.tasks.runtime.home import in_silence
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.steps.outages import unreachable
+from pydantic import BaseModel
 
 from .tags import DECISION, EVALUATION, recipe_in
 
@@ -30,6 +31,7 @@ DIGEST, SIGNATURE, REPLACES, WITHDRAWN = (
     f"evenfold.{name}" for name in ("model_sha256", "signature", "replaces", "withdrawn")
 )
 RECIPE = "recipe.json"
+M = TypeVar("M", bound=BaseModel)
 
 
 def claim_of(name: str, version: object, source: str, tags: Mapping[str, str]) -> dict[str, object]:
@@ -87,17 +89,18 @@ def read_signed(tracker: Any, run_id: str, name: str) -> tuple[Any, bool]:
     return content, is_signed(kind, {"run": run_id, kind: plain}, signatures)
 
 
-def read_ours(tracker: Any, run_id: str, name: str) -> dict[str, Any] | None:
-    """Return a JSON artifact of a run that this home or its team signed for it; None where it holds none."""
+def read_ours(tracker: Any, run_id: str, name: str, kind: type[M]) -> M | None:
+    """Return a JSON artifact of a run that this home or its team signed for it; None without one of this ``kind``."""
     if all(artifact.path != name for artifact in tracker.client.list_artifacts(run_id)):
         return None
     try:
         content, is_ours = read_signed(tracker, run_id, name)
-    except Exception as error:  # written over; MLflow's errors differ by store
+        plain = {field: value for field, value in content.items() if field != "signatures"} if is_ours else None
+        return None if plain is None else kind.model_validate(plain)
+    except Exception as error:  # written over, or of an earlier version; MLflow's errors differ by store
         if unreachable(error):
             raise
         return None
-    return {field: value for field, value in content.items() if field != "signatures"} if is_ours else None
 
 
 @dataclass(frozen=True)
