@@ -79,7 +79,9 @@ def deployed(
             f"--cron {cron!r} in {timezone} is not a time ({reason}); write '0 4 * * 1', Europe/Berlin."
         ) from None
     with _server(home), get_client(sync_client=True) as client:
-        kind, earlier = _pool(client, pool), _known(client, f"{flow}/{name}")
+        kind, earlier = _pool(client, pool), None
+        with contextlib.suppress(ObjectNotFound):
+            earlier = client.read_deployment_by_name(f"{flow}/{name}")
         if schedule and earlier and earlier.schedules and not any(each.active for each in earlier.schedules):
             schedule = replace(schedule, active=False)
         again = {} if retries is None else {"PREFECT_FLOWS_DEFAULT_RETRIES": str(retries)}
@@ -157,11 +159,3 @@ def _pool(client: Any, name: str) -> str:
     if kind not in KINDS:
         raise SplitError(f"pool {name} is of type {kind}; choose one of type {', '.join(KINDS)}.")
     return str(kind)
-
-
-def _known(client: Any, deployment: str) -> Any:
-    """Return the deployment of a name, or None."""
-    try:
-        return client.read_deployment_by_name(deployment)
-    except ObjectNotFound:
-        return None
