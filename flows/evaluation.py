@@ -84,11 +84,7 @@ def check_look(request: Request) -> None:
 
 
 def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
-    """Return the problem's model and the metric that judges it, as it is named for the target: by default its first.
-
-    A metric that the model does not name is one of the returned model's. Raises ModelError for one that cannot score
-    the target.
-    """
+    """Return the model, scored by the metric as well, and that metric: by default its first. Raises ModelError."""
     model = problem.model
     name = model.metrics[0] if metric is None else problem.metric(metric)
     return with_metric(model, name), name

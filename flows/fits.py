@@ -75,10 +75,7 @@ def fit_splits(
 
 
 def fit_more(fits: Fits, purpose: str | int, time_limit: float | None = None, seconds: float | None = None) -> None:
-    """Fit what an interval, or so many repeats, ask for beyond the folds; a failure is one of the ``fits``' errors.
-
-    ``fits`` then holds them. ``seconds``: what a fit takes, where the folds of ``fits`` do not say it.
-    """
+    """Fit what an interval, or so many repeats, ask for; ``seconds``: what one takes, where no fold says it."""
     n_further = 0 if fits.errors else len(further_pairs(work_of(fits.split, fits.model), purpose))
     if n_further:
         longest = max((score.seconds_fit for fit in fits.results for score in fit.scores), default=seconds)

@@ -105,10 +105,7 @@ class Tracker:
 
     @contextmanager
     def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
-        """Yield the id of the run that ``entry.key`` names, filled; it is FINISHED when the block ends well.
-
-        One at a time writes it, with what lies below it: what this tracker made anew has no children to look for.
-        """
+        """Yield the run that ``entry.key`` names, filled, to one at a time; FINISHED when the block ends well."""
         with self._held_alone(entry):
             run_id = self._begun(entry, parent)
             try:
