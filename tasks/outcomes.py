@@ -286,10 +286,6 @@ class Growth(Outcome):
     moved: int = 0
     notes: list[str] = []
 
-    def intact(self) -> bool:
-        """Return whether the manifest still lies there, undamaged."""
-        return self.split.intact()
-
 
 class Champion(Outcome):
     """The version of a model that is champion: its recipe, None where its tags name none, its tags, and a ``note``."""

@@ -59,7 +59,9 @@ class Body(Generic[P, R]):
         if run is None or run.task.fn is not self:
             return self._performed(args, kwargs)
         if _in_store(run.task):
-            return self.kept(args, kwargs, is_refreshing())[0]
+            value, cached = self.kept(args, kwargs, is_refreshing())
+            # Whoever waited for another's computation has its result.
+            return Completed(name="Cached", data=value) if cached else value  # type: ignore[return-value]
         value = self._performed(args, kwargs)
         # Prefect takes a state for what its task has come to, and its data for what it returned.
         return value if self.message is None else Completed(message=self.message(value), data=value)  # type: ignore[return-value]
