@@ -314,10 +314,7 @@ def _estimates_of(
     evaluated: Evaluated, predictions: pd.DataFrame, work: Work, refits: Sequence[FitResult], interval: str,
     level: float,
 ) -> list[Estimate]:  # fmt: skip
-    """Return what the fits say together: out-of-bag and .632+ for bootstraps, else cross-validation.
-
-    ``predictions``: of the test rows of folds, for draws those of the apparent fit.
-    """
+    """Return out-of-bag and .632+ of bootstraps, else cross-validation; ``predictions`` of draws: apparent ones."""
     if not evaluated.draws:
         return _of_folds(evaluated.scores, predictions, work, refits, interval, level)
     if evaluated.apparent is None:

@@ -38,10 +38,7 @@ from .tracker import Tracker
 
 @dataclass(frozen=True)
 class Recorded:
-    """An evaluation as it was recorded: what names its split, its model, its metrics and every prediction.
-
-    ``digest``: of the file of predictions.
-    """
+    """A recorded evaluation: what names its split, model and metrics, its predictions, their file's ``digest``."""
 
     run_id: str
     name: str
@@ -74,10 +71,7 @@ class Recorded:
 
 
 def read_evaluation(run_id: str) -> Recorded:
-    """Return a recorded evaluation by its id or its first digits.
-
-    Raises SplitError where there is no such run, or it kept no predictions.
-    """
+    """Return an evaluation by its id or first digits; SplitError where none is, or it kept no predictions."""
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
     run_id = str(run.info.run_id)
