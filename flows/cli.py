@@ -95,7 +95,10 @@ app.command("import", cls=Grouped, hidden=True)(manifests.adopt)  # its name of 
 
 
 def main() -> None:
-    """Run the command line; it exits with 2 for bad input, 3 for a failed evaluation, 130 or 143 at a signal."""
+    """Run the command line; bad input ends with one sentence and exit code 2, a failed evaluation with 3.
+
+    Ctrl-C and SIGTERM end it within seconds, with one line and exit code 130 or 143.
+    """
     # What is imported stays: looking through its half a million objects for garbage took a tenth of a short command.
     gc.set_threshold(100_000, 50, 1_000)
     atexit.register(_leave_garbage)

@@ -74,7 +74,11 @@ def run_comparison(request: Request) -> list[Comparison]:
 
 
 def named_metrics(recorded: Recorded, metrics: Sequence[str]) -> list[str]:
-    """Return metrics or aliases, each once, as named for a recorded target; ModelError where one cannot score it."""
+    """Return metrics, or their aliases, each once and as it is named for a recorded evaluation's target.
+
+    Its classes are those of its rows and of its probabilities. Raises ModelError where one is no metric, or cannot
+    score that target.
+    """
     y = recorded.predictions["y"].to_numpy()
     default = "regression" if y.dtype.kind == "f" else "classification"
     task: Task = "regression" if recorded.params.get("model.task", default) == "regression" else "classification"

@@ -84,7 +84,11 @@ def check_look(request: Request) -> None:
 
 
 def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
-    """Return the model, scored by the metric as well, and that metric: by default its first. Raises ModelError."""
+    """Return the problem's model and the metric that judges it, as it is named for the target: by default its first.
+
+    A metric that the model does not name is one of the returned model's. Raises ModelError for one that cannot score
+    the target.
+    """
     model = problem.model
     name = model.metrics[0] if metric is None else problem.metric(metric)
     return with_metric(model, name), name
@@ -144,7 +148,10 @@ def run_segments(request: Request) -> Segments:
 
 
 def require_level_gap(split: SplitRef, levels: Sequence[LevelScore], metric: str, what: str) -> None:
-    """Raise GateError, once ``what`` is recorded, where levels differ by more than the gate ``level_gap`` allows."""
+    """Raise GateError where levels of a column to balance on differ by more than the gate ``level_gap`` allows.
+
+    ``what`` is recorded by then, and stays.
+    """
     audit = check_levels(split, levels, metric)
     stop_where_failed(audit, f"{what} is recorded, and a gate of {split.name} {split.version} failed")
 

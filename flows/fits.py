@@ -75,7 +75,10 @@ def fit_splits(
 
 
 def fit_more(fits: Fits, purpose: str | int, time_limit: float | None = None, seconds: float | None = None) -> None:
-    """Fit what an interval, or so many repeats, ask for; ``seconds``: what one takes, where no fold says it."""
+    """Fit what an interval, or so many repeats, ask for beyond the folds; a failure is one of the ``fits``' errors.
+
+    ``fits`` then holds them. ``seconds``: what a fit takes, where the folds of ``fits`` do not say it.
+    """
     n_further = 0 if fits.errors else len(further_pairs(work_of(fits.split, fits.model), purpose))
     if n_further:
         longest = max((score.seconds_fit for fit in fits.results for score in fit.scores), default=seconds)
@@ -160,7 +163,10 @@ def _alone(
 
 
 def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tuple[int, int]]:
-    """Return folds first..last-1 as even blocks of some ``BLOCK_SECONDS``, as many a worker; none of long fits."""
+    """Return the folds first..last-1 as even blocks of at most some ``BLOCK_SECONDS``; none where fits are long.
+
+    There are as many blocks for each worker, so that none waits for another.
+    """
     if seconds >= SHORT_SECONDS or last - first <= workers:
         return []
     rounds = ceil((last - first) * seconds / BLOCK_SECONDS / workers)

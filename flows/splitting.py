@@ -96,7 +96,10 @@ def split_asked(request: Request) -> Split:
 
 
 def split_given(manifest: Folder, data: str, rows: WhichRows = "all") -> Split:
-    """Return the split of a manifest, warning of left-out rows; SplitError where ``data`` have not its ``rows``."""
+    """Return the split that a manifest holds already; SplitError where ``data`` have not the ``rows`` of it.
+
+    A warning says how many rows are left out.
+    """
     folder = manifest_folder(manifest)
     held = StoredManifest(folder).prove()
     ref = SplitRef.of(held, folder, from_anywhere(data), True).model_copy(update={"rows": rows})

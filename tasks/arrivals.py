@@ -195,13 +195,19 @@ def extend(
 
 @step(run_name=lambda folder, **_: f"stage the next version of {Path(folder).parent.name}", retries=0)
 def stage_extension(folder: str, data: str, *, merged: Merged, staged: str) -> Growth:
-    """Extend the manifest in ``folder`` by ``data``, in ``staged`` until it is committed. Raises SplitError."""
+    """Extend the manifest in ``folder`` by the new rows of ``data``, in the folder ``staged``, until it is committed.
+
+    The gates say how many of the known rows may be missing. Raises SplitError.
+    """
     return _joined(Path(folder), data, False, merged, 1, Settings.memory_of(None), Path(staged))
 
 
 @step(run_name=lambda spec, **_: f"stage the split {spec.name}", retries=0)
 def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
-    """Decide a new major version in ``staged`` until it is committed, unless it is there. Raises SplitError."""
+    """Decide the first split of a name, or its next major version, in the folder ``staged``, until it is committed.
+
+    What was decided by this very plan before is returned as it lies. SplitError.
+    """
     path = from_anywhere(data_reference(data, Home.here()))
     plan = plan_of(spec, path)
     folder, reused = placed(plan, Home.here(), Path(staged))

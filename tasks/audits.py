@@ -58,7 +58,11 @@ def audit_split(
     gates: GateLimits | None = None,
     memory: str | None = None,
 ) -> SplitAudit:
-    """Say what is wrong with a split of its data, once for a manifest and files as they are. Raises SplitError."""
+    """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
+
+    The findings are kept until the manifest or a file of its data is written again; a check that could not run is
+    tried again.
+    """
     columns, limit = _named_features(split, features), Settings.memory_of(memory)
     with unlogged():
         split_audit = SplitAudit(**dict(_found(split, columns, exclude, gates, limit)))

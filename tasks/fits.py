@@ -175,7 +175,10 @@ def final_key(work: Work, i: int | None = None) -> str:
 
 
 def require_final(work: Work, model: FinalModel, name: str, splits: Iterable[int | None]) -> None:
-    """Raise EvaluationError where a kept model, whatever its metrics, is of none of ``splits``; None: all rows."""
+    """Raise EvaluationError where a kept model, given as ``name``, is of none of ``splits``; None is all rows.
+
+    The metrics of its recipe may be others, for nothing is learnt from them.
+    """
     bare = work.without_metrics()
     if not any(model.key == final_key(work, i) or model.learnt == final_key(bare, i) for i in splits):
         on = f"{work.manifest.name} {work.manifest.version}"

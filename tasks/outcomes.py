@@ -243,7 +243,10 @@ class Evaluated(Measured):
 
 
 class Segment(Outcome):
-    """A score on the rows of one value of a column, or why it ``failed``; ``audit``: that of its split, in a word."""
+    """What a recipe scores on the rows of one value of a column; ``failed``: why it has no score, in a sentence.
+
+    ``audit``: what the audit of its split came to, in a word or three.
+    """
 
     segment: str
     rows: int
@@ -267,7 +270,10 @@ class Segment(Outcome):
 
 
 class RunRef(Outcome):
-    """A run in MLflow, its page, and ``since``: which code has changed since the last run of the same."""
+    """A run in MLflow: its id, and its page.
+
+    ``since``: which code of the user's has changed since the last run of the same, where this one was made for that.
+    """
 
     run_id: str
     url: str = ""

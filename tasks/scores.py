@@ -142,7 +142,10 @@ def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
 
 
 def check_levels(split: SplitRef, levels: Sequence[LevelScore], metric: str) -> Audit:
-    """Return what the gate ``level_gap`` says of scores of levels; a limit with nothing to compare fails."""
+    """Return what the gate ``level_gap`` of the split's specification says of the scores of levels.
+
+    Where a limit is given and there is nothing to compare, it fails: a gate that was asked for is never passed by.
+    """
     stored = split.stored()
     limits = gates_with(split.limits, {"level_gap": MODEL_GATES["level_gap"]})
 

@@ -143,7 +143,10 @@ def check_columns(data: str, spec: SplitSpec) -> None:
 
 
 def placed(plan: Plan, home: Home, staged: Path | None = None) -> tuple[Path, bool]:
-    """Return the version of this decision, and whether it was there before; a new one is ``staged`` if asked."""
+    """Return the version that holds this decision, and whether it was there before: not where it is decided anew.
+
+    ``staged``: where a new one is written and stays until it is committed.
+    """
     home.make()
     # Always in this order: two that held one each would wait for one another for ever.
     with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):

@@ -15,7 +15,10 @@ AFTER = 2.0  # seconds; what is done sooner needs no sign
 
 @contextmanager
 def busy(what: str, at_home: bool = True) -> Iterator[Any]:
-    """Yield the home, or None; after two seconds a terminal is told ``what`` is under way, and for how long."""
+    """Yield the home; None where none is needed.
+
+    On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing.
+    """
     from evenfold.tasks.runtime.home import Home
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -66,7 +66,10 @@ MOST_OF_A_NAME = 250.0  # in pixels of a page's text: about 40 letters
 
 
 def lined_up(rows: Cells, left: int = 1, indent: int = 2) -> list[str]:
-    """Return rows as lines, all but the first ``left`` columns right-aligned; long names lose their middle."""
+    """Return rows of equal length as lines, columns two blanks apart; all but the first ``left`` are right-aligned.
+
+    No line ends in blanks. Long names, at the head of a column and of a row, lose their middle.
+    """
     head = [[shortened(cell, MOST_OF_A_NAME) for cell in row] for row in rows[:1]]
     rows = [*head, *([shortened(row[0], MOST_OF_A_NAME), *row[1:]] for row in rows[1:])]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]

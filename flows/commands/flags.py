@@ -146,7 +146,10 @@ TYPES = {"<str>": "TEXT", "<list[str]>": "TEXT", "<path>": "PATH", "<int>": "N",
 
 
 class Grouped(TyperCommand):
-    """A command whose help groups its options, and that refuses one of a single value when it is given twice."""
+    """A command whose help shows its options below what they are about: data, split, model, output.
+
+    An option that takes one value and is given twice is refused: the first would be forgotten without a word.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return what is left of the words; raises SplitError for an option of one value that is given again."""

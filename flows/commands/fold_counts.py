@@ -21,7 +21,10 @@ from .show import consoles, progress, show_page
 
 
 def problem_of(data: str, output: Path, model: Any = None, model_params: Any = None, **fields: Any) -> Problem:
-    """Return the problem of a file's target, by ``fields``; SplitError, before any fit, for a bad ``output``."""
+    """Return the problem of predicting the target column of a file; ``fields``: of its columns, and of the recipe.
+
+    Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
+    """
     roles = {role: fields.pop(role, None) for role in ("target", "group", "key")}
     recipe = recipe_of(model, params=model_params, **fields)
     if output.suffix not in (".html", ".svg"):
@@ -37,7 +40,10 @@ def problem_of(data: str, output: Path, model: Any = None, model_params: Any = N
 
 
 def counts_of(text: str) -> list[int]:
-    """Return the numbers in ``5..100`` (eight), ``5:100:5`` or ``5,10,20``; SplitError for others, or below 2."""
+    """Return the numbers of folds in ``5..100`` (eight, evenly apart), ``5:100:5`` (every fifth) or ``5,10,20``.
+
+    Raises SplitError for what is written otherwise, and where it names none or fewer than 2 folds.
+    """
     write = "write 5..100, 5:100:5 (every fifth), or 5,10,20."
     try:
         if ":" in text:

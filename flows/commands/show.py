@@ -80,7 +80,10 @@ def _bars(bar: Progress) -> Say:
 
 
 def show_page(console: Words, page: Page, *details: str) -> None:
-    """Print a page without pictures: title, verdict, figures, sections, the named ``details``, what was found."""
+    """Print a page: title, verdict and lead, figures, what it holds but for pictures, and what was found.
+
+    ``details``: the names of those that are printed as well.
+    """
     verdict = f"{page.verdict.mark} {page.verdict.word}. " if page.verdict.word else ""
     console.styled("[bold]{}[/]\n", page.title)
     if page.lead:

@@ -15,7 +15,11 @@ from mlflow.tracking.context.abstract_context import RunContextProvider
 
 
 class SplitContext(RunContextProvider):  # type: ignore[misc]
-    """The split that ``EVENFOLD_SPLIT`` names, ``flights@1.0`` or an id, for code that reads folds itself."""
+    """The split that ``EVENFOLD_SPLIT`` names: ``flights@1.0``, or a split_id.
+
+    A person writes it for code that reads folds from a column. The run that is active when ``as_cv``, ``fold_of`` or
+    ``train_test`` gives folds is told by these.
+    """
 
     def in_context(self) -> bool:
         """Return whether a split is named."""

@@ -26,7 +26,10 @@ SHORT = 12  # digits of an identity that people read
 
 @dataclass(frozen=True)
 class LightModel:
-    """The model, without artifacts, that holds a run's metrics, each with the split that it was judged on."""
+    """The light model that holds a run's metrics, each with the split that it was judged on, as MLflow's search wants.
+
+    No artifact belongs to it.
+    """
 
     name: str
     params: Mapping[str, Any]
@@ -115,7 +118,10 @@ def code_in(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def unless_usual(interval: str, level: float) -> dict[str, object]:
-    """Return an interval as part of a run's key; nothing of the usual one, as in the keys of earlier runs."""
+    """Return the interval that was asked for as part of a run's key, and nothing of the usual one.
+
+    Another interval is another conclusion; the usual one leaves the keys of earlier runs as they are.
+    """
     parts: dict[str, object] = {"interval": interval, "level": level}
     return parts if parts != {"interval": "auto", "level": 0.95} else {}
 

@@ -71,7 +71,10 @@ class Recorded:
 
 
 def read_evaluation(run_id: str) -> Recorded:
-    """Return an evaluation by its id or first digits; SplitError where none is, or it kept no predictions."""
+    """Return a recorded evaluation by its id or its first digits.
+
+    Raises SplitError where there is no such run, or it kept no predictions.
+    """
     tracker = Tracker(Home.here(), "unused")
     run = run_named(tracker, run_id)
     run_id = str(run.info.run_id)

@@ -88,6 +88,9 @@ class SplitDataset(Dataset):  # type: ignore[misc]
 
 
 def from_evenfold(uri: str, name: str | None = None, digest: str | None = None) -> SplitDataset:
-    """Return a recorded split as a dataset: ``from_evenfold("evenfold://flights/1.0")``; SplitError for none."""
+    """Return a recorded split as a dataset: ``mlflow.data.from_evenfold("evenfold://flights/1.0")``.
+
+    Raises SplitError where the MLflow store of the process records no such split.
+    """
     place = URI.fullmatch(uri)
     return SplitDataset(SplitSource(uri), name or (f"{place['name']}@{place['version']}" if place else uri), digest)

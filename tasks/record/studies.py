@@ -205,7 +205,11 @@ def kept_study(home: Home, problem: Problem) -> pd.DataFrame | None:
 
 
 def study_key(problem: Problem) -> str:
-    """Return what names a problem: its model but for metrics, and its rows in any order. O(rows x columns)."""
+    """Return what names a problem: its model but for the metrics, and its rows in any order. O(rows x columns).
+
+    Of rows it reads the features, the target and the weights. Groups count by the rows that they hold,
+    whatever they are called.
+    """
     weights = {} if problem.weights is None else {"weight": problem.weights}
     beside = pd.DataFrame({"target": problem.y, **weights})
     # Names are not hashed, the order of the columns is: a feature may be called as one of these is here.

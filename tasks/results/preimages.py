@@ -58,7 +58,10 @@ class Preimage(Outcome):
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], in_rows: Callable[[list[str]], str] | None = None
 ) -> list[str]:
-    """Return what differs between two preimages, in words; ``in_rows``: in how many rows columns have changed."""
+    """Return what differs between the parts of two preimages, in words; nothing only where nothing does.
+
+    ``in_rows`` says of columns in how many rows they have changed.
+    """
     old, new = dict(_leaves(before)), dict(_leaves(now))
     moves = [place for place in old | new if digest_json(old.get(place)) != digest_json(new.get(place))]
     words: dict[tuple[str, str], list[str]] = {}
@@ -177,7 +180,10 @@ class Marks(Outcome):
         return cls(keys=keys, rows=table.num_rows, columns=columns)
 
     def changed(self, now: Marks, names: Iterable[str]) -> str:
-        """Return in how many rows a column holds another value ``now``, exact up to 20; "" where keys differ."""
+        """Return in how many rows one of the columns holds another value ``now``; nothing where keys are others.
+
+        The number is exact up to 20 rows; an estimate else.
+        """
         if (self.keys, self.rows) != (now.keys, now.rows) or not {*names} <= self.columns.keys() & now.columns.keys():
             return ""
         differs = np.any([_read(self.columns[name]) != _read(now.columns[name]) for name in names], axis=0)

@@ -251,7 +251,10 @@ MOST_COMPARED = 200  # earlier ones, the newest
 
 
 def kept(key: str, make: Callable[[], R], again: bool = False) -> tuple[R, bool]:
-    """Return what is kept under ``key``, or make and keep it whole, one at a time; and whether it was kept."""
+    """Return what is kept under ``key``, or make and keep it, one on a host at a time; and whether it was kept.
+
+    ``again``: make it anew. The value is kept whole or, where this process is killed, not at all.
+    """
     home = Home.here()
     home.make()
     # Looked for under the lock: whoever waited for another's computation finds its result.
@@ -315,7 +318,10 @@ def nearest(preimage: Preimage, marks: Callable[[], Marks] | None = None) -> tup
 
 
 class Folder:
-    """A folder that everybody sees, where what is here is there; another storage fetches and keeps copies."""
+    """A folder that everybody sees, where what is here is there; and what any other storage must be able to do.
+
+    Work is always done in a folder here; a storage fetches and keeps copies.
+    """
 
     def result(self, key: str) -> Outcome | None:
         """Return the result that ``key`` names, with its files fetched; None where it is not there, or not whole."""

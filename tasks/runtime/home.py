@@ -106,7 +106,10 @@ SILENT = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIF
 
 @overlapping
 def in_silence() -> Iterator[None]:
-    """Keep MLflow's bars and addresses of runs off the output of a user's process, where nothing stays set."""
+    """Keep MLflow's bars, and the pages of runs that end on a server, off the output of a user who asked for neither.
+
+    In their own process, where nothing may stay set.
+    """
     ours = SILENT.keys() - os.environ.keys()
     os.environ.update({name: SILENT[name] for name in ours})
     try:
@@ -145,7 +148,10 @@ class Home:
 
     @property
     def shared(self) -> Path:
-        """The folder of shared results: by ``EVENFOLD_RESULTS``, the mirror of a bucket here, or the home itself."""
+        """The folder of the results that projects and machines may share; of a bucket, the one here that mirrors it.
+
+        ``EVENFOLD_RESULTS`` names it; without that it is the home itself.
+        """
         if self.bucket:
             return self.path / "buckets" / hashlib.sha256(self.bucket.rstrip("/").encode()).hexdigest()[:16]
         place = Settings.here().results

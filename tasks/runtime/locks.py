@@ -44,7 +44,10 @@ class Lock:
 
 
 def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
-    """Make a generator a context that threads hold together: the first enters, the last leaves; forks keep it."""
+    """Make a generator a context that blocks of several threads hold together.
+
+    The first block enters it, the last that overlaps leaves it. A fork takes it as it is, with as many that hold it.
+    """
     lock = Lock()
     holds: list[AbstractContextManager[Any]] = []  # one context, as often as blocks hold it
 

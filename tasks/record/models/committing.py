@@ -244,7 +244,10 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
 
 
 def step_down(client: Any, name: str, versions: set[str], about: dict[str, str]) -> RolledBack | None:
-    """Take all aliases off these versions; the champion before them serves. None where another is champion."""
+    """Let none of these versions have an alias, nor serve again: the last champion that is none of them does, if any.
+
+    ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
+    """
     aliases = aliases_of(client, name)
     there = versions_of(client, name)
     chosen = aliases.get(CHAMPION)

@@ -370,7 +370,10 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
 
 @step(run_name=lambda split, **_: f"record the failure of {split.name}")
 def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> str:
-    """Mark a retraining as failed, with why, unless it was begun anew; it stays RUNNING without MLflow."""
+    """Mark a retraining as failed, with the reason where people look for it, unless it has been begun anew since.
+
+    Where MLflow is out of reach it stays RUNNING: the same request goes on with it.
+    """
     tracker = tracker_of(split)
     try:
         if tracker.client.get_run(opened.run_id).data.tags.get(OPENED) == opened.opened:

@@ -35,7 +35,10 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def claim_of(name: str, version: object, source: str, tags: Mapping[str, str]) -> dict[str, object]:
-    """Return what a version's signature covers: name, number, where its files lie, and every tag of ours."""
+    """Return what the signature of a version covers: its name and number, where its files lie, and every tag of ours.
+
+    Among these are its recipe, split, scores, run key, evaluation and the digest of its model.
+    """
     later = (SIGNATURE, REPLACES, WITHDRAWN)
     ours = {tag: value for tag, value in tags.items() if tag.startswith("evenfold.") and not tag.startswith(later)}
     return {"name": name, "version": str(version), "source": source, "tags": ours}
@@ -111,7 +114,11 @@ class Untrusted:
 
 
 def look_at(tracker: Any, name: str, version: str) -> Untrusted:
-    """Return what would be trusted, unloaded; SplitError in a deployed run, for none, or one of two recipes."""
+    """Return what would be trusted; nothing of it is loaded or imported.
+
+    Raises SplitError in a deployed run, for a version that is not there, and for one whose evaluation names another
+    recipe than it does itself.
+    """
     if is_deployed():
         raise SplitError("evenfold trust is a person's word at a terminal, and a deployed run has none to give.")
     try:

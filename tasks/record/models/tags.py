@@ -64,7 +64,10 @@ def _recipe(text: str) -> ModelSpec:
 
 
 def decision_in(tags: Mapping[str, str], where: str) -> Decision | None:
-    """Return the decision in a run's tags, None without; SplitError as ``recipe_in``, also for impossible numbers."""
+    """Return the decision that the tags of a retraining's run hold, None where they hold none.
+
+    Raises SplitError as ``recipe_in`` does, also for what no comparison can have spent: later ones go by it.
+    """
     remedy = "or delete the tag and with it what is known of this comparison"
     return _read(_decision, DECISION, tags, where, "decision", remedy)
 
@@ -80,7 +83,10 @@ def _decision(text: str) -> Decision:
 
 
 def scores_in(tags: Mapping[str, str], where: str) -> list[RecordedScore]:
-    """Return the scores in a version's tags that are numbers; raises SplitError as ``recipe_in`` does."""
+    """Return what the tags of a version say of its recipe's scores; of those that were no numbers, nothing.
+
+    Raises SplitError as ``recipe_in`` does: a new model that is compared with nothing would be taken.
+    """
     remedy = "or delete the tag, and the new model is compared with no score"
     return _read(_scores, SCORES, tags, where, "list of scores", remedy) or []
 
