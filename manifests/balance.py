@@ -160,12 +160,10 @@ def _distribution(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> 
     column, (in_use, *places) = beside.column(name), sets
     beside.require_complete(name)
     if is_numeric_target(column):
-        y = to_numpy(column).astype(np.float64)[rows]
-        # From ranks in the manifest to places among the rows in use, which are what is compared.
-        rank = np.full(beside.manifest.n, -1)
-        rank[in_use] = np.arange(in_use.size)
-        overall: Figures = {"mean": float(y[in_use].mean()), "sd": sample_sd(y[in_use])}
-        return [overall, *compared_with_all(y[in_use], [rank[place] for place in places])]
+        y = to_numpy(column).astype(np.float64, copy=False)[rows]
+        if in_use.size < y.size:  # from ranks in the manifest to places among the rows in use, which are compared
+            places, y = [np.searchsorted(in_use, place) for place in places], y[in_use]
+        return [{"mean": float(y.mean()), "sd": sample_sd(y)}, *compared_with_all(y, places)]
     codes, levels = beside.encoded(name)
     codes = codes[rows]
     everywhere, *counts = (np.bincount(codes[ranks], minlength=len(levels)) for ranks in sets)

@@ -340,22 +340,31 @@ def compared_with_all(y: NDArray[np.float64], places: list[NDArray[Any]]) -> lis
     ranked = y[order]
     # The last row of each value: distribution functions are compared there, where they have taken all of its rows.
     last = np.append(ranked[1:] != ranked[:-1], True)
-    values, overall = ranked[last], (np.flatnonzero(last) + 1) / y.size
-    steps = np.diff(values)
+    steps = np.diff(ranked[last])
+    del ranked  # of many rows, what is done with takes as much as what is needed
+    overall = (np.flatnonzero(last) + 1) / y.size
+    before = np.cumsum(last)
+    before -= last
     rank = np.empty(y.size, dtype=np.int64)
-    rank[order] = np.cumsum(last) - last
+    rank[order] = before
+    del order, last, before
     compared: list[Figures] = []
     for rows in places:
         if not rows.size:
             compared.append({})
             continue
-        gap = np.abs(np.cumsum(np.bincount(rank[rows], minlength=values.size)) / rows.size - overall)
+        counts = np.bincount(rank[rows], minlength=overall.size)
+        gap = np.cumsum(counts, out=counts) / rows.size
+        del counts
+        gap -= overall
+        np.abs(gap, out=gap)
+        of_place = y[rows]
         compared.append(
             {
-                "mean": float(y[rows].mean()),
-                "sd": sample_sd(y[rows]),
+                "mean": float(of_place.mean()),
+                "sd": sample_sd(of_place),
                 "ks": float(gap.max()),
-                "wasserstein": float((gap[:-1] * steps).sum()),
+                "wasserstein": float(np.multiply(gap[:-1], steps, out=gap[:-1]).sum()),
             }
         )
     return compared

@@ -30,7 +30,8 @@ from .strict import Algorithm
 def _held(positions: NDArray[np.int64], ranks: NDArray[Any]) -> NDArray[np.int64]:
     """Return where rows stand of those that the table holds; SplitError where it holds none of them."""
     held: NDArray[np.int64] = positions[ranks]
-    held = held[held >= 0]
+    if held.min(initial=0) < 0:
+        held = held[held >= 0]
     if ranks.size and not held.size:
         raise SplitError(
             f"the table holds none of the {ranks.size:,} rows of a side of a split; pass more of its rows."

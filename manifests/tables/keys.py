@@ -18,10 +18,12 @@ from evenfold.manifests.identity import canonical_json
 from evenfold.manifests.spec import SplitSpec
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
+from evenfold.splitters.kernels.order import places_in
 from numpy.typing import NDArray
 
 from .canonical import (
     PSEUDONYM,
+    STRETCH,
     amount,
     canonical_table,
     column_types,
@@ -168,7 +170,10 @@ def key_values(keys: pa.Table) -> NDArray[Any]:
 
 
 def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
-    """Return where each row of ``wanted`` stands in ``keys`` (same columns, unique), -1 if nowhere. O(rows)."""
+    """Return where each row of ``wanted`` stands in ``keys`` (same columns, unique), -1 if nowhere. O(rows).
+
+    Whole numbers that ascend by ``places_in``; others by one hash table, of some 100 bytes a key.
+    """
     if keys.num_columns == 1:
         ours, theirs = whole(keys.column(0)), whole(wanted.column(0))
     else:
@@ -179,6 +184,10 @@ def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
             # Numbering anew keeps the product of many columns from overflowing.
             codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
         ours, theirs = pa.array(codes[: keys.num_rows]), pa.array(codes[keys.num_rows :])
+    if ours.type == theirs.type == pa.int64() and len(ours) and not ours.null_count + theirs.null_count:
+        ordered = ours.to_numpy()
+        if (ordered[1:] > ordered[:-1]).all():
+            return places_in(ordered, theirs.to_numpy())
     positions = pc.index_in(theirs, value_set=ours)
     return np.asarray(positions.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
@@ -223,8 +232,10 @@ class Lookup:
     def row(self) -> NDArray[np.int64]:
         """The looked-up row that each known row is, -1 where there is none."""
         rows = np.full(self.n_known, -1, dtype=np.int64)
-        present = np.flatnonzero(self.rank >= 0)
-        rows[self.rank[present]] = present
+        for start in range(0, self.rank.size, STRETCH):
+            part = self.rank[start : start + STRETCH]
+            present = np.flatnonzero(part >= 0)
+            rows[part[present]] = present + start
         return rows
 
     def exact_rows(self, rows: WhichRows = "all") -> NDArray[np.int64]:

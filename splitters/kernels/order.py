@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .random import IntArray
 
+STRETCH = 1 << 20
 _SIGN = np.int64(-(2**63))
 
 
@@ -35,6 +36,33 @@ def stable_order(values: NDArray[Any]) -> IntArray:
         keys >>= np.uint64(position_bits)
         _put_right(order, keys, values)
     return order
+
+
+def places_in(ordered: NDArray[np.int64], wanted: NDArray[np.int64]) -> IntArray:
+    """Return where each wanted whole number stands among ``ordered``, one or more that ascend; -1 where it does not.
+
+    By a table of all numbers between the ends, where it has at most four places a number; else by search, a stretch of
+    sorted numbers at a time, so that its steps lie near one another. Holds little beside the table and what it returns.
+    O(ordered + wanted), or O(wanted log ordered).
+    """
+    places, (least, most) = np.empty(wanted.size, dtype=np.int64), ordered[[0, -1]]
+    width, table = int(most) - int(least) + 1, None
+    if ordered.size < width <= 4 * min(ordered.size, 8 * wanted.size):
+        table = np.full(width, -1, dtype=np.int32 if ordered.size < 2**31 else np.int64)
+        for start in range(0, ordered.size, STRETCH):
+            part = ordered[start : start + STRETCH] - least
+            table[part] = np.arange(start, start + part.size)
+    for start in range(0, wanted.size, STRETCH):
+        part, place = wanted[start : start + STRETCH], places[start : start + STRETCH]
+        if table is None and width > ordered.size:
+            order = stable_order(part)
+            near = np.minimum(np.searchsorted(ordered, part[order]), ordered.size - 1)
+            place[order] = np.where(ordered[near] == part[order], near, -1)
+        else:
+            near = np.clip(part, least, most)
+            at = near - least
+            place[:] = np.where(near == part, at if table is None else table[at], -1)
+    return places
 
 
 def _ordered_bits(values: NDArray[Any]) -> NDArray[np.uint64]:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from evenfold.manifests import Manifest, decide, diff
 from evenfold.manifests.membership import Draws, Labels, Pairs
-from evenfold.splitters import KFold, SplitError
+from evenfold.splitters import SplitError
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION
 
 FRAME = pd.DataFrame({"id": range(60), "y": np.arange(60) % 3, "t": range(60)})
@@ -72,12 +72,6 @@ def test_a_row_that_moves_in_two_repeats_is_one_row() -> None:
     codes[7] = (codes[7] + 1) % 3
     newer = replace(older, membership=replace(older.membership, codes=codes))
     assert diff(older, newer).n_moved == 1
-
-
-def test_labels_know_their_folds_from_the_codes() -> None:
-    assert list(Labels.of(np.array([2, 0, 1, -1]), KFold(3)).tested) == [0, 1, 2]
-    parts = decided({"strategy": "FractionalStratifiedSplit", "params": {"parts": {"train": 0.8, "validation": 0.2}}})
-    assert list(parts.membership.tested) == [0]
 
 
 def test_the_rule_by_which_rows_are_locked_is_part_of_what_was_asked_where_rows_are_locked() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import KFold, SortedStratifiedKFold, StratifiedKFold
-from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.order import places_in, stable_order
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -101,3 +101,11 @@ def test_the_order_is_right_where_leading_bits_are_equal(scale: float, offset: f
     rng = np.random.default_rng(0)
     values = np.concatenate([offset + scale * rng.random(150_000), rng.pareto(1, 50_000)])[rng.permutation(200_000)]
     assert np.array_equal(stable_order(values), np.argsort(values, kind="stable"))
+
+
+@given(st.data(), st.sampled_from([(0, 60), (-(2**63), -(2**63) + 60), (2**63 - 61, 2**63 - 1), (-(2**63), 2**63 - 1)]))
+def test_places_among_numbers_are_those_of_a_dictionary(data: st.DataObject, ends: tuple[int, int]) -> None:
+    numbers = st.lists(st.integers(*ends), min_size=1, max_size=80)
+    ordered, wanted = np.unique(np.array(data.draw(numbers), dtype=np.int64)), data.draw(numbers)
+    place = {number: i for i, number in enumerate(ordered.tolist())}
+    assert places_in(ordered, np.array(wanted)).tolist() == [place.get(number, -1) for number in wanted]
