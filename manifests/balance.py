@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import to_numpy
-from evenfold.splitters import DrawSplitter, GroupPacker, PackReport, Rows
+from evenfold.splitters import DrawSplitter, GroupPacker, PackReport
 
 from .attributes import levels_of
 from .figures import FIGURES, AttributeBalance, BalanceReport, Figures, FoldBalance, PartBalance
+from .grouped import GroupTable
 from .joined import Joined, compared_with_all, sample_sd
 from .manifest import Manifest
 from .membership import LOCKED, MOST_MEASURED, Draws, Labels, Ranks
-from .state import is_numeric_target, shares_of, to_balance
+from .state import is_numeric_target, shares_of
 from .store.stored import LOOKED_AT, in_memory
 
 
@@ -105,7 +106,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> Bala
             shares = picked[tested > 0] / report.n_measured
             update["picks"] = float(shares.min()), float(shares.max())
         update["largest_group"] = int(tested.max(initial=0)) if manifest.splitter.needs.groups else None
-        update["reach"] = _reach(beside, rows, groups)
+        update["reach"] = _reach(beside, rows)
     update["strata"] = {name: _worst_share(_distribution(beside, name, rows, sets)) for name in columns.stratify}
     update["attributes"] = {name: _attribute(beside, name, rows, sets) for name in columns.balance_on}
     of_places = [place.model_copy(update=dict(of)) for place, of in zip(report.measured, figures[1:], strict=True)]
@@ -113,7 +114,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> Bala
     return report.model_copy(update=dict(figures[0]) | update)
 
 
-def _reach(beside: Joined, rows: Ranks, groups: Ranks) -> PackReport | None:
+def _reach(beside: Joined, rows: Ranks) -> PackReport | None:
     """Return how even a grouped split is and could be; None for others, torn groups and under two rows.
 
     O(n), and up to a few seconds for a proof where groups are few.
@@ -123,14 +124,16 @@ def _reach(beside: Joined, rows: Ranks, groups: Ranks) -> PackReport | None:
         return None
     codes = membership.column()
     tested = np.flatnonzero(np.isin(codes, list(membership.parts.values()) or np.arange(membership.n_splits)))
-    codes, groups, code_of = codes[tested], groups[tested], np.zeros(groups.max(initial=-1) + 1, dtype=codes.dtype)
-    code_of[groups] = codes
-    if tested.size < 2 or (code_of[groups] != codes).any():  # as merged groups have rows of two codes
+    if tested.size < 2:
         return None
-    table = pa.table({name: beside.column(name) for name in columns.shared_out} or {"": rows}).take(rows[tested])
-    y, asked_by = to_balance(table, columns), type(splitter).__name__
-    packed = Rows.of(np.empty((tested.size, 0)), y, groups, needs=splitter.needs, asked_by=asked_by)
-    return splitter.judge(packed, codes)
+    codes, names = codes[tested], dict.fromkeys([columns.group, *columns.shared_out])
+    table = pa.table({name: beside.column(name) for name in names}).take(rows[tested])
+    groups = GroupTable.of(table, columns, splitter.needs)
+    code_of = np.zeros(len(groups.values), dtype=codes.dtype)
+    code_of[groups.groups] = codes
+    if (code_of[groups.groups] != codes).any():  # as merged groups have rows of two codes
+        return None
+    return splitter.judge(groups.rows(groups.tables()), code_of)
 
 
 def _attribute(beside: Joined, name: str, rows: Ranks, sets: list[Ranks]) -> AttributeBalance:
