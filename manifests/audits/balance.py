@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 from evenfold.manifests.attributes import levels_of
 from evenfold.manifests.joined import ROLES, Joined, JoinedLabels
 from evenfold.manifests.membership import LOCKED
@@ -159,12 +160,12 @@ def constant_target(joined: Joined) -> Outcome:
     if name is None:
         return NotAsked("no target column is named")
     target = joined.column(name).drop_null()
-    values = target.unique().to_pylist()
-    if not values:
+    if not len(target):
         return NotAsked("no row has a target")
-    if len(values) > 1:
+    if not pc.all(pc.equal(target, target[0])).as_py():
         return None
-    value = shown(f"{values[0]:g}" if isinstance(values[0], float) else repr(values[0]))
+    value = target[0].as_py()
+    value = shown(f"{value:g}" if isinstance(value, float) else repr(value))
     of = amount(len(target), "row") + ("" if len(target) == joined.n else " that have one")
     why = "so nothing is shared out evenly and nothing can be predicted; name another column as target"
     return Found(1, f"{name!r} is {value} in all {of}, {why}.")

@@ -175,8 +175,10 @@ def _told(fields: dict[str, Any]) -> set[tuple[str, str]]:
     return {(name, json.dumps(value, sort_keys=True)) for name, value in fields.items()}
 
 
-BYTES_A_ROW = 64  # of a manifest whose rows are joined to a table: its keys, codes and places, and no column
-LOOKED_AT = 250  # of one that is measured or audited, as it was seen at 10 million rows (docs/scale.md)
+# What a row of a manifest takes beside a table, at its peak, as it was seen at 10 million rows (docs/scale.md).
+BYTES_A_ROW = 70  # its key, codes and places, joined, and no column; with the positions of a split
+LOOKED_AT = 185  # measured or audited: with two columns of roles, and the ranks of a number
+HASHED = 160  # more where keys are no whole numbers: a text of a dozen letters, and its place in a hash table
 
 
 def _of_rows(name: str) -> cached_property[Any]:
@@ -229,9 +231,11 @@ def asked_again(manifest: Manifest, gates: GateLimits, ignore: Any) -> Manifest:
     return manifest.altered(spec=manifest.spec.model_copy(update={"gates": gates, "ignore": dict(ignore)}))
 
 
-def require_memory(manifest: Manifest, memory: str | int | None = None) -> None:
+def require_memory(manifest: Manifest, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> None:
     """Raise NoRoomError where the rows of a manifest, joined, take more than ``memory`` (all that is free)."""
-    require_rows(manifest.n, BYTES_A_ROW, f"{manifest.name} {manifest.version}", memory)
+    keys = [manifest.types.get(name) for name in key_names(manifest.spec)]
+    hashed = 0 if keys in ([], ["int"]) else HASHED
+    require_rows(manifest.n, bytes_a_row + hashed, f"{manifest.name} {manifest.version}", memory)
 
 
 def manifest_of(split: Any) -> Manifest:
@@ -242,10 +246,10 @@ def manifest_of(split: Any) -> Manifest:
 def in_memory(split: Any, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> Manifest:
     """Return the manifest that is asked for with its rows, proved; SplitError for a damaged file, and too many rows.
 
-    ``bytes_a_row`` that is then worked with must be free, whatever ``memory`` says.
+    ``bytes_a_row``: what is then done with them takes so much, which ``memory`` must allow, and be free besides.
     """
     manifest = manifest_of(split)
     if memory is not None:
-        require_memory(manifest, memory)
-    require_rows(manifest.n, bytes_a_row, f"{manifest.name} {manifest.version}")
+        require_memory(manifest, memory, bytes_a_row)
+    require_memory(manifest, None, bytes_a_row)
     return manifest.rows if isinstance(manifest, StoredManifest) else manifest
