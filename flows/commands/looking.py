@@ -139,7 +139,7 @@ def list_(
     every: Annotated[bool, typer.Option("--all", help="Every one, not the newest of each kind alone.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List splits, evaluations, tunings and models, with the short ids and names that commands accept.
+    """List splits, evaluations, tunings, scores of later rows and models, with the short ids that commands accept.
 
     Example: evenfold list
     """
@@ -149,7 +149,8 @@ def list_(
 
         looks = home.is_recorded  # looking makes no store
         listed = {"splits": recorded_splits(home)}
-        listed |= {kind: recorded_runs(home, kind[:-1]) if looks else [] for kind in ("evaluations", "tunings")}
+        kinds = {"evaluations": "evaluation", "tunings": "tuning", "later rows": "later rows"}
+        listed |= {title: recorded_runs(home, kind) if looks else [] for title, kind in kinds.items()}
         listed |= {"models": recorded_models(home) if looks else []}
 
         from .console import lined_up

@@ -78,10 +78,12 @@ def scores_table(estimates: Sequence[Estimate]) -> Table:
         title, value, interval = headline(estimate)
         level = in_percent(estimate.interval.level) if estimate.interval else "-"
         read, beside = metric_of(estimate.metric).shown, estimate.baseline.value if estimate.baseline else None
-        figures = [*(None if each is None else read(each) for each in (beside, estimate.apparent)), estimate.sd]
-        without, seen, sd = ("-" if each is None else written(each, estimate.resolution) for each in figures)
-        rows.append([title, estimate.method, value, f"{level} {interval}".strip(), without, sd, seen])
-    head = ["metric", "method", "value", "interval", "without a model", "sd of folds", "on training rows"]
+        read_off = (None if each is None else read(each) for each in (beside, estimate.apparent, estimate.fold_mean))
+        figures = [*read_off, estimate.sd]
+        without, seen, mean, sd = ("-" if each is None else written(each, estimate.resolution) for each in figures)
+        spread = f"{mean} ({sd})" if estimate.sd is not None else "-"
+        rows.append([title, estimate.method, value, f"{level} {interval}".strip(), without, spread, seen])
+    head = ["metric", "method", "value", "interval", "without a model", "folds: mean (sd)", "on training rows"]
     return Table("Every estimate", rows, head)
 
 

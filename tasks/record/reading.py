@@ -22,8 +22,9 @@ from evenfold.manifests.tables.keys import WhichRows
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.parameters import Data
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
-from evenfold.tasks.runtime.files import from_anywhere, rename_unless_there
+from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.splits import require_rows
@@ -225,7 +226,7 @@ def read_split(reference: Any, home: Home | None = None) -> Manifest:
 
 @step(run_name=lambda reference, **_: f"load {reference}")
 def load_split(
-    reference: Manifest | SplitRef | OfSplit | str, data: str | None = None, rows: WhichRows = "all"
+    reference: Manifest | SplitRef | OfSplit | str, data: Data | None = None, rows: WhichRows = "all"
 ) -> SplitRef:
     """Find a split that any project recorded in MLflow, download its manifest, check it, and return what names it.
 
@@ -234,8 +235,9 @@ def load_split(
     these are left out, and a warning says how many they are.
     """
     manifest = read_split(reference)
-    split = SplitRef.of(manifest, str(manifest.uri), from_anywhere(data or ""), True).model_copy(update={"rows": rows})
-    if data:
+    path = "" if data is None else from_anywhere(data_reference(data, Home.here()))
+    split = SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
+    if path:
         require_rows(split)
     return split
 

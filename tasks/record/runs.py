@@ -88,28 +88,33 @@ def run_named(tracker: Tracker, reference: Any) -> Any:
 
 
 def recorded_runs(home: Home, kind: str) -> list[Listed]:
-    """Return run, model, split, score and time of every finished evaluation or tuning in the store, the newest first.
+    """Return run, model, split, score and time of every finished record of a kind in the store, the newest first.
 
     Of a tuning also the parameters that were chosen, and the score is what these are worth; of an evaluation those in
-    which it differs from another of the same model on the same split.
+    which it differs from another of the same model on the same split; of later rows the strategy of the split that the
+    model was judged on, and the score that it promised: how well each way of validating foretold them.
     """
     rows: list[Listed] = []
     alike: dict[tuple[Any, Any], list[tuple[Listed, dict[str, Any]]]] = {}
-    for run in Tracker(home, "").runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
-        values, params = run.data.metrics, run.data.params
+    tracker = Tracker(home, "")
+    for run in tracker.runs(f"tags.`evenfold.record` = '{kind}' AND attributes.status = 'FINISHED'"):
+        params = run.data.params
         row: Listed = {"run": run.info.run_id, "model": run.info.run_name.partition(" @ ")[0]}
-        row["on"] = run.data.tags.get("evenfold.spec", "")
+        row["on"] = run.data.tags.get("evenfold.spec") or run.data.tags.get("spec", "")
         if kind == "tuning":
-            metric = next((name.removeprefix("tried/") for name in values if name.startswith("tried/")), None)
             chosen = {name.removeprefix("chosen."): params[name] for name in sorted(params) if "chosen." in name[:7]}
             row["chosen"] = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            row["score"] = _score(metric, values.get("choice/value"))
+            row["score"] = _score(*_headline(run))
+        elif kind == "later rows":
+            metric, promise, half = _headline(_run_of(tracker, params.get("run", "")))
+            row |= {"strategy": run.data.tags.get("strategy", ""), "data": run.info.run_name.rpartition(" on ")[2]}
+            row |= {"promised": _score(metric, promise, half)}
+            row["score"] = _score(metric, run.data.metrics.get(f"later/{metric}"), half)
         else:
-            metric = next((name for name in metrics_in(params) or [] if f"value/{name}" in values), None)
             own = _literal(params, "model.params", dict) or {}
             alike.setdefault((row["model"], row["on"]), []).append((row, own))
             row["params"] = ""  # until all are read
-            row["score"] = _score(metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}"))
+            row["score"] = _score(*_headline(run))
         row["when"] = _when(run.info.start_time)
         rows.append(row)
     for pairs in alike.values():
@@ -117,6 +122,24 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
             differing = (k for k in own if any(k not in each or each[k] != own[k] for _, each in pairs))
             row["params"] = ", ".join(f"{name}={own[name]}" for name in differing)
     return rows
+
+
+def _run_of(tracker: Tracker, run_id: str) -> Any:
+    """Return a run; None where there is none any more."""
+    with suppress(Exception):  # MLflow has a kind of error of its own per store
+        return tracker.client.get_run(run_id)
+    return None
+
+
+def _headline(run: Any) -> tuple[str | None, float | None, float | None]:
+    """Return the first metric of an evaluation or tuning, its score, and half of its interval's width, where known."""
+    if run is None:
+        return None, None, None
+    values = run.data.metrics
+    if metric := next((name.removeprefix("tried/") for name in values if name.startswith("tried/")), None):
+        return metric, values.get("choice/value"), None
+    metric = next((name for name in metrics_in(run.data.params) or [] if f"value/{name}" in values), None)
+    return metric, values.get(f"value/{metric}"), values.get(f"resolution/{metric}")
 
 
 def _when(milliseconds: int) -> str:

@@ -16,6 +16,7 @@ from evenfold.flows.outcomes import LaterScore
 from evenfold.manifests import decide
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from evenfold.tasks.record.runs import recorded_runs
 from mlflow import MlflowClient
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
@@ -102,6 +103,11 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(home: Home,
     client = MlflowClient(home.tracking_uri)
     run = client.get_run(scored.run_id)
     assert run.data.metrics["later/roc_auc"] == value["roc_auc"]
+    (line,) = (each for each in recorded_runs(home, "later rows") if each["run"] == scored.run_id)
+    listed = [line[name] for name in ("on", "strategy", "data")]
+    assert listed == ["tuned@1.0", "GroupStratifiedShuffleSplit", "next_year.parquet"]
+    foretold, came = (float(str(line[name]).split()[-1]) for name in ("promised", "score"))
+    assert (foretold, came) == pytest.approx((tuned.value, value["roc_auc"]), abs=5e-3)
     app(["predict", tuned.run_id[:8], str(file), "-o", str(tmp_path / "said.csv")], standalone_mode=False)
     assert list(pd.read_csv(tmp_path / "said.csv").columns) == ["id", "prediction", "proba_no", "proba_yes"]
     (part,) = Path(tuned.split.uri).glob("assignments*.parquet")
