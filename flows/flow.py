@@ -75,10 +75,7 @@ _CALL: ContextVar[_Call | None] = ContextVar("evenfold_call", default=None)
 
 
 def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> Flow[P, R]:
-    """Return the flow of a declaration, which does ``run`` with what it is asked.
-
-    ``check`` raises for bad input, and returns what the run is about.
-    """
+    """Return the flow that does ``run`` when ``check``, which names the run, has not raised for bad input."""
 
     def checked(request: Request) -> str:
         require_team_key()

@@ -139,7 +139,10 @@ MEANT = "if they are meant, say known_rows=True (--known-rows)"
 
 
 def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str]]:
-    """Return the defined scores and a sentence about each other one; raises EvaluationError where none is."""
+    """Return the scores that are defined on the rows, and a sentence about each that is not, or not of every class.
+
+    Raises EvaluationError where none is.
+    """
     on_test: dict[str, float] = {}
     weighing = problem.y if problem.weights is None else problem.y[problem.weights > 0]
     answered = Answered(later.answers, problem.y, problem.classes, problem.weights)

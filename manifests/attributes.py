@@ -34,8 +34,9 @@ LEAST_SPARE = 30  # rows, or groups, beyond one a fold: fewer may be dealt like 
 def columns_of_folds(table: pa.Table, manifest: Manifest, codes: NDArray[Any]) -> list[str]:
     """Return the columns that give the fold of each row, as files for other tools do: 0 to k-1 or 1 to k, in any order.
 
-    ``codes``: of the rows of ``table``, a column a repeat. No such numbers where folds are by design what a column says
-    (times, places, given folds, a group each), or chance could have done it. Words such as TRAIN are of any split.
+    ``codes``: of the rows of ``table``, a column for each repeat. There are no such numbers where folds are by design
+    what a column says (times, places, folds decided elsewhere, a group each), and where chance could have done it.
+    Words for several parts, such as TRAIN and TEST, are of some split, whichever this one is.
     """
     words = [name for name in table.column_names if _are_parts(table.column(name))]
     needs = manifest.splitter.needs
@@ -71,9 +72,10 @@ def _are_folds(column: pa.ChunkedArray, codes: NDArray[Any]) -> bool:
 def levels_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     """Return a code for each row of a canonical column, and the names of the codes; every row has one.
 
-    Classes are named as they read, in that order; beyond 20 the rarest are "others". A number is cut at its quartiles.
-    Missing values are the last level. A class that is called "missing" or "others" makes that one "(missing)" or
-    "(others)". O(n log n).
+    Classes are named as they read, in order of their names; beyond 20 the rarest are "others". A number is cut at its
+    quartiles, of which equal ones are one. Missing values are a level of their own, the last. No two levels have one
+    name: where a class is called "missing" or "others", what is not that class is "(missing)" or "(others)".
+    O(n log n).
     """
     numeric = is_numeric_target(column)
     codes, names = _quarters(to_numpy(column).astype(np.float64)) if numeric else _classes(column)

@@ -22,8 +22,9 @@ from .store.stored import LOOKED_AT, in_memory
 def measure(manifest: Any, data: Any = None, *, memory: str | int | None = None) -> BalanceReport:
     """Return how even ``manifest`` is on ``data`` (whatever ``decide`` takes, or a ``Joined``); sizes alone without.
 
-    Raises SplitError where data are not the rows of the manifest, the target or the group column has holes, and the
-    rows take more than ``memory`` (all that is free where it is None). O(n log n + splits x n).
+    Data are read once, the columns of its roles alone, and joined once. Raises SplitError where data are not the rows
+    of the manifest, where the target or the group column has holes, and where the rows take more than ``memory`` (all
+    that is free where it is None). O(n log n + splits x n).
     """
     manifest = in_memory(manifest, memory, LOOKED_AT)
     places, membership = _places(manifest), manifest.in_use
@@ -117,7 +118,8 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> Bala
 def _reach(beside: Joined, rows: Ranks) -> PackReport | None:
     """Return how even a grouped split is and could be; None for others, torn groups and under two rows.
 
-    O(n), and up to a few seconds for a proof where groups are few.
+    None also where under two rows are left. O(n) and the bound's search: up to a few seconds where groups are few
+    enough for a proof.
     """
     splitter, columns, membership = beside.manifest.splitter, beside.manifest.spec.columns, beside.manifest.in_use
     if not isinstance(splitter, GroupPacker) or columns.group is None:

@@ -80,13 +80,14 @@ class AttributeBalance(Strict):
 class BalanceReport(Displayed, Strict):
     """How even a manifest is: every fold and part, and the worst of each figure as one number.
 
-    Rows that are deleted, quarantined or excluded are in none of the figures. ``folds`` are the test rows of each
-    split, of draws the first 200 (``n_measured``); ``parts`` those that no split tests. ``strata``: of each column to
-    stratify by, the largest difference of a place's share of a class (for numbers of its cumulative distribution) from
-    that of all rows; ``attributes`` are the columns to balance on. ``worst`` holds what the ``FIGURES`` come to,
-    ``reachable`` what no split of the same rows can be below, where that is known; ``reach`` how even whole groups are
-    and could be. ``picks``: the shares of the draws that test the least and the most often tested group. ``n_folds`` is
-    of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
+    All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
+    the test rows of each split, of draws the first 200 (``n_measured`` says how many); ``parts`` those that no split
+    tests. ``strata``: of each column to stratify by, the largest difference of a fold's or part's share of a class
+    (of its cumulative distribution, for numbers) from that of all rows; ``attributes`` are the columns to balance on,
+    which decide nothing. ``worst`` holds the ``FIGURES`` that these
+    come to, ``reachable`` what no split of the same rows can be below in them, where that is known; ``reach`` how even
+    whole groups are and could be. ``picks``: the shares of the measured draws that test the least and the most often
+    tested group. ``n_folds`` is of folds that are to be of one size, ``largest_group`` of groups that are kept whole.
     """
 
     split_id: str
@@ -133,10 +134,10 @@ class BalanceReport(Displayed, Strict):
 class BalanceFigure:
     """One number of a balance report, the smaller the better, and all that is to be known to show it.
 
-    ``value`` and ``least`` (what no split can be below) come from the report, None where it says nothing. ``title``
-    stands on pages, ``form`` prints a number with its unit, ``sentence`` stands in the terminal unless it is empty
-    (``exact`` where the value is 0), ``metric`` is the name in MLflow below ``balance/``. ``of_target``: random folds'
-    gap is told beside it.
+    ``value`` and ``least`` (what no split of the same rows can be below) come from the report, None where it says
+    nothing. ``title`` stands on pages, ``form`` prints a number with its unit, ``sentence`` stands in the terminal
+    (``exact`` where the value is 0; where it is empty, the figure does not), ``metric`` is the name in MLflow, below
+    ``balance/``. ``of_target``: whether it is the gap beside which that of random folds is told.
     """
 
     name: str

@@ -52,7 +52,11 @@ def digests_of(table: pa.Table) -> dict[str, Any]:
 
 
 def fingerprint(table: pa.Table) -> str:
-    """Return what names a canonical table's content in key order, whatever its container and column order."""
+    """Return what names the content of a canonical table in key order.
+
+    Independent of container, width of types, column order and row order (the table comes in key order).
+    One changed value, one row more or less, or another type changes it.
+    """
     return digest_json(digests_of(table))
 
 

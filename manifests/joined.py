@@ -33,8 +33,9 @@ Counts = NDArray[np.int64]
 class Joined:
     """The rows of the data as they stand to a manifest; some may be in it alone, and some in them alone.
 
-    ``columns`` are the roles to look at, the specification's by default. They and the key are read at once, any other
-    column when it is wanted. What measures, audits and draws takes data in this form, read and joined once for all.
+    ``columns`` are the roles to look at: those of the specification unless others were asked for. They are read at
+    once, together with the key; any other column when it is wanted. What measures, audits and draws takes data in
+    this form as well, so that they are read and joined once for all of them.
     """
 
     manifest: Manifest
@@ -144,7 +145,9 @@ class Joined:
     def together(self) -> NDArray[np.int64] | None:
         """Return a code for each row, equal for rows that belong together: its group, or what its entities join.
 
-        A row without a group has a code of its own; rows in no split, such as quarantined ones, join nothing.
+        A row without a group has a code of its own.
+
+        Rows in no split join nothing, as a quarantined row that has a patient of one fold and a device of another.
         """
         names = self.columns.grouped
         if len(names) < 2:
@@ -286,7 +289,10 @@ class JoinedLabels(Joined):
         return np.vstack(trains), np.vstack(tests)
 
     def distances(self, name: str) -> list[tuple[float, int]]:
-        """Return the KS distance of a number in each fold that has rows from that in all in use, with its code."""
+        """Return the KS distance of a numeric column in each fold from that in all rows in use, with the fold's code.
+
+        Folds without a row are left out, and missing numbers are in none.
+        """
         y = to_numpy(self.column(name)).astype(np.float64)
         present = np.flatnonzero(~np.isnan(y) & (self.codes[:, 0] >= LOCKED))
         codes = self.codes[present]

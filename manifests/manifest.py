@@ -50,7 +50,10 @@ class ManifestCV:
     parted: Callable[[int, NDArray[np.int64]], Pair] | None = None
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
-        """Yield (train, test) positions; SplitError where X or y has another number, or by its index order, of rows."""
+        """Yield (train, test) positions; SplitError where X or y has another number or order of rows than the frame.
+
+        The order can be seen where the frame and X (or y) both have a pandas index without repeats.
+        """
         for name, array in (("X", X), ("y", y)):
             shape = getattr(array, "shape", None)  # sparse matrices have a shape and no len
             rows = self.n_rows if array is None else int(shape[0]) if shape else len(array)
@@ -187,8 +190,8 @@ class Manifest(Displayed):
     def locked_digest(self) -> str:
         """What names the rows that were locked first, whatever the split is called, and however it is made or grown.
 
-        Locked rows that were deleted count, later generations' do not: neither gives a holdout that was looked at a new
-        name. Without keys: the positions among so many rows of this fingerprint.
+        Rows that were locked and then deleted count, and rows that a later generation locked do not, so neither gives a
+        holdout that was looked at a new name. Without keys: the positions among so many rows of this fingerprint.
         """
         locked = self.membership.locked if self.born is None else self.at_generation(0).membership.locked
         if self.keys is None:
@@ -239,8 +242,8 @@ class Manifest(Displayed):
     def pair(self, i: int) -> Pair:
         """Return split ``i`` as (train, test) ranks in key order among the rows that do not wait.
 
-        ``train_test`` and ``as_cv`` find a frame's own rows. A draw is drawn again; SplitError where it comes out
-        differently from what was recorded.
+        They are no positions in a table: ``train_test`` and ``as_cv`` find a frame's own rows. A draw is drawn
+        again and compared with its recorded digest; SplitError where it differs.
         """
         return self.in_use.pair(i)
 
@@ -283,8 +286,8 @@ class Manifest(Displayed):
     def positions(self, frame: Any, rows: WhichRows = "all") -> NDArray[np.int64]:
         """Return where in ``frame`` each row of the manifest stands, in key order; -1 for an absent deleted row.
 
-        Raises SplitError where the frame has rows that are neither known nor waiting, or lacks some; with
-        ``rows="known"`` a warning says how many these are, and they are left out.
+        Rows that wait stand nowhere. Raises SplitError where the frame has rows that the manifest does not know, or
+        lacks rows that it holds; with ``rows="known"`` a warning says how many these are, and they are left out.
         """
         return self.lookup(frame).exact_rows(rows)
 
@@ -298,10 +301,10 @@ class Manifest(Displayed):
     def as_cv(self, frame: Any, rows: WhichRows = "all", *, calibration: bool = False) -> ManifestCV:
         """Return the splits as a ``cv`` for scikit-learn, in positions of ``frame``'s rows.
 
-        Rows are joined by key, and positions come in key order: a model sees its training rows in the same order every
-        time. X and y in another length, or by their pandas index in another order, than ``frame`` are refused.
-        ``rows``: see ``positions``. With ``calibration`` a model trains on what the specification's share leaves, and
-        ``calibration(i)`` has the others: see ``set_apart``.
+        Rows are joined by key, whatever their order. Positions come in key order, so a model sees its training
+        rows in the same order every time. X and y must be in the order of ``frame``: another length, or a pandas index
+        in another order, is refused. ``rows``: see ``positions``. With ``calibration`` a model trains on the rows that
+        the specification's share leaves, and ``calibration(i)`` has the others, drawn as a holdout: see ``set_apart``.
         """
         index = getattr(frame, "index", None)  # a pandas one; a list's index is a method
         unique_index = index if getattr(index, "is_unique", False) else None
@@ -333,7 +336,8 @@ class Manifest(Displayed):
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Pair]:
         """Yield (train, test) positions of X's rows, so that a manifest is itself a ``cv`` where X holds the key.
 
-        SplitError where it does not. Without a key column rows go by position, and X must have as many as were split.
+        A model's X seldom does: SplitError then says to pass ``as_cv(frame)`` instead. Without a key column rows go
+        by position, and X must have as many as were split.
         """
         if self.keys is None:
             return ManifestCV(self, np.arange(self.n), self.n).split(X, y)
@@ -353,8 +357,8 @@ class Manifest(Displayed):
         """Return the fold of each row of ``frame``, in the order of its rows: a column to put beside it.
 
         0 and above: tested in that fold (of parts: validation, or test beside train alone); -1 never tested, -2
-        locked, -3 in no split. Raises SplitError for draws and pairs, for a repeat that there is not, and where rows
-        are not those of the manifest (``rows``: see ``positions``). O(n log n).
+        locked, -3 in no split. Raises SplitError for draws and pairs, in which a row has no one fold, for a repeat
+        that there is not, and where the rows are not those of the manifest (``rows``: see ``positions``). O(n log n).
         """
         if not isinstance(self.in_use, Labels):
             raise SplitError(
@@ -372,9 +376,10 @@ class Manifest(Displayed):
     def train_test(self, frame: Any, fold: int = 0, repeat: int = 0, rows: WhichRows = "all") -> tuple[Any, Any]:
         """Return the rows of ``frame`` that ``fold`` trains on and tests: two frames of its own kind, in key order.
 
-        ``fold`` counts from 0, as do draws, pairs, and parts that are tested. A row that a bootstrap draws twice is
-        there twice. Locked rows are in neither. Raises SplitError for a fold or repeat that there is not, and where
-        rows are not those of the manifest (``rows``: see ``positions``).
+        ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested
+        (validation, or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are
+        in neither. Raises SplitError for a fold or repeat that there is not, and where the rows are not those of the
+        manifest (``rows``: see ``positions``).
         """
         split = self.split_number(fold, repeat)
         positions, table = self.positions(frame, rows), nw.from_native(frame, eager_only=True)

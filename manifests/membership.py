@@ -58,7 +58,8 @@ class Membership(ABC):
     """What a manifest knows of its splits, rows by rank in key order.
 
     ``codes`` has a row per row and a column per repeat: 0 and above where a row is tested (or may be drawn), -1 never
-    tested, -2 locked, -3 excluded; one column may be given flat.
+    tested, -2 locked, -3 excluded; one column may be given flat. Whoever needs one repeat asks for ``column``, so a
+    membership whose codes lie elsewhere has to offer no more than the methods here.
     """
 
     unit: ClassVar[str] = "split"
@@ -223,7 +224,8 @@ class Resample:
 class Draws(Membership):
     """Splits that are drawn again whenever they are asked for, from the rows of code 0.
 
-    ``strata``, ``groups`` and ``keys``, of all rows, are what they are drawn by; ``recorded``: what came out at first.
+    ``strata``, ``groups`` and ``keys`` are what the strategy draws by, of all rows; ``recorded`` is what came out when
+    the draws were made, and None for rows that have not been drawn from yet.
     """
 
     unit: ClassVar[str] = "draw"

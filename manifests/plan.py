@@ -68,7 +68,10 @@ def _by_its_name(columns: Columns) -> Iterator[None]:
 
 
 class Plan:
-    """A specification resolved against data: the used columns in key order, and the key of the split cache."""
+    """A specification resolved against data: the used columns in key order, and the identity of what is asked.
+
+    Made before anything random happens; ``plan_id`` is the key of the split cache.
+    """
 
     def __init__(self, spec: Any, data: Any) -> None:
         self.spec, sorted_already = read_spec(spec), isinstance(data, InKeyOrder)
@@ -284,8 +287,9 @@ WHOLE = frozenset({"exhaustive", "trains_on_rest"})
 def further_folds(manifest: Manifest, rows: pa.Table, n_repeats: int) -> NDArray[Any]:
     """Return the folds of the repeats that make a manifest's folds ``n_repeats``: rows by further repeats.
 
-    ``rows``: the columns of the specification's roles, of rows in use that are not locked, in key order. By the
-    manifest's own strategy under other seeds, as ``Repeated`` has it. SplitError where it has no other folds.
+    ``rows``: the columns of the specification's roles, of the rows in use that are not locked, in key order. The
+    strategy is the manifest's own under other seeds, as ``Repeated`` has it: groups stay whole, and asking for more
+    repeats leaves the first ones as they are. Raises SplitError where the strategy has no other folds.
     """
     spec, splitter = manifest.spec, manifest.splitter
     if manifest.kind == "draws":

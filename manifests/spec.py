@@ -29,10 +29,10 @@ MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
 
 
 def name_like(text: str) -> str:
-    """Return a name for a split as near to ``text`` as a folder's can be; empty where nothing is left.
+    """Return a name for a split that is as near to ``text`` as a folder's can be; empty where nothing is left.
 
-    Letters and digits of every script stay (NFC), and '.', '_' and '-' but for the ends; all else becomes '-'. At most
-    100 characters and 200 bytes of UTF-8.
+    Letters and digits of every script stay (composed, NFC), and '.', '_' and '-' but for the ends; all else becomes
+    '-'. At most 100 characters and 200 bytes of UTF-8. A name that is one already stays as it is.
     """
     composed = unicodedata.normalize("NFC", text)
     plain = "".join(
@@ -229,7 +229,10 @@ def _with_strategy_named(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_spec(source: Any, stored: bool = False) -> SplitSpec:
-    """Return the specification in a YAML or JSON file, a mapping or itself; SplitError names fields that do not fit."""
+    """Return the specification in a YAML or JSON file, a mapping, or a specification itself; ``stored``: a manifest's.
+
+    Raises SplitError that names each field which does not fit.
+    """
     if isinstance(source, SplitSpec):
         return source
     values = _load(Path(source)) if isinstance(source, (str, Path)) else source

@@ -139,7 +139,10 @@ def combined(columns: Iterable[tuple[NDArray[Any], int]]) -> tuple[NDArray[np.in
 
 
 def first_state(splitter: Splitter, rows: Rows, membership: Membership, locked: float) -> State | None:
-    """Return what to remember of a new split; None for too many codes or classes, and given folds that tear groups."""
+    """Return what to remember of a new split; None where there are too many codes or classes to remember anything.
+
+    Nor of given folds that tear groups, of which a new row would have no fold to follow.
+    """
     shares = shares_of(splitter, membership.n_bins, locked)
     if isinstance(splitter, Predefined):  # given folds keep the shares that they have
         folds = membership.column()
@@ -253,7 +256,7 @@ def group_table_of(
 def levels_of(table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
     """Return the codes of each row's entities (rows, columns), and the levels that they number: ``entity``, ``group``.
 
-    Levels are numbered column after column, by first appearance, as text.
+    Levels are numbered column after column, by first appearance; ``group`` is the level as text.
     """
     codes, entities, start = [], [], 0
     for name in table.column_names:

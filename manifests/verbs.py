@@ -52,11 +52,13 @@ def decide(
     Fields are put over it, or stand in its place: ``decide(frame, key="id", target="y", n_splits=10)``.
 
     Promises: the same rows give the same folds in any container and any row order (with a key column), on any
-    machine and any engine. Raises SplitError where the data or the specification do not allow the split. O(n log n).
+    machine and any engine. Raises SplitError where the data or the specification do not allow the split; nothing is
+    written then. O(n log n).
 
-    With ``to`` the manifest is written below that folder, and ``data`` may be larger than memory: see ``source_of`` for
-    what they may lie in. ``engine="auto"`` sorts with DuckDB, out of core, where the split would take more than
-    ``memory`` ("2GB"; a quarter of what is free where it is None), and with Dask or Spark where the data are theirs.
+    Without ``to`` the manifest is decided in memory. With it, the manifest is written below that folder, and ``data``
+    may be larger than memory: see ``source_of`` for what they may lie in. ``engine="auto"`` sorts with DuckDB, out of
+    core, where the split would take more than a quarter of the memory that is free, and with Dask or Spark where the
+    data are theirs. ``memory`` ("2GB") is what this process may take; a quarter of what is free where it is None.
     """
     if data is None or isinstance(data, (SplitSpec, Mapping)):  # decide(df, key=...) names the data first
         spec, data = data, spec
@@ -101,7 +103,10 @@ def name_of(data: Any) -> str:
 def planned(
     spec: Any, data: Any, *, engine: EngineName = "auto", memory: str | int | None = None, to: str | Path
 ) -> Plan:
-    """Return the plan of a split, its columns in memory or sorted on the disk of ``to`` as long as it is remembered."""
+    """Return the plan of a split, its columns in memory or sorted on the disk of ``to``; nothing is decided yet.
+
+    What was sorted there takes its room until the plan is forgotten, and has no name.
+    """
     request = read_spec(spec)
     source = source_of(data, dict(request.types))
     require_columns([*request.columns.roles(), *request.types], source.schema.names)

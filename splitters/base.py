@@ -84,7 +84,9 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def split(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> Iterator[Pair]:
         """Return the (train, test) pairs of row positions, two int64 arrays each; SplitError comes before the first.
 
-        ``roles``: what scikit-learn has no place for, ``key``, ``time``, ``label_end``, ``fixed``, ``coordinates``.
+        ``roles`` are the columns that scikit-learn has no place for: ``key``, ``time``, ``label_end``, ``fixed``,
+        ``coordinates``.
+        Raises SplitError at once, before the first pair is asked for.
         """
         return self.pairs(self.rows(X, y, groups, **roles))
 
@@ -156,7 +158,10 @@ class LabelSplitter(Splitter):
         """Return the fold of each row, integers of 0..n_splits-1."""
 
     def assign(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> NDArray[Any]:
-        """Return the fold of each row, the cheap way to a split: int16, or int32 above 32,767 folds."""
+        """Return the fold of each row: int16, or int32 where there are more than 32,767 folds.
+
+        The cheap way to a split: one small integer a row instead of n_splits lists of positions.
+        """
         return self.decide(self.rows(X, y, groups, **roles))
 
     def another(self, seed: int) -> LabelSplitter:
@@ -293,7 +298,10 @@ class PartSplitter(LabelSplitter):
 
 
 def trained_part(parts: Mapping[str, float]) -> str:
-    """Return the part that is trained on: train, or the largest not called validation or test; SplitError for none."""
+    """Return the part that is trained on: train, or the largest of those that are not called validation or test.
+
+    Raises SplitError where two are the largest, or all are called validation and test.
+    """
     if "train" in parts:
         return "train"
     able = {name: share for name, share in parts.items() if name not in ("validation", "test")}
@@ -327,7 +335,8 @@ def merged_folds(parts: Mapping[str, float]) -> int:
 def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
     """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all, rounded by ``rows_of_share``.
 
-    Parts not trained on are served by their remainders, equal ones in the given order, alike on every machine.
+    Parts that are not trained on are served by their remainders, equal ones in the given order. Elementwise
+    arithmetic, so the same on every machine.
     """
     trained = list(parts).index(trained_part(parts))
     shares = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values())
@@ -340,7 +349,10 @@ def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
 
 
 def check_parts(parts: Any, n: int) -> None:
-    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, or folds, each worth a row of n."""
+    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, one to train on, each worth a row of n.
+
+    Whole numbers of folds are shares of their sum.
+    """
     if not isinstance(parts, Mapping) or len(parts) < 2:
         raise SplitError(f"parts={parts!r}; name two or more with their shares, such as {_EXAMPLE}.")
     parts = shares_of_parts(parts) if merged_folds(parts) else parts

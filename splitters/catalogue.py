@@ -26,10 +26,11 @@ def all_strategies() -> dict[str, type[Splitter]]:
 
 
 def strategy_of(value: Any, random_state: int) -> Splitter:
-    """Return the strategy that ``value`` is or names, as ``{"strategy": "KFold", "params": {"n_splits": 5}}``.
+    """Return the strategy that ``value`` is or names.
 
-    One of your own is named by its import path, ``package.module:Name``. A named strategy whose parameters hold no
-    random_state takes this one. Raises SplitError that says what is not known.
+    A name comes as ``{"strategy": "KFold", "params": {"n_splits": 5}}``; a strategy of your own is named by its
+    import path, ``package.module:Name``. A named strategy whose parameters hold no random_state takes this one.
+    Raises SplitError that says what is not known.
     """
     if isinstance(value, Splitter):
         return value
@@ -57,7 +58,10 @@ STRATEGY = Role(
 
 
 def strategy_named(name: str) -> type[Splitter]:
-    """Return a strategy by its name, or its import path (``my_folds:MyStrategy``); SplitError names the nearest."""
+    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``).
+
+    Raises SplitError that names the nearest ones.
+    """
     if ":" in name:
         own: type[Splitter] = resolve(name, STRATEGY)
         return own
@@ -71,7 +75,7 @@ def strategy_named(name: str) -> type[Splitter]:
 def strategy_recipe(value: Any) -> dict[str, Any]:
     """Return ``{"strategy": name, "params": {...}}`` of a strategy, a splitter of scikit-learn's kind, or pairs.
 
-    Raises SplitError for anything else, and for what no recipe can hold.
+    What names one already stays as it is. Raises SplitError for anything else, and for what no recipe can hold.
     """
     if isinstance(value, (str, Mapping)):
         return {"strategy": value} if isinstance(value, str) else dict(value)
@@ -94,7 +98,10 @@ def strategy_recipe(value: Any) -> dict[str, Any]:
 
 
 def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
-    """Return ``+`` and a digest of the user's own code behind a strategy, or nothing without any; see ``code_of``."""
+    """Return ``+`` and a digest of the user's own code behind a strategy, what it wraps and those in its parameters.
+
+    Empty where there is none; see ``code_of``.
+    """
     code = modules_of_strategy(name, params)
     return f"+{digest_json(code)[:16]}" if code else ""
 

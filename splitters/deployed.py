@@ -80,13 +80,19 @@ MOST_SHOWN = 100
 
 
 def shown(value: Any) -> str:
-    """Return a cell's value, or its beginning, for a sentence; in a deployed run, whose errors others read, a word."""
+    """Return a cell's value, or its beginning, for a sentence; in a deployed run what stands for it.
+
+    For others read its errors.
+    """
     text = WITHHELD if is_deployed() else str(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what another library says went wrong, in one line; in a deployed run its kind: it quotes cells."""
+    """Return what another library says went wrong, in one line; in a deployed run its kind alone.
+
+    Such texts quote cells: could not convert string to float: 'what stood there'.
+    """
     if is_deployed():
         return f"{type(error).__name__}, its text withheld"
     several = len(error.args) > 1 and all(isinstance(part, str) for part in error.args)

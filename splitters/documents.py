@@ -15,8 +15,8 @@ TOO_MANY = "there are more than {:,} values; keep long lists in a table"
 def read_document(text: str) -> Any:
     """Return the plain values in a YAML or JSON text.
 
-    Raises yaml.YAMLError for what is neither, and ValueError for values that cannot be made, are nested more than 50
-    deep, or more than a million, however short the text that stands for them.
+    Raises yaml.YAMLError for what is neither, and ValueError for values that YAML cannot make, for those that are
+    nested more than 50 deep, and for more than a million of them, however short the text that stands for them.
     """
     import yaml
 
@@ -58,7 +58,10 @@ def _require_bounded_text(text: str) -> None:
 
 
 def require_bounded(values: Any, most: int | None = None) -> None:
-    """Raise ValueError for values nested more than 50 deep, or within themselves, and for more than ``most``."""
+    """Raise ValueError for values nested more than 50 deep, or within themselves, and for more than ``most``.
+
+    What walks through values calls itself for each level, and a list may hold another a thousand times.
+    """
     level, count, depth, seen = [(values, 1)], 1, 0, 0
     while count:
         seen += count

@@ -15,9 +15,10 @@ from .errors import SplitError
 
 @dataclass(frozen=True)
 class Coded:
-    """Values that a container has encoded already, none missing: int64 codes by first appearance, and their values.
+    """Values that a container has encoded already: int64 codes by first appearance, and the values they stand for.
 
-    ``codes`` (n, or n by columns), ``levels`` of a column, or of each column; ``names`` are for messages only.
+    ``codes`` (n, or n by columns); ``levels`` the values of a column, or of each column. Nothing is missing.
+    ``names``: what the columns are called, for messages only.
     """
 
     codes: IntArray
@@ -31,9 +32,10 @@ class Coded:
 
 
 def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
-    """Return a code per value, by first appearance, and the values that the codes stand for. O(n).
+    """Return a code per value and the values that the codes stand for.
 
-    Renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a SplitError that counts them.
+    Codes follow first appearance, so renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a
+    SplitError that counts them. O(n).
     """
     if isinstance(values, Coded):
         return values.codes, values.levels

@@ -33,7 +33,8 @@ class UntrustedNameError(SplitError):
 class Role:
     """What a name must stand for: a class with these methods, derived from ``base`` where that is given.
 
-    ``remedy`` ends every refusal; ``or_function``: what returns such an instance will do; ``others``: or these methods.
+    ``remedy`` ends every refusal. ``or_function``: a function that returns such an instance will do. ``others``: what
+    has one of these methods will do as well.
     """
 
     what: str
@@ -128,7 +129,10 @@ def resolve(path: str, role: Role) -> Any:
 
 
 def require_trusted(path: str, role: Role) -> None:
-    """Raise UntrustedNameError where a deployed run would refuse ``path``; what is not installed is refused in use."""
+    """Raise UntrustedNameError where a deployed run would refuse ``path``, whatever is running.
+
+    What is allowed and not installed, or plays another role, is refused where it is used.
+    """
     try:
         _resolved(path, role, closed=True)
     except UntrustedNameError:
@@ -300,7 +304,10 @@ def distribution_named(top: str) -> str:
 
 
 def _holds(distribution: Distribution, top: str) -> bool:
-    """Return whether a distribution holds a top-level module; its list of files is one text, for parsing takes long."""
+    """Return whether an installed distribution holds a top-level module.
+
+    Its list of files is searched as one text: parsing those of every distribution takes half a second.
+    """
     declared = (distribution.read_text("top_level.txt") or "").split()
     if declared:
         return top in declared

@@ -26,7 +26,10 @@ from .numbers import plain_numbers
 
 
 def import_path(thing: Any) -> str:
-    """Return from where a class or function is imported; SplitError for a script's or a function's own."""
+    """Return from where a class or function is imported, the shortest way.
+
+    Raises SplitError for what is defined in a script, a notebook or a function: no other process finds it there.
+    """
     home = getattr(thing, "__module__", None) or type(thing).__module__  # of NumPy's functions
     modules = accumulate(home.split("."), "{}.{}".format)
     owners = [name for name in modules if getattr(sys.modules.get(name), thing.__name__, None) is thing]
@@ -49,7 +52,10 @@ def named(thing: Any) -> str:
 
 
 def recipe_of(thing: Any) -> dict[str, Any]:
-    """Return ``{"estimator": path, "params": {...}}`` of an object, its parts alike; ``params`` if changed."""
+    """Return ``{"estimator": path, "params": {...}}`` of an object with parameters, its parts alike; see ``params_of``.
+
+    What it has learnt is no part of it. Without changed parameters ``params`` is left out.
+    """
     params = params_of(thing)
     return {"estimator": named(type(thing))} | ({"params": params} if params else {})
 
@@ -57,8 +63,9 @@ def recipe_of(thing: Any) -> dict[str, Any]:
 def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, Any]:
     """Return the parameters of an object that differ from its constructor's defaults, as plain data.
 
-    ``part`` names those that have parameters themselves. 1 is not 1.0: a number of rows and a share. Raises SplitError,
-    which names the parameter, for a value that no recipe can hold, such as a lambda, and for one that is not told.
+    ``part`` names those that have parameters themselves. 1 is not 1.0, for scikit-learn takes a number of rows and a
+    share so. Raises SplitError, which names the parameter, for a value that no recipe can hold, such as a
+    lambda, and for one that the object does not tell.
     """
     kind = type(thing)
     if getattr(thing, "_sklearn_output_config", None):  # beside its parameters, and it decides what the next part sees

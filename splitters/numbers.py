@@ -16,7 +16,10 @@ def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
 
 
 def plain_numbers(value: Any) -> Any:
-    """Return NumPy's numbers as Python's, float32 as it is written (0.2), also inside mappings, lists and tuples."""
+    """Return NumPy's numbers as Python's, alone or inside mappings, lists and tuples; anything else as it is.
+
+    Of single precision the number that was written: 0.2, not 0.20000000298. What holds none stays the same object.
+    """
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return float(str(value)) if value.dtype.kind == "f" else value.item()
     if type(value) not in (dict, list, tuple):
@@ -51,8 +54,9 @@ CLASSES_VERSION = 2  # of this rule: by the first one every floating number was 
 def is_number(dtype_kind: str, distinct: Callable[[], Any]) -> bool:
     """Return whether a target is numbers rather than classes: the one rule of splits, reports and models.
 
-    ``dtype_kind`` is NumPy's letter for the type, ``distinct`` returns the different values, or more than 20; nothing
-    missing. Numbers are numbers where one has a fraction, or more than 20 differ; all else is classes.
+    ``dtype_kind`` is NumPy's letter for the column's type, ``distinct`` returns its different values, or more than 20
+    of them; nothing missing. Numbers are numbers where one has a fraction, or where there are more than 20 different
+    ones, whether they are kept as integers or as floats; text, booleans, categories and whatever else are classes.
     """
     if dtype_kind not in ("i", "u", "f"):
         return False

@@ -85,7 +85,8 @@ def ends_of(values: Any, times: NDArray[Any] | None) -> NDArray[Any]:
 def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
     """Return ``gap`` as something that can be added to ``times``; ``name`` is what an error calls it.
 
-    A number for numbers; for timestamps 0, a timedelta, or text such as "7 days" or "36 hours" (weeks to seconds).
+    A number for times that are numbers. For timestamps 0, a timedelta, or text such as "7 days" or "36 hours" (weeks
+    to seconds): a bare number would not say of what.
     """
     stamps = times.dtype.kind == "M"
     if is_real(gap) and gap >= 0 and not (stamps and gap) and not (is_whole(gap) and gap > LAST):
@@ -99,7 +100,10 @@ def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
 
 
 def later(times: Any, gap: Any) -> Any:
-    """Return ``times`` (or one) and ``gap_of`` more, or the last time there is: 2**63 would come round."""
+    """Return ``times`` (times, or one of them) and ``gap_of`` more; the last time there is where they would pass it.
+
+    A whole number or timestamp that passed 2**63 - 1 would come round to before all others.
+    """
     if times.dtype.kind == "M":
         return np.minimum(times, np.datetime64(LAST, "us") - gap) + gap
     return np.minimum(times, LAST - gap) + gap if times.dtype.kind == "i" and is_whole(gap) else times + gap
@@ -139,7 +143,10 @@ def unit_and_zone(every: Any) -> tuple[Calendar, ZoneInfo | None]:
 
 
 def calendar_units(times: NDArray[Any], every: Any) -> NDArray[np.int64]:
-    """Return the number of the calendar unit of each timestamp, by UTC or a zone; weeks from Monday."""
+    """Return the number of the day, week (from Monday), month, quarter or year that each timestamp lies in.
+
+    In UTC, or by the clocks of a zone (``unit_and_zone``); timestamps without a zone are taken for UTC then.
+    """
     unit, zone = unit_and_zone(every)
     if times.dtype.kind != "M":
         raise SplitError(f"every={every!r} for times that are numbers; pass dates or timestamps, or choose test_size.")

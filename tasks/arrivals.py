@@ -90,7 +90,10 @@ def snapshot_of(split_id: str) -> Path:
 
 
 def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
-    """Return the snapshot of the table last learnt from, of this version or an earlier one; None for none."""
+    """Return the snapshot of the table that was last learnt from, None where none was kept.
+
+    Of a table that was stopped none was kept: then it is that of the version before, or of the one before that.
+    """
     line = manifest.version.partition(".")[0]
     for generation in range(manifest.generation, -1, -1):
         version = folder.with_name(f"{line}.{generation}")
@@ -120,8 +123,13 @@ def check_table(
     if manifest.spec.columns.grouped and merged == "quarantine":
         with suppress(SplitError):  # what cannot be extended is refused where it is extended, with its own sentence
             quarantined = extend_manifest(manifest, data, max_missing=1).quarantined
-    asked = manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore)
-    return check_arrival(asked, data, snapshot, columns=columns, quarantined=quarantined)
+    return check_arrival(
+        manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore),
+        data,
+        snapshot,
+        columns=columns,
+        quarantined=quarantined,
+    )
 
 
 # What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 class Flag:
     """What is said of a parameter, and how the command line writes it where that is not ``--name VALUE``.
 
-    ``takes``: what stands for its value in the help. ``names``: instead of the parameter's own. ``example``: it is a
-    mapping, written as NAME=JSON, such as this one. ``hidden``: it has no flag. ``argument``: nor one, but a place.
+    ``takes``: what stands for its value in the help, which shows it below ``panel``. ``names``: instead of the
+    parameter's own. ``example``: it is a mapping, written as NAME=JSON, such as this one. ``hidden``: it has no
+    flag. ``argument``: it has none either, but a place.
     """
 
     words: str
     takes: str = ""
+    panel: Literal["Data", "Split", "Model", "Output", "Run"] = "Run"
     default: Any = None
     names: tuple[str, ...] = ()
     example: str = ""
@@ -132,20 +134,21 @@ Folder = Annotated[
     BeforeValidator(_folder),
     Flag("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
 ]
-Target = Annotated[str | None, Flag("Column to predict.", "COLUMN")]
+Target = Annotated[str | None, Flag("Column to predict.", "COLUMN", "Data")]
 SomeNames = Annotated[SeveralNames | None, BeforeValidator(_several)]
 Group = Annotated[
-    SomeNames, Flag("Column whose rows stay together; repeat for several, whose rows share any.", "COLUMN")
+    SomeNames, Flag("Column whose rows stay together; repeat for several, whose rows share any.", "COLUMN", "Data")
 ]
-Key = Annotated[SomeNames, Flag("Column that names each row; repeat for several.", "COLUMN")]
+Key = Annotated[SomeNames, Flag("Column that names each row; repeat for several.", "COLUMN", "Data")]
 NSplits = Annotated[
-    int | None, Flag("Number of folds or draws.  [default: 5 folds, or 200 resamples]", "N", names=("-k", "--n-splits"))
+    int | None,
+    Flag("Number of folds or draws.  [default: 5 folds, or 200 resamples]", "N", "Split", names=("-k", "--n-splits")),
 ]
-Seed = Annotated[int | None, Flag("Decides everything that is random.  [default: 0]", "N")]
+Seed = Annotated[int | None, Flag("Decides everything that is random.  [default: 0]", "N", "Split")]
 Spec = Annotated[
     "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | str | SkipJsonSchema[Path] | None",
     BeforeValidator(_spec),
-    Flag("A specification, or its YAML or JSON file; what is given beside it is put over it.", "PATH"),
+    Flag("A specification, or its YAML or JSON file; what is given beside it is put over it.", "PATH", "Split"),
 ]
 Model = Annotated[
     "ModelSpec | SkipJsonSchema[Any] | str | None",
@@ -154,6 +157,7 @@ Model = Annotated[
         "Import path of an estimator, or a YAML or JSON file; in Python also the estimator itself. What is given "
         "beside it is put over it.",
         "NAME or PATH",
+        "Model",
     ),
 ]
 Strategy = Annotated[
@@ -163,6 +167,7 @@ Strategy = Annotated[
         "A strategy, or module:Name of your own; chosen from the columns if left out. In Python also the strategy "
         "itself, a splitter of scikit-learn, or pairs of (train, test) positions.",
         "NAME",
+        "Split",
     ),
 ]
 Metrics = Annotated[
@@ -172,26 +177,29 @@ Metrics = Annotated[
         "A scikit-learn scorer, or module:name of your own; repeat for several. In Python also a scorer or a function "
         "of (y_true, y_pred) itself.",
         "NAME",
+        "Model",
         names=("--metric",),
     ),
 ]
-Features = Annotated[SomeNames, Flag("A column to learn from; repeat for several.", "COLUMN")]
-Exclude = Annotated[SomeNames, Flag("A column not to learn from; repeat for several.", "COLUMN")]
+Features = Annotated[SomeNames, Flag("A column to learn from; repeat for several.", "COLUMN", "Model")]
+Exclude = Annotated[SomeNames, Flag("A column not to learn from; repeat for several.", "COLUMN", "Model")]
 Apparent = Annotated[
     Literal["full", "resample"],
-    Flag("Bootstraps: one fit on all rows, or also each resample on itself.", default="full"),
+    Flag("Bootstraps: one fit on all rows, or also each resample on itself.", panel="Model", default="full"),
 ]
 Intervals = Annotated[
     Literal["auto", "bootstrap", "corrected_t", "nested", "none"],
-    Flag("How intervals are made; nested asks for further fits.", "METHOD", default="auto"),
+    Flag("How intervals are made; nested asks for further fits.", "METHOD", "Model", default="auto"),
 ]
 Level = Annotated[
     float,
     Field(gt=0, lt=1),
-    Flag("Share of the cases in which an interval is to hold the truth.", "SHARE", default=0.95),
+    Flag("Share of the cases in which an interval is to hold the truth.", "SHARE", "Model", default=0.95),
 ]
 Margin = Annotated[
-    float, Field(ge=0, allow_inf_nan=False), Flag("Difference of scores that does not matter.", "NUMBER", default=0.0)
+    float,
+    Field(ge=0, allow_inf_nan=False),
+    Flag("Difference of scores that does not matter.", "NUMBER", "Model", default=0.0),
 ]
 Repeats = Annotated[
     Literal["auto"] | int,
@@ -210,9 +218,15 @@ TimeLimit = Annotated[
 ]
 LogModels = Annotated[
     Literal["none", "final", "all"],
-    Flag("Models in MLflow: one of all rows, or one per fold as well; each is one more fit.", default="none"),
+    Flag(
+        "Models in MLflow: one of all rows, or one per fold as well; each is one more fit.",
+        panel="Output",
+        default="none",
+    ),
 ]
-AllowPartial = Annotated[bool, Flag("Aggregate even if folds failed, tagged as partial.", default=False)]
+AllowPartial = Annotated[
+    bool, Flag("Aggregate even if folds failed, tagged as partial.", panel="Output", default=False)
+]
 Engine = Annotated[
     Literal["prefect", "plain"],
     Flag("Run the steps as Prefect tasks, or plainly without Prefect.", default="prefect"),
@@ -228,7 +242,9 @@ Memory = Annotated[
 OnRefused = Annotated[
     Literal["stop", "new_major"],
     Flag(
-        "Where rows cannot join the champion's split: stop, or take another, which forgets the tested.", default="stop"
+        "Where rows cannot join the champion's split: stop, or take another, which forgets the tested.",
+        panel="Split",
+        default="stop",
     ),
 ]
 OnUnclear = Annotated[
@@ -236,25 +252,29 @@ OnUnclear = Annotated[
     Flag(
         "Where nothing can tell whether the new rows are sound: let them in with a warning, stop, or ask a person, "
         "also about warnings.",
+        panel="Split",
         default="commit",
     ),
 ]
 AskAbove = Annotated[
     float | None,
     Field(ge=0, allow_inf_nan=False),
-    Flag("With --on-unclear ask: ask about a candidate that is better by more than this.", "NUMBER"),
+    Flag("With --on-unclear ask: ask about a candidate that is better by more than this.", "NUMBER", "Split"),
 ]
 AnswerWithin = Annotated[
-    float, Field(gt=0, le=8_760), Flag("Hours to wait for an answer; without one it is refused.", "HOURS", default=72.0)
+    float,
+    Field(gt=0, le=8_760),
+    Flag("Hours to wait for an answer; without one it is refused.", "HOURS", "Split", default=72.0),
 ]
 Merged = Annotated[
-    Literal["quarantine", "accept"], Flag("What happens to rows of groups that became one.", default="quarantine")
+    Literal["quarantine", "accept"],
+    Flag("What happens to rows of groups that became one.", panel="Data", default="quarantine"),
 ]
 Grid = Annotated[
     "Mapping[str, Sequence[Any]] | str | SkipJsonSchema[Path]",
     BeforeValidator(_of_lists),
     BeforeValidator(_grid),
-    Flag("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH"),
+    Flag("Values to try of each parameter: a YAML or JSON file, or '{alpha: [0.1, 1]}' itself.", "PATH", "Model"),
 ]
 Metric = Annotated[
     "str | SkipJsonSchema[Any] | None",
@@ -270,7 +290,7 @@ def _of_a_model(name: str | None) -> str | None:
 
 
 RegisteredName = Annotated[
-    str | None, AfterValidator(_of_a_model), Flag("Name in the registry.  [default: the split's]", "NAME")
+    str | None, AfterValidator(_of_a_model), Flag("Name in the registry.  [default: the split's]", "NAME", "Output")
 ]
 _Run = Annotated[str, BeforeValidator(lambda run: getattr(run, "run_id", run))]
 RunA = Annotated[_Run, Flag("MLflow run of an evaluation.", argument="RUN_A")]

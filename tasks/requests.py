@@ -53,26 +53,34 @@ class SpecFields(TypedDict, total=False):
     group: of.Group
     group_mode: Annotated[
         Literal["merge", "cross"] | None,
-        Flag("Of several groups: keep what they join together, or leave out rows that cross.  [default: merge]"),
+        Flag(
+            "Of several groups: keep what they join together, or leave out rows that cross.  [default: merge]",
+            panel="Data",
+        ),
     ]
     key: of.Key
     stratify: Annotated[
-        SomeNames, Flag("Column to share out evenly, instead of the target; repeat for several.", "COLUMN")
+        SomeNames, Flag("Column to share out evenly, instead of the target; repeat for several.", "COLUMN", "Data")
     ]
     balance_on: Annotated[
         SomeNames,
         Flag(
-            "Column whose shares and scores are reported, and which no model learns from; repeat for several.", "COLUMN"
+            "Column whose shares and scores are reported, and which no model learns from; repeat for several.",
+            "COLUMN",
+            "Data",
         ),
     ]
     coordinates: Annotated[
-        SomeNames, Flag("Column that says where a row lies, in a plane; give two: x, and y in the same unit.", "COLUMN")
+        SomeNames,
+        Flag("Column that says where a row lies, in a plane; give two: x, and y in the same unit.", "COLUMN", "Data"),
     ]
-    time: Annotated[str | None, Flag("Column that says when a row happened.", "COLUMN")]
+    time: Annotated[str | None, Flag("Column that says when a row happened.", "COLUMN", "Data")]
     label_end: Annotated[
-        str | None, Flag("Column that says when the target of each row is known, after its time.", "COLUMN")
+        str | None, Flag("Column that says when the target of each row is known, after its time.", "COLUMN", "Data")
     ]
-    fold: Annotated[str | None, Flag("Column that gives the fold in which a row is tested, from 0 on.", "COLUMN")]
+    fold: Annotated[
+        str | None, Flag("Column that gives the fold in which a row is tested, from 0 on.", "COLUMN", "Data")
+    ]
     strategy: of.Strategy
     n_splits: of.NSplits
     parts: Annotated[
@@ -80,6 +88,7 @@ class SpecFields(TypedDict, total=False):
         Flag(
             "A part's name and share, instead of folds; repeatable.",
             "NAME=SHARE",
+            "Split",
             names=("--parts",),
             example="train=.8",
         ),
@@ -89,23 +98,25 @@ class SpecFields(TypedDict, total=False):
         Flag(
             "A parameter of the strategy, as NAME=JSON; repeatable.",
             "NAME=JSON",
+            "Split",
             names=("--param",),
             example='leftovers="end"',
         ),
     ]
     seed: of.Seed
-    name: Annotated[str | None, Flag("What the split is called.  [default: the file's name]", "NAME")]
-    holdout: Annotated[float | None, Flag("Share of the rows to lock away as a test part.", "SHARE")]
+    name: Annotated[str | None, Flag("What the split is called.  [default: the file's name]", "NAME", "Split")]
+    holdout: Annotated[float | None, Flag("Share of the rows to lock away as a test part.", "SHARE", "Split")]
     missing_target: Annotated[
         Literal["stop", "wait"] | None,
         Flag(
             "Rows without a target: stop, or let them wait outside of every split; extend lets them in once "
-            "they have one.  [default: stop]"
+            "they have one.  [default: stop]",
+            panel="Data",
         ),
     ]
     missing_group: Annotated[
         Literal["refuse", "alone"] | None,
-        Flag("Rows without a group: refuse, or each is a group of its own.  [default: refuse]"),
+        Flag("Rows without a group: refuse, or each is a group of its own.  [default: refuse]", panel="Data"),
     ]
 
 
@@ -124,6 +135,7 @@ class RecipeFields(TypedDict, total=False):
         Flag(
             "A parameter of the estimator, as NAME=JSON; repeatable.",
             "NAME=JSON",
+            "Model",
             names=("--model-param",),
             example="alpha=1",
         ),
@@ -131,25 +143,31 @@ class RecipeFields(TypedDict, total=False):
     metrics: of.Metrics
     features: of.Features
     exclude: of.Exclude
-    balance: Annotated[str | None, Flag("How training rows are balanced by class, such as class_weight.", "METHOD")]
+    balance: Annotated[
+        str | None, Flag("How training rows are balanced by class, such as class_weight.", "METHOD", "Model")
+    ]
     threshold: Annotated[
         Literal["tuned", "prevalence"] | float | None,
-        Flag("Probability from which the second class is predicted; or tuned, or prevalence.", "SHARE"),
+        Flag("Probability from which the second class is predicted; or tuned, or prevalence.", "SHARE", "Model"),
     ]
     target_transform: Annotated[
-        str | None, Flag("Import path of a transformer that the target is learnt through.", "NAME")
+        str | None, Flag("Import path of a transformer that the target is learnt through.", "NAME", "Model")
     ]
     task: Annotated[
         Literal["classification", "regression"] | None,
-        Flag("What is predicted: classification (classes) or regression (numbers).", "TASK"),
+        Flag("What is predicted: classification (classes) or regression (numbers).", "TASK", "Model"),
     ]
     positive: Annotated[
         str | None,
-        Flag("The class of two that recall, F1, sensitivity, specificity and thresholds are about.", "CLASS"),
+        Flag("The class of two that recall, F1, sensitivity, specificity and thresholds are about.", "CLASS", "Model"),
     ]
     impute: Annotated[
         Literal["mean", "median", "most_frequent"] | None,
-        Flag("Fill missing numbers with the median, mean or most_frequent of each fold's training rows.", "METHOD"),
+        Flag(
+            "Fill missing numbers with the median, mean or most_frequent of each fold's training rows.",
+            "METHOD",
+            "Model",
+        ),
     ]
 
 
@@ -158,16 +176,21 @@ class LookFields(TypedDict, total=False):
 
     manifest: Annotated[
         Folder | None,
-        Flag("A split to evaluate on instead of splitting anew: its name, or the folder of its manifest.", "SPLIT"),
+        Flag(
+            "A split to evaluate on instead of splitting anew: its name, or the folder of its manifest.",
+            "SPLIT",
+            "Split",
+        ),
     ]
     rows: Annotated[
         Literal["all", "known"],
-        Flag("Of a named split: all of its rows, or those known that FILE holds.", default="all"),
+        Flag("Of a named split: all of its rows, or those known that FILE holds.", panel="Data", default="all"),
     ]
     on: Annotated[
-        Literal["folds", "holdout"], Flag("The folds, or the locked part, which needs a reason.", default="folds")
+        Literal["folds", "holdout"],
+        Flag("The folds, or the locked part, which needs a reason.", panel="Model", default="folds"),
     ]
-    reason: Annotated[str, Flag("Why the locked part is looked at; recorded.", "TEXT", default="")]
+    reason: Annotated[str, Flag("Why the locked part is looked at; recorded.", "TEXT", "Model", default="")]
 
 
 class ScoreFields(TypedDict, total=False):
@@ -181,7 +204,7 @@ class ScoreFields(TypedDict, total=False):
 class RecordFields(TypedDict, total=False):
     """How the evaluation of folds is recorded."""
 
-    run_label: Annotated[str, Flag("Another label makes another MLflow run of the same.", "TEXT", default="")]
+    run_label: Annotated[str, Flag("Another label makes another MLflow run of the same.", "TEXT", "Output", default="")]
     log_models: of.LogModels
     allow_partial: of.AllowPartial
 
@@ -208,7 +231,9 @@ class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, FoldFiel
 
     importance: Annotated[
         Literal["auto", "none"],
-        Flag("Measure what the model uses on test rows, where that costs little, or not.", default="auto"),
+        Flag(
+            "Measure what the model uses on test rows, where that costs little, or not.", panel="Model", default="auto"
+        ),
     ]
 
 
@@ -217,7 +242,7 @@ class SegmentFields(EvaluateFields, total=False):
 
     by: Annotated[
         str | None,
-        Flag("Column whose values are targets of their own: a split and a score each, in one run.", "COLUMN"),
+        Flag("Column whose values are targets of their own: a split and a score each, in one run.", "COLUMN", "Data"),
     ]
 
 
@@ -225,23 +250,30 @@ class TuneFields(SpecFields, RecipeFields, LookFields, ScoreFields, RunFields, t
     """What ``tune`` takes."""
 
     grid: Required[of.Grid]
-    n_random: Annotated[int | None, Field(ge=1), Flag("Try so many of the combinations, at random.", "N")]
+    n_random: Annotated[int | None, Field(ge=1), Flag("Try so many of the combinations, at random.", "N", "Model")]
     metric: of.Metric
-    one_standard_error: Annotated[bool, Flag("Take the first that is as good as the best.", default=False)]
+    one_standard_error: Annotated[
+        bool, Flag("Take the first that is as good as the best.", panel="Model", default=False)
+    ]
     nested: Annotated[
-        bool, Flag("Choose anew inside the training rows of every fold as well: the score of choosing.", default=False)
+        bool,
+        Flag(
+            "Choose anew inside the training rows of every fold as well: the score of choosing.",
+            panel="Model",
+            default=False,
+        ),
     ]
 
 
 class ExtendFields(TypedDict, total=False):
     """What ``extend`` takes."""
 
-    batch: Annotated[bool, Flag("The data hold new rows only, not the whole table.", default=False)]
+    batch: Annotated[bool, Flag("The data hold new rows only, not the whole table.", panel="Data", default=False)]
     merged: of.Merged
     max_missing: Annotated[
         float,
         Field(ge=0, le=1),
-        Flag("Share of the known rows that may be missing; more is refused.", "SHARE", default=0.1),
+        Flag("Share of the known rows that may be missing; more is refused.", "SHARE", "Data", default=0.1),
     ]
     memory: of.Memory
     engine: of.Engine

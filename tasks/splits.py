@@ -270,8 +270,8 @@ def _made_by(plan: Plan, folder: Path, pattern: str = "*.*") -> Iterator[Path]:
     for path in sorted(_versions(folder, pattern)):
         with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
             # Reading all of a header takes ten times as long.
-            known = plan.plan_id.encode() in (path / "manifest.json").read_bytes()
-            if known and read_header(path)["plan_id"] == plan.plan_id and _has_parts(path, order):
+            named_in_it = plan.plan_id.encode() in (path / "manifest.json").read_bytes()
+            if named_in_it and read_header(path)["plan_id"] == plan.plan_id and _has_parts(path, order):
                 yield path
 
 

@@ -18,7 +18,10 @@ FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier
 
 
 def run_demo(engine: Any, as_json: bool = False) -> None:
-    """Evaluate one model on flights under random folds and whole dates, then .632; ``as_json``: one JSON list."""
+    """Evaluate one model on flights under random folds and under whole dates, then .632 on breast cancer.
+
+    With ``as_json`` the three outcomes are printed as one JSON list, and nothing else is.
+    """
     out, err = consoles()
     out.quiet = as_json
     if not Path(FLIGHTS).exists():

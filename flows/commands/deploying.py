@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from evenfold.manifests import SplitSpec
-from evenfold.manifests.tables.addresses import is_address, require_no_password
+from evenfold.manifests.tables.addresses import is_address
+from evenfold.manifests.tables.passwords import require_no_password
 from evenfold.splitters import SplitError
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.server import kept_server
@@ -68,8 +69,10 @@ def deployed(
     One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
     """
     published = getattr(flows, flow)
-    asked = {"data": data, "spec": spec, "model": model, "registered_name": registered_name}
-    specification, parameters = _checked(published, {name: value for name, value in asked.items() if value is not None})
+    request = {"data": data, "spec": spec, "model": model, "registered_name": registered_name}
+    specification, parameters = _checked(
+        published, {name: value for name, value in request.items() if value is not None}
+    )
     name = name or specification.name
     try:
         schedule = None if cron is None else Cron(cron, timezone=timezone)
@@ -107,15 +110,15 @@ def deployed(
     )  # fmt: skip
 
 
-def _checked(published: Any, asked: dict[str, Any]) -> tuple[SplitSpec, dict[str, Any]]:
+def _checked(published: Any, request: dict[str, Any]) -> tuple[SplitSpec, dict[str, Any]]:
     """Return the specification, and the parameters as Prefect keeps them; SplitError or ModelError for bad ones."""
-    if is_address(asked["data"]):
-        require_no_password(asked["data"])  # Prefect keeps what it calls a flow with
-    read = published.asked.read(asked).parameters
+    if is_address(request["data"]):
+        require_no_password(request["data"])  # Prefect keeps what it calls a flow with
+    read = published.asked.read(request).parameters
     if read["spec"].strategy is not None:
         read["spec"].splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
     declared = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
-    return read["spec"], asked | {n: each.model_dump(mode="json", exclude_unset=True) for n, each in declared.items()}
+    return read["spec"], request | {n: each.model_dump(mode="json", exclude_unset=True) for n, each in declared.items()}
 
 
 def _facts(deployment: Any) -> dict[str, object]:

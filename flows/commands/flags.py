@@ -71,8 +71,7 @@ def _parameter(parameter: inspect.Parameter, flag: Flag) -> inspect.Parameter:
     else:
         # A switch that is off has one name: --refresh, and no --no-refresh.
         names = flag.names or ([f"--{name.replace('_', '-')}"] if parameter.default is False else [])
-        panel = next((panel for panel, flags in STANDING.items() if name in flags.split()), "Run")
-        option = typer.Option(*names, help=text, metavar=flag.takes or None, rich_help_panel=panel)
+        option = typer.Option(*names, help=text, metavar=flag.takes or None, rich_help_panel=flag.panel)
         annotation = Annotated[annotation if required else annotation | None, option]
     default = inspect.Parameter.empty if required else parameter.default
     if required or (isinstance(default, (bool, str, int, float, Path)) and default != ""):
@@ -131,16 +130,6 @@ EPILOG = (
 )
 WIDTH = 76
 
-# The flags below each heading of a help; all others stand below Run.
-STANDING = {
-    "Data": "target group group_mode key stratify balance_on coordinates time label_end fold missing_target "
-    "missing_group rows by merged batch max_missing training_data known_rows",
-    "Split": "spec strategy n_splits parts params seed name holdout manifest on_refused on_unclear ask_above "
-    "answer_within",
-    "Model": "model model_params metrics features exclude balance threshold target_transform task positive impute on "
-    "reason interval level apparent importance grid n_random one_standard_error nested margin",
-    "Output": "run_label log_models allow_partial registered_name",
-}
 PANELS = ("Arguments", "Data", "Split", "Model", "Output", "Run", "Options")
 TYPES = {"<str>": "TEXT", "<list[str]>": "TEXT", "<path>": "PATH", "<int>": "N", "<float>": "NUMBER"}
 

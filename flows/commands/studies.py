@@ -20,8 +20,8 @@ Counts = Annotated[str, Flag("Numbers of folds: 5..100, 5:100:5, or 5,10,20.", n
 RecordedRun = Annotated[
     str, Flag("MLflow run of an evaluation or a tuning, its first digits, or models:/NAME@champion.", argument="RUN")
 ]
-TrainingData = Annotated[str | None, Flag("Where the table lies now that the model was trained on.", "PATH")]
-KnownRows = Annotated[bool, Flag("Predict rows of the split as well, which may be training rows.")]
+TrainingData = Annotated[str | None, Flag("Where the table lies now that the model was trained on.", "PATH", "Data")]
+KnownRows = Annotated[bool, Flag("Predict rows of the split as well, which may be training rows.", panel="Data")]
 Predictions = Annotated[Path, Flag("Parquet or CSV file to write.", names=("-o", "--output"))]
 NSeeds = Annotated[int, Flag("Partitions of each way.")]
 

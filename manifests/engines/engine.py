@@ -34,9 +34,10 @@ UNHELD = (pa.types.is_map, pa.types.is_interval, pa.types.is_union, pa.types.is_
 
 
 def carried(schema: pa.Schema) -> pa.Schema:
-    """Return the types in which DuckDB is given columns, called by number: to it names that differ in case are one.
+    """Return the types in which DuckDB is given columns, which are called by their number.
 
-    A dictionary is carried as its values, an extension as what stores it. SplitError for what DuckDB cannot hold.
+    By number, for DuckDB takes names that differ in case alone for one. A dictionary is carried as its values, an
+    extension as what stores it. Raises SplitError for a column that DuckDB cannot hold unchanged.
     """
     return pa.schema([(str(i), _carried(field)) for i, field in enumerate(schema)])
 
@@ -78,8 +79,9 @@ def _out(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
 def as_it_was(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     """Return what DuckDB gave back in its own types as rows of ``schema``: types, zones, names and metadata.
 
-    An ordered dictionary stays its values, for parts may order theirs differently; another has an index of 32 bits at
-    least. SplitError for a column that does not go back.
+    An ordered dictionary stays its values: of parts with categories of their own no one order is known. Together they
+    may have more than a narrow index counts, so it has 32 bits at least. Raises SplitError for a column that does not
+    go back.
     """
     columns = [_back(*pair) for pair in zip(batch.columns, schema, strict=True)]
     fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
@@ -113,7 +115,10 @@ Engine = Callable[[Source, Canonical, list[str], Path], Iterator[pa.Table]]
 def spilled(
     source: Source, names: Sequence[str], types: Mapping[str, str], key: list[str], engine: Engine, to: str | Path
 ) -> InKeyOrder:
-    """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of ``to``: one or more."""
+    """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of the folder ``to``.
+
+    SplitError for a table without rows.
+    """
     canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
     with room_beside(to) as room:
         table = mapped(engine(source, canonical, key, room), canonical.schema(source.schema), room)

@@ -23,8 +23,9 @@ SAMPLED = 1_000  # keys of each part from which the borders between ranges are c
 def ordered(source: Source, canonical: Canonical, key: list[str], folder: Path) -> Iterator[pa.Table]:
     """Yield the ranges in key order, of a Dask DataFrame's partitions or files' row groups; SplitError without a key.
 
-    Parts are made canonical and sorted where they lie; a sample's borders cut them into ranges, which are merged. Every
-    row is written and read twice, and crosses the network once; workers see the same folders as this process.
+    Each part is made canonical and sorted where it lies; borders from a sample of keys cut it into ranges; each range
+    is merged from all parts. Every row is written and read twice, and crosses the network once; workers see the same
+    folders as this process.
     """
     try:
         import dask.dataframe

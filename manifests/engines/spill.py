@@ -25,7 +25,10 @@ STORED: dict[pa.DataType, pa.DataType] = {ARROW_TYPES["timestamp"]: pa.int64(), 
 
 @dataclass(frozen=True)
 class Canonical:
-    """Makes columns of any part of a table canonical, in types (text in NFC, by bytes) that engines compare alike."""
+    """Makes columns of any part of a table canonical, in the types that engines compare alike.
+
+    Text is compared by its UTF-8 bytes, so what stands here in Unicode's NFC form is in the same order in every engine.
+    """
 
     names: tuple[str, ...]
     declared: tuple[tuple[str, str], ...]
@@ -43,7 +46,10 @@ class Canonical:
 
 
 def mapped(parts: Iterator[pa.Table], schema: pa.Schema, room: Path) -> InKeyOrder:
-    """Return the rows of ``parts`` in key order as columns of one chunk, in files of ``room`` that have no name."""
+    """Return the rows of ``parts``, which come in key order, as columns of one chunk each, on the disk of ``room``.
+
+    The files have no name from the first byte on, so that a process that is killed leaves none of them.
+    """
     columns = [_Column(field.type, room) for field in schema]
     for part in parts:
         for column, values in zip(columns, part.columns, strict=True):

@@ -70,7 +70,10 @@ def adopt(
 def given_folds(
     data: Any, folds: Any, params: Mapping[str, Any] | None, seed: int, **roles: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the rows (``data`` where their column holds the folds, else with one) and what is specified of them."""
+    """Return the rows, with a column of the folds where they have none, and what is specified to take them as they are.
+
+    The rows are ``data`` themselves where a column of theirs holds the numbers of the folds. See ``adopt``.
+    """
     columns = read_spec({"columns": {role: name for role, name in roles.items() if name}}).columns
     names = column_names(data)
     if isinstance(folds, str) and folds in names:

@@ -70,7 +70,10 @@ class Match:
         return ways, int(anywhere.sum())
 
     def now_trained(self) -> float:
-        """Return the share of the rows that a tests (or locks) and b trains on, folds matched by what both test."""
+        """Return the share of the rows that a tests (or locks) on which the split of b that tests the same is trained.
+
+        Folds are matched by the rows that both test, so that another numbering is no change. O(n) a split.
+        """
         from scipy.optimize import linear_sum_assignment  # which nothing else here needs
 
         ours, theirs = ([side.pair(i) for i in range(min(side.n_splits, MOST_MEASURED))] for side in (self.a, self.b))

@@ -250,7 +250,10 @@ def _for_nnunet(manifest: Manifest, data: Any, repeat: int) -> tuple[Content, st
 
 
 def sides_of(manifest: Manifest, table: pa.Table | None = None, data: Any = None) -> pa.Table:
-    """Return the keys, or ``table``, and a column a split: how often it trains, -1 tested, 0 neither, -2 apart."""
+    """Return the keys, and a column a split: how often it trains on each row, -1 where it is tested, 0 for neither.
+
+    Rows that are set apart to calibrate by are -2 where ``data`` say which. ``table``: what stands beside the keys.
+    """
     table, rows = kept_keys(manifest) if table is None else table, kept_rows(manifest)
     for i, (train, test, apart) in enumerate(sides(manifest, data)):
         counts = resample_counts(train, test, manifest.n)
@@ -292,15 +295,19 @@ WRITERS: dict[str, tuple[tuple[str, ...], Writer]] = {
 
 
 def as_cv(manifest: Any, data: Any, memory: str | int | None = None, rows: WhichRows = "all") -> ManifestCV:
-    """Return the splits as a ``cv`` for scikit-learn, in positions of the rows of ``data``: see ``Manifest.as_cv``."""
+    """Return the splits as a ``cv`` for scikit-learn, in positions of the rows of ``data`` (whatever ``decide`` takes).
+
+    See ``Manifest.as_cv``; the rows of a manifest on disk are read for it, where they fit into ``memory``.
+    """
     return in_memory(manifest, memory).as_cv(held_or_source(data), rows)
 
 
 def join_rows(manifest: Any, data: Any, fold: int, role: Role, repeat: int = 0) -> pa.Table:
     """Return the rows of ``data`` (a file or a frame) that ``fold`` trains on or tests, in key order.
 
-    As ``Manifest.train_test``, of which it is one side. SplitError for a fold, role or repeat that there is not, and
-    where the data are not those of the manifest.
+    ``fold`` counts from 0, as do draws and pairs; of parts there is a fold for each part that is tested (validation,
+    or test beside train alone). A row that a bootstrap draws twice is there twice. Locked rows are in neither role.
+    Raises SplitError for a fold, role or repeat that there is not, and where the data are not those of the manifest.
     """
     require_role(role)
     manifest = manifest_of(manifest)

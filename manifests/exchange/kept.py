@@ -59,7 +59,10 @@ def folds_of_kept(manifest: Manifest, repeat: int, to: str, least: int) -> NDArr
 
 
 def sides(manifest: Manifest, data: Any = None) -> Iterator[tuple[Ranks, Ranks, Ranks]]:
-    """Yield the ranks that each split trains on, tests, and sets apart to calibrate by (where ``data`` say which)."""
+    """Yield the ranks that each split trains on, tests, and sets apart to calibrate by.
+
+    None are set apart without such a share, or without the ``data`` whose groups, classes and times say which.
+    """
     apart = data is not None and manifest.spec.calibration is not None
     cv = manifest.as_cv(read_table(data, types=manifest.spec.types), calibration=True) if apart else None
     for i, (train, test) in enumerate(manifest.pairs()):

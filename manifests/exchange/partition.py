@@ -36,7 +36,10 @@ DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
 
 @dataclass(frozen=True)
 class Partitions:
-    """A table below a folder, by fold: Hive partitions ``fold=<code>/rows.parquet``, each in its order."""
+    """A table below a folder, parted by fold: ``fold=<code>/rows.parquet``, each with all columns in the table's order.
+
+    Any reader of Hive partitions reads it as one table with a column ``fold``.
+    """
 
     folder: Path
 
@@ -77,7 +80,10 @@ class Partitions:
     def batches(
         self, split: int, role: Role, columns: list[str] | None = None, rows: int = 1 << 16
     ) -> Iterator[pa.Table]:
-        """Yield the rows that split ``split`` trains on or tests in batches, fold after fold, in table order."""
+        """Yield the rows that split ``split`` trains on or tests, a batch at a time, fold after fold.
+
+        For readers of their own. Within a fold rows are in the table's order.
+        """
         for code in self._codes(split, role):
             path = self.folder / f"fold={code}" / "rows.parquet"
             if not path.exists():
@@ -101,8 +107,9 @@ def partition(
 ) -> Partitions:
     """Write the rows of ``data`` (whatever ``decide`` takes) parted by their folds of one ``repeat`` below ``to``.
 
-    The folder appears whole or not at all. Raises SplitError where it is there already, where data are not the rows of
-    the manifest, for a repeat that there is not, above 1,000 folds, and as ``measure`` does. O(n log n).
+    The keys of the table are read and joined, and then the table once, a batch at a time. The folder appears whole or
+    not at all. Raises SplitError where it is there already, where data are not the rows of the manifest, for a repeat
+    that there is not, above 1,000 folds, and as ``measure`` does; nothing is left then. O(n log n).
     """
     if Path(to).exists():
         raise SplitError(f"{to} exists already; name another folder.")
@@ -175,9 +182,10 @@ def write_join(
     repeat: int = 0,
     memory: str | int | None = None,
 ) -> int:
-    """Write what ``join_rows`` returns to a Parquet or CSV file, and return the number of rows.
+    """Write the rows of ``data`` that ``fold`` trains on or tests to a Parquet or CSV file, and return their number.
 
-    What takes more than ``memory`` is sorted on disk. The file appears whole or not at all.
+    They are those of ``join_rows``, in key order; a table that takes more than ``memory`` is sorted on disk. The file
+    appears whole or not at all. Raises SplitError as ``join_rows`` and ``measure`` do.
     """
     require_role(role)
     whole = in_memory(manifest, memory)

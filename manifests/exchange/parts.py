@@ -68,8 +68,9 @@ def _codes(labels: Labels) -> dict[str, int]:
 
 
 def codes_of_words(table: pa.Table, key: list[str], column: str) -> pa.Array | None:
-    """Return the codes of a column of words, of any tool or valid, val and dev, in any case; None where it is no text.
+    """Return the codes of a column that says training, validation or test in known words; None where it is no text.
 
+    Known are Vertex AI's, Databricks' and BigQuery's words, ``valid``, ``val`` and ``dev``, in any case. Raises
     SplitError for any other word.
     """
     if infer_type(table.column(column).type, column) != "text":
@@ -85,7 +86,10 @@ def codes_of_words(table: pa.Table, key: list[str], column: str) -> pa.Array | N
 
 
 def _tell_shared(table: pa.Table, key: list[str], column: str, parts: list[str | None]) -> None:
-    """Warn where a column of the key has values in several parts; SplitError where the key is that column alone."""
+    """Say where a column of the key has values in several parts: what is learnt in one is known in another.
+
+    Of a key of several columns it may be by design, and is a warning; a key of one column is refused by it.
+    """
     for name in [name for name in key if name != column and name in table.column_names]:
         places: dict[Any, set[str]] = {}
         for value, part in zip(table.column(name).to_pylist(), parts, strict=True):

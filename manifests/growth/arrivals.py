@@ -157,8 +157,9 @@ def _beside(value: float, usual: float) -> str:
 def _rows_a_day(arrived: _Arrived) -> Found | None:
     """Return the calendar month (UTC) with new rows whose rows a day are furthest from the median of the others.
 
-    A month with new rows is counted up to the last row: half a month is not few. None without a column of times, and
-    with fewer than 3 months without new rows.
+    A month that new rows have begun, or go on with, is counted up to its last row: half a month is not few, nor is the
+    day that has only begun. None without a column of times, and where fewer than 3 months have no new rows to be
+    compared with.
     """
     name = arrived.manifest.spec.columns.time
     times = None if name is None else arrived.joined.column(name).combine_chunks()
@@ -277,7 +278,10 @@ CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
 
 
 def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
-    """Return the ranks of rows learnt from, their targets kept, of the last 3 generations, or of all where few."""
+    """Return the rows learnt from, by their place in the manifest, that joined last: of 3 generations, or all if few.
+
+    Rows of which no target was kept are not among them.
+    """
     born = arrived.manifest.born if arrived.manifest.born is not None else np.zeros(arrived.manifest.n, dtype=np.int16)
     there = (arrived.manifest.status == ACTIVE) & (arrived.joined.row_of >= 0)
     if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none

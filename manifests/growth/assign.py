@@ -32,7 +32,10 @@ GROWING_VERSION = 2  # raised whenever new rows would get other folds than befor
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """The used columns in key order, each row's place in the manifest (-1: new), and the keys of rows that wait."""
+    """The used columns of the data in key order; ``known`` is each row's place in the manifest, -1 for a new row.
+
+    ``waiting``: the keys of the rows that are left out, because their targets are not known yet.
+    """
 
     manifest: Manifest
     table: pa.Table
@@ -115,7 +118,10 @@ Bins = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Growth:
-    """The codes of the new rows (rows by repeats), in key order, and what else grew; keys of what is quarantined."""
+    """The codes of the new rows (rows by repeats), in key order, and what else grew.
+
+    ``quarantined`` are keys of rows of the arriving data.
+    """
 
     codes: NDArray[Any]
     notes: tuple[str, ...] = ()

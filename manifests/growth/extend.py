@@ -24,7 +24,10 @@ NOTHING_NEW = "there is nothing new."
 
 @dataclass(frozen=True)
 class Extension:
-    """A grown manifest and what happened; ``moved`` older rows, always 0: extending fails before it is not."""
+    """A grown manifest and what happened, in numbers and sentences.
+
+    ``moved`` is the number of older rows whose fold changed. It is always 0; extending fails before it is not.
+    """
 
     manifest: Manifest
     added: int
@@ -49,18 +52,20 @@ def extend(
     max_missing: float = MOST_MISSING,
     memory: str | int | None = None,
 ) -> Extension:
-    """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version, on disk where it is on disk.
+    """Return ``manifest`` with the new rows of ``data`` assigned: the next minor version.
 
-    ``data`` is the whole current table, and rows of the manifest that it lacks become deleted (more than a share
-    ``max_missing`` is refused); with ``batch`` it holds new rows only. New rows of a known group follow it; new groups
-    are packed into what the folds lack; rows without groups fill what their class lacks. A changed class moves nothing.
-    Rows whose targets are not known yet wait. Groups that turn out to be one are quarantined (in no split from now on,
-    their folds kept) unless ``merged="accept"``.
+    ``data`` is the whole current table, and rows of the manifest that it lacks become deleted; with ``batch`` it holds
+    new rows only. More than ``max_missing`` of the known rows missing is refused. New rows of a known group follow it;
+    new groups are packed into what the folds lack; rows without groups fill what their class lacks. A changed class
+    moves nothing. Rows whose targets are not known yet wait, and join when they are. Groups that turn out to be one are
+    quarantined (in no split from now on, their folds kept) unless ``merged="accept"``.
 
-    Promises: every row that had a fold has the same fold, proved by making the parent's split_id anew; the order of
-    rows does not matter; nothing new gives the manifest itself. Raises SplitError without a key column, for a strategy
-    that cannot grow, where a key repeats, where rows are missing, and where the rows take more than ``memory`` (all
-    that is free where it is None). O(n log n), and a vectorised step per new group.
+    A manifest on disk (``StoredManifest``) is read for it, and its next version written beside it.
+
+    Promises: every row that had a fold has the same fold, proved by making the parent's split_id anew from the older
+    generations; the order of rows in ``data`` does not matter; nothing new gives the manifest itself. Raises SplitError
+    without a key column, for a strategy that cannot grow, where a key repeats, where rows are missing, and where the
+    rows take more than ``memory`` (all that is free where it is None). O(n log n), and a vectorised step per new group.
     """
     manifest = manifest_of(manifest)
     whole = in_memory(manifest, memory)
@@ -191,7 +196,10 @@ def _child(manifest: Manifest, arrival: Arrival, growth: Growth, changes: Status
 
 
 def _moved(parent: Manifest, child: Manifest) -> int:
-    """Return how many rows of ``parent`` have another fold in ``child``, by the parent's identity made again: 0."""
+    """Return how many rows of ``parent`` have another fold in ``child``: 0, or the promise is broken.
+
+    The proof is that the parent's own identity can be made again from the child's older generations.
+    """
     before = child.at_generation(parent.generation)
     if before.split_id == parent.split_id:
         return 0

@@ -39,7 +39,10 @@ def _sides(arrived: _Arrived) -> tuple[Rows, Rows]:
 
 
 def _column(arrived: _Arrived, name: str) -> pa.Array | None:
-    """Return a column, kept only if it has a role; None where it holds another kind of value: another finding."""
+    """Return a column; None of one that holds another kind of value than it did, which is another finding.
+
+    One without a role is not kept: a table has more of them than fit into memory.
+    """
     joined, spec = arrived.joined, arrived.manifest.spec
     try:
         if name in spec.columns.roles():
@@ -84,7 +87,8 @@ def _parts(arrived: _Arrived, older: Rows, size: int) -> list[Rows]:
 def constant_columns(arrived: _Arrived) -> Outcome:
     """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near.
 
-    With fewer than 3 earlier parts only of measures, which hardly repeat: another column may name the month.
+    With fewer than 3 earlier parts a column that names the month is no different: only measures, which hardly repeat
+    in the known rows, are asked then.
     """
     new, older = _sides(arrived)
     if not new.size:
@@ -177,8 +181,8 @@ def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 def copied_rows(arrived: _Arrived) -> Outcome:
     """Look for new rows that are known ones, or one another, under other keys, with or without times and groups.
 
-    What known rows share with one another is taken off. Columns of nothing but new values, as a number of the month
-    is, are left out too where the rest tells known rows apart.
+    What known rows share with one another, for few values tell them apart, is taken off. Columns that hold nothing but
+    new values, as a number of the month does, are left out too where the rest still tells known rows apart.
     """
     new, older = _sides(arrived)
     columns = arrived.manifest.spec.columns
@@ -207,7 +211,10 @@ def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
 
 
 def jumps_in_time(arrived: _Arrived) -> Outcome:
-    """Look for new rows further from the known times than their number explains; of each time, where none is named."""
+    """Look for new rows further from the known times than their number explains, at the pace of the known rows.
+
+    Of the column of times; where none is named, of each that holds times.
+    """
     (new, older), role = _sides(arrived), arrived.manifest.spec.columns.time
     of_times = [name for name, kind in arrived.types.items() if kind in ("timestamp", "date")]
     jumps = []

@@ -40,7 +40,10 @@ class Snapshot:
 
     @classmethod
     def of(cls, manifest: Manifest, data: Any) -> Snapshot:
-        """Return the snapshot of ``data``, the table that ``manifest`` is a split of; one column of text at a time."""
+        """Return the snapshot of ``data``, the table that ``manifest`` is a split of.
+
+        Of Parquet files and addresses the columns that play a role are in memory, and one of text at a time.
+        """
         joined = Joined.of(manifest, data)
         target = manifest.spec.columns.target
         types = types_of(joined.source)
@@ -81,7 +84,10 @@ class Snapshot:
 
 
 def types_of(source: Any) -> dict[str, str]:
-    """Return the type of each column that has one: not of lists, and not of columns without a value."""
+    """Return the type of each column that has one: not of lists, and not of columns without a value.
+
+    Of most columns their first rows are read.
+    """
     types, schema = {}, schema_of(source)
     for field in schema:
         try:

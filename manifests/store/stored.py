@@ -27,7 +27,10 @@ from numpy.typing import NDArray
 
 
 def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
-    """Return what joined or changed with ``generation``, by file name; draws, pairs and what waits with the newest."""
+    """Return what joined or changed with ``generation``, by file name.
+
+    Resamples, pairs and rows that wait are those of the newest generation.
+    """
     number = f"{generation:04d}"
     tables = {f"assignments-{number}.parquet": _assignments(manifest, generation)}
     if manifest.group_table is not None:
@@ -65,7 +68,9 @@ def _assignments(manifest: Manifest, generation: int) -> pa.Table:
 
 
 def read_manifest(folder: Any) -> Manifest:
-    """Return the manifest in ``folder``, or of whatever names a split; every file is compared with its SHA-256 first.
+    """Return the manifest in ``folder``, or of whatever names a split.
+
+    Every file is compared with its SHA-256 first, and the header with its copy.
 
     Raises SplitError for a folder that holds none, another schema, or a damaged or missing file (by name).
     """
@@ -86,7 +91,10 @@ def read_manifest(folder: Any) -> Manifest:
 
 
 def prove_stored(folder: Path) -> Header:
-    """Return the header of the manifest in ``folder``, proved with its files; no row is read. SplitError if damaged."""
+    """Return the header of the manifest in ``folder``: every file has its SHA-256, and the header fits its copy.
+
+    Raises SplitError as ``read_manifest`` does. No row is read, so a manifest of any size is proved in no memory.
+    """
     header = read_header(folder)
     prove_files(header, folder)
     # Files of older generations hold the headers of their own versions.
@@ -244,9 +252,10 @@ def manifest_of(split: Any) -> Manifest:
 
 
 def in_memory(split: Any, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> Manifest:
-    """Return the manifest that is asked for with its rows, proved; SplitError for a damaged file, and too many rows.
+    """Return the manifest that is asked for with its rows, proved.
 
-    ``bytes_a_row``: what is then done with them takes so much, which ``memory`` must allow, and be free besides.
+    Raises SplitError for a damaged file, and for too many rows. ``bytes_a_row``: what is then done with them takes so
+    much, which ``memory`` must allow, and be free besides.
     """
     manifest = manifest_of(split)
     if memory is not None:

@@ -96,7 +96,11 @@ def _short(error: Exception) -> str:
 
 
 class Verification(Strict):
-    """What verifying a folder came to: in sentences, what was ``proved`` anew, and what ``not_proved``, and why."""
+    """What verifying a folder came to.
+
+    ``intact``: nothing is damaged. ``proved`` says in sentences what was made anew and agrees; ``not_proved`` what
+    could not be, and why.
+    """
 
     folder: str
     intact: bool
@@ -111,7 +115,8 @@ def verify(folder: Any) -> Verification:
 
     Every file's bytes and every block of 1,000,000 rows are compared with their digests, and the header with its copy
     in the rows' file. Where they agree, split_id, plan_id, the counts, the parent's split_id and up to 200 draws are
-    made anew, in memory. Of a damaged file the first block that differs or cannot be read is named with its rows.
+    made anew from the rows, in memory. A damaged file is read as far as it can be: the first block that differs or
+    cannot be read is named with its rows.
     Raises SplitError where there is no manifest, or one of a newer schema. Reads every file up to five times.
     """
     path = folder_of(folder)

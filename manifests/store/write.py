@@ -30,9 +30,10 @@ STAGED = ".writing"  # what a version is called until it is whole, see ``owned``
 def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = None) -> Path:
     """Write ``manifest`` as ``<root>/<name>/<version>/`` and return that folder; to ``staged``: see ``appear``.
 
-    It appears whole or not at all. Files of older generations are those of the version before. A folder with the same
-    decision is left as it is; one with another, by its folds or its plan, and a disk that is full are SplitErrors that
-    leave nothing behind.
+    The folder is written aside and renamed, so a reader never sees half of it. Files of older generations are those
+    of the version before, unchanged. A folder with the same decision is left as it is; a version that holds another
+    decision, as after two extensions at once, and a disk that is full are SplitErrors that leave nothing behind. The
+    same folds by another plan, as of another target, are another one.
     """
     final = Path(root) / manifest.name / manifest.version
     return appear(final, lambda aside: _write_files(manifest, aside, final.parent), staged)
@@ -41,7 +42,8 @@ def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = N
 def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None) -> Path:
     """Let ``fill`` write files to a folder aside, and rename it to ``final``; return where they lie.
 
-    In ``staged``, a folder that ``owned`` names, they stay until ``settle``. SplitError as ``write_manifest``.
+    ``staged``, a folder beside ``final`` that ``owned`` names: they stay there until ``settle`` renames it. Raises
+    SplitError as ``write_manifest`` does, and leaves nothing behind then.
     """
     created = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
     aside = staged or final.parent / owned(STAGED)  # beside the versions, and a reader never takes it for one

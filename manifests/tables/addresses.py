@@ -1,57 +1,21 @@
-"""Tables that are no local file: Parquet behind addresses that fsspec knows, DuckDB files; passwords are not shown."""
+"""Tables that are no local file: Parquet behind addresses that fsspec knows, and tables of a DuckDB file."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset
 from evenfold.manifests.tables.canonical import one_schema, require_columns
+from evenfold.manifests.tables.passwords import require_no_password, without_secrets
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import LOCAL, reason_of, require_readable
-
-# Names of parameters, by what they hold anywhere (X-Amz-Signature, aws_secret_access_key), or whole (Azure's sig). That
-# a name is one is asked first: a long text without any is gone through once.
-_PARTS = "password|passwd|pwd|token|secret|signature|credential|api[_-]?key|access[_-]?key"
-_NAME = rf"(?<![\w.-])(?=[\w.-]+=)(?:[\w.-]*(?:{_PARTS})[\w.-]*|sig)"
-_NAMED = re.compile(rf"(?i)({_NAME}=)([^\s'\"&<>]+)")
-_IN_QUERY = re.compile(rf"(?i)[?&;#]({_NAME})=[^&;#]")
-SHOWN = "***"
-# github://owner:repository@branch is no login, nor abfs://container@account; https://token@host is one.
-_LOGIN = re.compile(r"(?i)([\w+.-]*)(?<!\bgithub)://(?:[^/@]*:[^/]*|(?<=\bhttp://)[^/?#]+|(?<=\bhttps://)[^/?#]+)@")
-
-
-def without_secrets(text: str) -> str:
-    """Return ``text`` with ``***`` in place of what every parameter holds that is called like a secret. O(n)."""
-    return _NAMED.sub(rf"\1{SHOWN}", text)
-
-
-def require_no_password(address: str) -> None:
-    """Raise SplitError for an address with a password, or with a secret among its parameters."""
-    without = _LOGIN.sub(r"\1://", address)  # first: a password may hold a question mark
-    plain = re.split("[?#]", without, maxsplit=1)[0]
-    if login := _LOGIN.search(address):
-        kind, what, protocol, written = "password", "login", login[1], "JSON"
-    elif secret := _IN_QUERY.search(unquote(address[len(plain) :])):
-        kind, what = "secret", secret[1]
-        protocol = re.findall(r"([\w+.-]*)://", plain if "://" in plain else address)[-1]
-        written = f'JSON ({{"params": {{"{what}": "..."}}}})' if protocol in ("http", "https") else "JSON"
-    else:
-        return
-    raise SplitError(
-        f"{plain} is given with a {kind}, which every result and record would keep; leave "
-        f"the {what} out of the address, and give it as fsspec's file system takes it: as {written} in the "
-        f"environment's FSSPEC_{protocol.upper()}, or in a file in ~/.config/fsspec."
-    )
-
 
 DATABASE = "duckdb://"
 # A table of the file alone: neither its name nor a view of it reads another file, or a variable of this process.
@@ -67,8 +31,9 @@ NUMBER_BYTES, TEXT_BYTES = 8, 24  # of a value in memory; of texts, a short one 
 class Source:
     """A table that can be read more than once, a batch at a time, and a column without the others.
 
-    ``batches(columns, rows)`` yields tables of at most about ``rows`` rows (131,072 by default), in one order. Where
-    ``n_rows`` is None, ``about_rows`` is a guess, if one can be made. ``native``: what an engine may read better.
+    ``batches(columns, rows)`` yields tables of at most about ``rows`` rows (131,072 by default), in the same order each
+    time. ``n_rows`` is None where only a reader to the end would know; ``about_rows`` is then a guess, where one can be
+    made. ``native`` is what an engine may read better than through batches.
     """
 
     schema: pa.Schema
@@ -116,7 +81,10 @@ def opened(address: str) -> Source:
 
 
 def version_of(address: str) -> tuple[Any, ...]:
-    """Return what changes when what lies behind an address is written again, comes or goes; SplitError where absent."""
+    """Return what changes when what lies behind an address is written again, comes or goes; SplitError where absent.
+
+    Of objects, what their store tells of them (size, time, ETag); of a database, the same of its file.
+    """
     if address.startswith(DATABASE):
         status = Path(_file_and_table(address)[0]).stat()
         return address, status.st_mtime_ns, status.st_size, status.st_ino
@@ -172,7 +140,10 @@ def _file(path: str) -> str:
 
 
 def is_aside(name: str) -> bool:
-    """Return whether what lies at ``name`` below a folder is none of its rows: as in Spark it begins with . or _."""
+    """Return whether what lies at ``name`` below a folder is none of its rows: it begins with a dot or a low line.
+
+    As Spark and pyarrow have it: a notebook's copies, the log of a table, what is being written.
+    """
     return any(part.startswith((".", "_")) for part in name.split("/"))
 
 

@@ -96,7 +96,10 @@ def require_columns(names: Iterable[str], available: Collection[str]) -> None:
 
 
 def one_schema(files: Sequence[Any], schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the schema of all files; SplitError where their columns differ, ArrowTypeError where types do not fit."""
+    """Return the schema that holds the values of every file.
+
+    Raises SplitError where files differ in columns, and ArrowTypeError where values of one fit no type of another's.
+    """
     for file, schema in zip(files[1:], schemas[1:], strict=True):
         odd = sorted(name for name in {*schema.names} ^ {*schemas[0].names} if not INDEX.fullmatch(name))
         if odd:
@@ -204,7 +207,10 @@ def to_numpy(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
 
 
 def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
-    """Return a canonical column as codes by first appearance; each missing value has its own, which stands for None."""
+    """Return a canonical column as codes by first appearance: many times faster than by Python objects.
+
+    A row whose value is missing has a code of its own, which stands for None.
+    """
     codes, values = numbered(column)
     return Coded(codes.astype(np.int64), (values.to_pylist() if values.null_count else to_numpy(values).tolist()))
 
@@ -245,7 +251,8 @@ def require_complete(
 ) -> None:
     """Raise SplitError where a canonical column has missing, infinite or enormous values, counting them.
 
-    Columns of ``groups`` may hold any finite number, and with ``alone`` miss values.
+    Of the ``target`` the error says how rows without one are left out. Columns of ``groups`` are only compared, so that
+    any finite number will do; with ``alone`` they may miss values.
     """
     if column.null_count and not (alone and name in groups):
         mends = {target: LET_WAIT} | dict.fromkeys(groups, ALONE)

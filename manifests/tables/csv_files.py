@@ -48,9 +48,10 @@ class Dialect:
 def dialect_of(file: Path) -> Dialect:
     """Return how a CSV file is written, from its first 64 kB; the same bytes always give the same answer.
 
-    The separator is the one that stands equally often in every line, outside of quotes; of several the most frequent.
-    A decimal comma is read where whole fields look like 180,65, none like 180.65, and the comma separates nothing; days
-    as in 31.12.2024 where fields look so, and none with two points looks otherwise.
+    The separator is the one that stands equally often in the header and in every line after it, most often if
+    several do; what stands in quotes does not count. A decimal comma is read where whole fields look like 180,65 and
+    none like 180.65; where the comma separates there is none. Days are read as in 31.12.2024 where whole fields look
+    so, and none with two points looks otherwise, as versions do.
     """
     with _lines_of(file) as stream:
         start = stream.read(SAMPLE_BYTES)
@@ -109,7 +110,10 @@ def _not_utf8(file: Path, what: str, encoding: str = "windows-1252") -> SplitErr
 
 
 def _require_closed(file: Path, last: pa.Array | pa.ChunkedArray, n_rows: int) -> None:
-    """Raise SplitError where a file ends in quotes that are never closed: Arrow reads on to its end, over any rows."""
+    """Raise SplitError where the last column of a file ends in a value in quotes that are never closed.
+
+    Arrow takes the end of a file for that of the value, which rows without number may be in.
+    """
     value = last[-1].as_py() if len(last) else None
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str) or not LINE_BREAK.search(text):
@@ -136,7 +140,10 @@ def csv_names(file: Path) -> list[str]:
 def texts_of_long(
     file: Path, types: Mapping[str, str], read: pa.Table | pa.RecordBatch, most: int | None = None
 ) -> list[pa.Field]:
-    """Return as texts what was read as floats for whole numbers beyond 64 bits, by ``most`` batches."""
+    """Return as texts the columns that were read as floats because whole numbers in them are beyond 64 bits.
+
+    A float has 16 digits: accounts that differ in a later one would be one. ``most``: how many batches are looked at.
+    """
     names = [
         name for name, column in zip(read.schema.names, read.columns, strict=True)
         if pa.types.is_floating(column.type) and name not in types and read.schema.names.count(name) == 1
@@ -150,7 +157,8 @@ def texts_of_long(
 def read_csv(file: Path, types: Mapping[str, str], schema: Iterable[pa.Field] = ()) -> pa.Table:
     """Return a CSV file as a table; ``types`` says how text is to be understood, ``schema`` of what type columns are.
 
-    Empty, NA, NULL, nan and the like are missing, but in declared text. SplitError where it is not UTF-8.
+    An empty field is missing, and so are NA, NULL, nan and the like, but for columns that are declared text.
+    Raises SplitError where it is not UTF-8.
     """
     parse, convert = _options(file, types, schema)
     try:
@@ -189,7 +197,8 @@ def csv_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield ``columns`` of a CSV file, all where none are named, a megabyte at a time; first a batch without rows.
 
-    A column's type is declared, that of ``schema``, or what the first megabyte shows; another one is an ArrowInvalid.
+    A column's type is declared, or that of ``schema``, as of other files that are read with it, or what the first
+    megabyte shows; a later value of another type is an ArrowInvalid.
     """
     parse, convert = _options(file, types, schema)
     names, reading = csv_names(file) if columns else [], pa.csv.ReadOptions()
@@ -232,9 +241,10 @@ def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:
 
 
 def about_rows(files: Sequence[Path]) -> int:
-    """Return about how many rows CSV files have, by the length of their first lines.
+    """Return about how many rows CSV files have, compressed or not, by the length of their first lines.
 
-    Of a compressed file its first 8 MB are decompressed, and the rest is taken to be packed as tightly.
+    Of a compressed file its first 8 MB are decompressed, and the rest is taken to be packed as tightly; exact where
+    they are all. It may be off by a half where a file shrinks to a fiftieth.
     """
     rows = 0.0
     for file in files:

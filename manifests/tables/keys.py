@@ -51,7 +51,10 @@ def secret_of(spec: SplitSpec) -> bytes:
 
 
 def secret_check(spec: SplitSpec, version: int = 2) -> str:
-    """Return what tells one secret from another, and is published: slow to guess by, but for version 1, of before."""
+    """Return what tells one secret from another, and is published: slow to guess by, and of no use for other names.
+
+    Version 1 was neither; manifests of before have it.
+    """
     if version == 1:
         return hmac.digest(secret_of(spec), b"evenfold key check", "sha256").hex()[:16]
     return f"2-{_slow(secret_of(spec), f'evenfold key check 2/{spec.name}'.encode())}"
@@ -71,8 +74,9 @@ def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.
     """Return a canonical table with pseudonyms in place of what the specification has encoded.
 
     The key columns are replaced by ``row_key``, the first 64 bits of HMAC-SHA256(secret, key) as a signed integer, or
-    the first 128 as text; a group or stratified column by such text under its own name. ``types``: the manifest's,
-    which hold a check of its secret; empty where it is decided now. SplitError for another secret. A microsecond a row.
+    the first 128 as text; a group column, and one that is stratified on, by such text under its own name. ``types``:
+    of the manifest, which remember what is encoded and with which secret, by a check value; empty where it is decided
+    now. Raises SplitError for a secret that is not the one that the manifest was made with. About a microsecond a row.
     """
     if not spec.key_encoding:
         return table
@@ -98,7 +102,10 @@ def require_secret(spec: SplitSpec, types: Mapping[str, str]) -> None:
 
 
 def types_of_secret(spec: SplitSpec, types: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a manifest's types with one check for one secret, whatever the split's name, where the secret is set."""
+    """Return a manifest's types with one check for one secret, whatever the split is called, where the secret is set.
+
+    Where it is not, they stay as they are, with the check of their version and name.
+    """
     if spec.key_encoding is None:
         return types
     try:
@@ -112,7 +119,8 @@ def types_of_secret(spec: SplitSpec, types: Mapping[str, str]) -> Mapping[str, s
 def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     """Return the pseudonym of each value of a canonical column, as text; a value that is missing stays so.
 
-    5, 5.0 and "5" have one, for a column may be read as either. O(n), and a microsecond for each value that differs.
+    5, 5.0 and "5" have one pseudonym, for a column may be read as numbers today and as text tomorrow.
+    O(n), and a microsecond for each value that differs.
     """
     encoded = whole(column).dictionary_encode()
     secret, digits = secret_of(spec), (spec.key_encoding.bits if spec.key_encoding else 64) // 4
@@ -130,7 +138,10 @@ def type_names(table: pa.Table, spec: SplitSpec) -> dict[str, str]:
 
 
 def with_key_types(spec: SplitSpec, types: Mapping[str, str]) -> SplitSpec:
-    """Return the specification, which names the types of keys that are encoded: pseudonyms do not tell them."""
+    """Return the specification; where keys are encoded it names their types among ``types``, of the canonical table.
+
+    Pseudonyms do not tell what they are made of, and 5, 5.0 and "5" are one key only as long as they are read alike.
+    """
     if not spec.key_encoding:
         return spec
     return spec.model_copy(update={"types": spec.types | {name: types[name] for name in spec.columns.key}})
@@ -170,9 +181,10 @@ def key_values(keys: pa.Table) -> NDArray[Any]:
 
 
 def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
-    """Return where each row of ``wanted`` stands in ``keys`` (same columns, unique), -1 if nowhere. O(rows).
+    """Return where each row of ``wanted`` stands in ``keys`` (same key columns, unique in ``keys``); -1 if nowhere.
 
-    Whole numbers that ascend by ``places_in``; others by one hash table, of some 100 bytes a key.
+    Whole numbers that ascend by ``places_in``; others by one hash table, of some 100 bytes a key; several columns
+    become one by numbering their values first. O(keys + wanted).
     """
     if keys.num_columns == 1:
         ours, theirs = whole(keys.column(0)), whole(wanted.column(0))
@@ -196,7 +208,8 @@ def positions_in(keys: pa.Table, wanted: pa.Table) -> NDArray[np.int64]:
 class Lookup:
     """The places of rows that are named by key, or by position where there is no key.
 
-    ``rank`` is the place among the known rows of each row looked up, -1 for none; ``waits``: which of these wait.
+    ``rank`` is the place among the known rows of each row that was looked up, -1 where it has none; ``waits`` says
+    which of the latter are known to wait.
     """
 
     keys: pa.Table | None
@@ -241,7 +254,7 @@ class Lookup:
     def exact_rows(self, rows: WhichRows = "all") -> NDArray[np.int64]:
         """Return ``row``; SplitError where a row is unknown, repeated, without a key, or one that is needed absent.
 
-        ``rows="known"`` leaves out what is unknown or absent, with a warning.
+        ``rows="known"`` leaves out what is unknown or absent, and warns how many rows that are.
         """
         absent = self.row < 0
         absent[self.optional] = False
@@ -277,7 +290,10 @@ def _first_key(rows: pa.Table) -> str:
 
 
 def names_beside(keys: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return what keys are called beside other ``columns``: one of such a name is key_<name>, or key_key_<name>."""
+    """Return what keys are called beside the columns of kept predictions.
+
+    A key called as one of these, such as row or y, becomes key_row or key_y; where that is a key too, key_key_row.
+    """
     names = list(keys)
     for place, key in enumerate(keys):
         while names[place] in columns or (names[place] != key and names[place] in keys):

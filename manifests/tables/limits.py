@@ -58,7 +58,10 @@ def free_memory() -> int:
 
 
 def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: str | int | None = None) -> bool:
-    """Return whether ``columns`` of data (all where None) can be worked on within ``memory``; False of unknown size."""
+    """Return whether ``columns`` of data (all where None) can be worked on within ``memory``, none of them on disk.
+
+    False where only a reader to the end would know how many rows there are.
+    """
     source = source_of(data)
     # What is not there, or there twice, whoever reads it says.
     names = [name for name in columns or source.schema.names if source.schema.get_field_index(name) >= 0]
@@ -67,7 +70,10 @@ def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: st
 
 
 def require_rows(n: int, bytes_a_row: int, what: str, memory: str | int | None = None, of: str = "rows") -> None:
-    """Raise NoRoomError where what is held of ``n`` rows, or of others, takes more than ``memory`` (all free)."""
+    """Raise NoRoomError where what is held of ``n`` rows takes more than ``memory`` (all that is free where None).
+
+    Or of as many of something else that there is one of a row at most.
+    """
     limit = room_of(memory)
     if n * bytes_a_row > limit:
         size, allowed = (f"{size / 2**30:.3g} GB" for size in (n * bytes_a_row, limit))
@@ -81,7 +87,8 @@ def require_rows(n: int, bytes_a_row: int, what: str, memory: str | int | None =
 def require_room(data: Any, memory: str | int | None = None, columns: Collection[str] | None = None) -> None:
     """Raise NoRoomError where ``columns`` of ``data`` would take more than ``memory`` (all that is free) in a model.
 
-    All columns where None are named. Rows of CSV are judged by its first lines; tables of unknown size are not judged.
+    All columns where None are named. The rows of CSV are judged by the length of its first lines, compressed or not; a
+    table of which only a reader to the end would know them, such as a lazy frame, is not judged.
     """
     source: Source = source_of(data)
     names = [name for name in source.schema.names if columns is None or name in columns]

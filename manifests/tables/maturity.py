@@ -19,7 +19,8 @@ from .keys import key_table, positions_in
 def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDArray[Any] | None:
     """Return when the target of each row is known; None where the specification does not say it.
 
-    ``column`` returns a canonical column by its name. SplitError for holes, and an end before its time.
+    ``column`` returns a canonical column by its name. Raises SplitError where one has holes, and for an end before its
+    time.
     """
     columns = spec.columns
     if not spec.says_when_known or columns.time is None:
@@ -34,7 +35,10 @@ def label_ends(spec: SplitSpec, column: Callable[[str], pa.ChunkedArray]) -> NDA
 
 
 def waiting_rows(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Return which rows of a table wait: without a target, or with one that is known only after its latest time."""
+    """Return which rows of a table wait: those whose target is missing, or known only after the latest time in it.
+
+    Each of the two as the specification has it; rows that have no target yet need no time either.
+    """
     columns, waits = spec.columns, np.zeros(table.num_rows, dtype=np.bool_)
     if spec.missing_target == "wait" and columns.target is not None:
         waits |= table.column(columns.target).is_null(nan_is_null=True).to_numpy()
@@ -52,7 +56,8 @@ def matured(
 ) -> tuple[pa.Table, pa.Table | None]:
     """Return the rows of a table that can be split, and those that wait; None where none does.
 
-    Rows of ``keys`` do not wait any more. SplitError where rows wait that no key names, and where no row is left.
+    Rows of ``keys`` do not wait any more, whatever is said of them now. Raises SplitError where rows wait that no
+    key names, and where no row is left.
     """
     waits = waiting_rows(table, spec, types)
     if keys is not None and waits.any():

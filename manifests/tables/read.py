@@ -259,7 +259,10 @@ def _without_intervals(frame: pd.DataFrame) -> pd.DataFrame:
 def blocks_of(
     source: Any, columns: Iterable[str], rows: int = BLOCK_ROWS, types: Mapping[str, str] | None = None
 ) -> Iterator[pa.Table]:
-    """Yield ``columns`` of a source, in row order, at most ``rows`` rows a table; CSV and frames are read whole."""
+    """Yield ``columns`` of a source, in row order, as tables of at most ``rows`` rows.
+
+    Of Parquet files and addresses a few blocks are in memory at a time, of anything else the whole.
+    """
     wanted = list(dict.fromkeys(columns))
     if (apart := _apart(source)) is not None:
         yield from apart.batches(wanted, rows)
@@ -300,7 +303,10 @@ TABLES = (".parquet", ".csv")
 
 
 def require_place(path: str | Path, suffixes: Sequence[str] = (), read: Sequence[str | Path | None] = ()) -> None:
-    """Raise SplitError, before any work, for another suffix, no folder, or a file that is ``read`` as well."""
+    """Raise SplitError for a file with another suffix, where some are named, or whose folder is none: before any work.
+
+    ``write_whole`` says so as well, when it is done. ``read``: what the work reads, over which nothing is written.
+    """
     file = Path(path)
     if suffixes:
         _require_suffix(file, suffixes)
@@ -320,7 +326,8 @@ def _require_suffix(file: Path, suffixes: Sequence[str]) -> None:
 def write_whole(path: str | Path, content: Any) -> Path:
     """Write an array (.npy), an Arrow table or a stream of them (.csv or .parquet), or text to ``path``; return it.
 
-    The file appears whole or not at all. SplitError for a table with another suffix, and where it cannot be written.
+    The file is written aside and renamed, so that a reader never sees half of it. Raises SplitError for a table with
+    another suffix, and where the file cannot be written; nothing is left behind then.
     """
     file = Path(path)
     if isinstance(content, (pa.Table, Iterator)):

@@ -246,11 +246,11 @@ def look_page(
                               "them in mind, and their score flatters it.")  # fmt: skip
     warnings = [*([again] if look > 1 else []), *warnings_of(of_metric)]
     lead = f"{model.rpartition(':')[2]} on {counted(score.n_test, 'locked row')} that no fold has seen."
-    kept = kept_promises(of_metric, promised) if promised else []
+    promises = kept_promises(of_metric, promised) if promised else []
     return Page(
         title=f"Look {look} at the locked rows of {split}",
-        verdict=Verdict.LOOK if warnings or any("worse" in words for words in kept) else Verdict.GOOD,
-        lead=" ".join([lead, *kept]),
+        verdict=Verdict.LOOK if warnings or any("worse" in words for words in promises) else Verdict.GOOD,
+        lead=" ".join([lead, *promises]),
         tiles=tiles_beside(of_metric, promised),
         findings=[*warnings, *([Remark("note", look_words(level))] if level else [])],
         sections=[Section(f"metric-{i}", picture.title, [picture])

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 
 def hashed(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
-    """Return the first 64 bits of SHA-256(salt + "|" + key) for each key. O(n), about a microsecond a key.
+    """Return the first 64 bits of SHA-256(salt + "|" + key) for each key.
 
-    Integers as decimal digits, text as UTF-8 bytes; other keys, of which engines differ, are a SplitError.
+    Integers are hashed as their decimal digits, text as its UTF-8 bytes as they are. Other keys have no text that
+    every engine agrees on and are a SplitError. O(n), about a microsecond a key.
     """
     values = key.tolist()
     unfit = (

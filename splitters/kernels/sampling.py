@@ -54,9 +54,11 @@ def deal(order: IntArray, n_folds: int, stream: Stream, by: Literal["cycle", "bl
 
 
 def fill(strata: IntArray, held: IntArray, shares: NDArray[np.float64], stream: Stream) -> IntArray:
-    """Return a bin for each new row, of class ``strata``; ``held`` (bins by strata) is what the bins hold already.
+    """Return a bin for each new row.
 
-    Promises: after filling, a stratum is as close to its ``shares`` as is possible without moving a row: where no bin
+    ``strata`` is each new row's class (or bin of a number, or 0); ``held`` what each bin holds of each stratum already
+    (bins by strata); bin f wants ``shares[f]`` of every stratum.
+    Promises: after filling, a stratum is as close to its shares as is possible without moving a row: where no bin
     had more than its share before, every bin is within 1 row of it, and so are the sizes. Rows of one stratum are
     interchangeable: which of them goes where is random. O(n log n + strata x bins log bins).
     """
@@ -77,7 +79,10 @@ def fill(strata: IntArray, held: IntArray, shares: NDArray[np.float64], stream: 
 def _seats(
     held: IntArray, count: int, shares: NDArray[np.float64], owed: NDArray[np.float64]
 ) -> tuple[IntArray, NDArray[np.float64]]:
-    """Return how many of ``count`` rows each bin gets, and what rounding owes each bin in the strata that follow."""
+    """Return how many of ``count`` rows each bin gets, and what rounding still owes each bin.
+
+    What is owed is carried from stratum to stratum, so that the sizes are rounded once and not once a stratum.
+    """
     wanted = _water(shares * (int(held.sum()) + count) - held, count, shares)
     seats = np.floor(wanted + 1e-9).astype(np.int64)  # a whole number of rows may come as a little less in floats
     left = wanted - seats
@@ -100,11 +105,12 @@ def _water(missing: NDArray[np.float64], count: int, shares: NDArray[np.float64]
 
 
 def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
-    """Return the places of the groups, of ``sizes`` in order, to take so that their rows come close to ``wanted``.
+    """Return the places of the groups to take from an order so that their rows come close to ``wanted``.
 
-    Groups are taken while they bring the number closer; those that alone would miss it by more than none are passed
-    over, unless all are like that. One group at least and ``most`` at most. The number is missed by half the largest
-    group taken or met after, as long as the groups suffice. O(groups).
+    ``sizes`` are the groups' rows in that order. Groups are taken while they bring the number of rows closer; those
+    that alone would miss it by more than none at all are passed over, unless all are like that. At least one
+    group is taken and at most ``most``. The number is missed by half the largest group taken or met after, at most,
+    as long as the groups suffice. O(groups).
     """
     fit = np.flatnonzero(sizes < 2 * wanted)
     fit = fit if fit.size else np.arange(1)
@@ -118,16 +124,18 @@ Size = float | int | None
 def rows_of_share(share: float, n: int, *, trained: bool = False) -> int:
     """Return how many of ``n`` rows a share is: the one rule by which draws, parts and holdouts have their sizes.
 
-    As scikit-learn has it: what is tested is rounded up (of several parts together), what is trained on down.
+    scikit-learn's of ShuffleSplit: what is tested is rounded up, what is trained on is rounded down. Several tested
+    parts are rounded up together and share that number out by the largest remainders (``part_sizes``).
     """
     rows = float(share) * n  # 0.1 x 30 is a little above 3 in floats; that is no fourth row
     return floor(rows + 1e-9) if trained else ceil(rows - 1e-9)
 
 
 def sizes_of(n: int, test_size: Size, train_size: Size, default: float) -> tuple[int, int]:
-    """Return (train rows, test rows) of ``n``, from shares below 1 (``rows_of_share``) or whole numbers of rows.
+    """Return (train rows, test rows) of ``n``: shares below 1, or whole numbers of rows.
 
-    What is not given is what the other leaves, ``default`` to test where neither is. SplitError where they do not fit.
+    Shares are rounded by ``rows_of_share``, and what is not given is what the other leaves; where neither is given,
+    test gets the share ``default``. Raises SplitError where a side stays empty or both together are more than n.
     """
     if test_size is None and train_size is None:
         test_size = default

@@ -94,7 +94,10 @@ def _held_by(aim: Aim, entry: int, f: int) -> float:
 def _least(
     class_costs: Callable[[FloatArray], FloatArray], middle: float, smallest: int, wanted: float, pull: float
 ) -> float:
-    """Return the least cost of the sizes around ``middle``, first of a few, or beyond, where only size must cost."""
+    """Return the least cost of the sizes around ``middle``, or of any size beyond, where only the size is sure to cost.
+
+    A few sizes are looked at first: what the size alone costs beyond them is mostly more than the best of them.
+    """
     for width in (FIRST_SIZES, SIZES):
         low = max(smallest, int(middle) - width // 2)
         rows = np.arange(low, low + width, dtype=np.float64)

@@ -49,7 +49,10 @@ def begins(n: int, bins: int, spans: Spans) -> list[int]:
 
 
 def bins_of_numbers(y: NDArray[np.float64], ranked: IntArray, bins: int = QUANTILE_BINS) -> tuple[IntArray, int]:
-    """Return the bin of each number, as ``begins`` cuts y ordered by ``ranked``, and how many there are."""
+    """Return the bin of each number, as ``begins`` cuts them, and how many there are; ``ranked`` puts y in order.
+
+    O(n log bins).
+    """
     edges = edges_of(y[ranked], bins)
     return np.searchsorted(edges, y, side="right"), edges.size + 1
 

@@ -165,7 +165,10 @@ def subset_costs(aim: Aim, order: IntArray, f: int) -> FloatArray:
 
 
 def _prices(n: int, lists: list[tuple[IntArray, FloatArray]]) -> FloatArray:
-    """Return a price for each entry, as much as those before allow, so that no subset costs less than its entries."""
+    """Return a price for each entry such that no subset costs less than its entries' prices together.
+
+    Entry by entry, largest first, as much as the subsets that hold it allow beyond the prices before.
+    """
     prices = np.zeros(n)
     left = [(masks, costs.copy()) for masks, costs in lists]
     for entry in range(n):
@@ -186,8 +189,9 @@ CLOSE = 1.0 - 1e-6
 def covering_bound(aim: Aim, incumbent: float) -> float:
     """Return a cost that no packing of few entries is below, given the cost of one; nearly always that of the best.
 
-    The linear program's prices are weighed here over all subsets, so that the bound holds whatever the solver's
-    tolerance. A better packing can hold only subsets that cost hardly more; these are few, and searched through.
+    The linear program gives prices of entries and bins. Their worth is computed here, over all subsets, so
+    that the bound is one whatever the solver's tolerance. A better packing can hold only subsets that cost hardly
+    more than they are worth; these are few, and searched through.
     """
     order = stable_order(-aim.sizes)
     bins = kinds_of_bins(aim)
@@ -221,7 +225,11 @@ class Cover:
     counts: FloatArray
 
     def bound(self) -> tuple[float, list[IntArray]]:
-        """Return a bound on a cover's cost, and the subsets of each kind that a better one can hold."""
+        """Return a bound on the cost of a cover, and for each kind the subsets that a better one can hold.
+
+        The program is solved for some subsets; those that cost less than its prices say join it, until there are
+        none.
+        """
         cheapest = stable_order(self.costs)[:SHOWN]
         best, mask = 0.0, np.ones(self.costs.size, dtype=np.bool_)
         for _ in range(ROUNDS):

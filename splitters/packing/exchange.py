@@ -13,7 +13,10 @@ from .cost import MISSING, Aim, FloatArray
 
 
 def subset_sums(vectors: FloatArray) -> FloatArray:
-    """Return the sums of all subsets of columns of ``vectors`` (rows, m) by their bits, (rows, 2**m), by doubling."""
+    """Return the sum of every subset of the columns of ``vectors`` (rows, m), as (rows, 2**m).
+
+    Bit i of a column's number says whether vector i is in the sum. O(rows x 2**m), by doubling.
+    """
     rows, m = vectors.shape
     sums = np.zeros((rows, 1 << m))
     for i in range(m):
@@ -101,9 +104,10 @@ class TwoBins:
         return self.entries[_bits(int(numbers[stream.below(numbers.size, 1)[0]]), self.entries.size)]
 
     def best_of_joined(self, limit: float, stream: Stream, width: float) -> tuple[float, IntArray, float]:
-        """Return the cost of the best exchange of subsets of two lists, its entries, and the grid's width.
+        """Return the cost of the best exchange that joins two lists of entries, its entries, and the grid's width.
 
-        Those whose sums meet near the ideal change get their exact cost; none above ``limit`` is returned.
+        An exchange is a subset of each list; those whose sums meet near the ideal change get their exact cost. None
+        above ``limit`` is returned.
         """
         scale, ideal = self._scaled()
         # |c - ideal|^2 - |ideal|^2 for an entry's change c: what moving it alone would add to the cost.
@@ -147,7 +151,10 @@ class TwoBins:
         return few[near], costs[near]
 
     def costs(self, change: FloatArray, moving: IntArray) -> FloatArray:
-        """Return the cost of both bins after each change (1 + columns, candidates) of ``moving``; infinite if empty."""
+        """Return the cost of both bins after each change (1 + columns, candidates); infinite where one is empty.
+
+        ``moving`` are the entries that the changes are made of.
+        """
         most = self.aim.table[moving].sum(axis=0)
         return self._side(0, -1.0, change, most) + self._side(1, 1.0, change, most)
 
@@ -214,7 +221,10 @@ class Packing:
         return math.fsum(self.costs.tolist())
 
     def improve(self, rounds: int, patience: int = PATIENCE, enough: float = 0.0) -> None:
-        """Exchange between pairs of a random ring until ``patience`` rounds bring nothing, or a cost ``enough``."""
+        """Exchange between pairs of bins until ``patience`` rounds bring nothing, or the cost is ``enough``.
+
+        A round brings each bin together with two others, at random.
+        """
         idle = 0
         for _ in range(rounds):
             gained = False
@@ -244,7 +254,11 @@ class Packing:
         return True
 
     def wander(self, rounds: int, limit: float) -> None:
-        """Exchange at random between pairs of bins, never above the cost ``limit``: evenly among what keeps it."""
+        """Exchange at random between pairs of bins, never above the cost ``limit``.
+
+        Each step draws evenly from the exchanges of up to ``ALL_AT_ONCE`` entries of a pair that keep the limit, so in
+        the long run every packing below it that can be reached so is equally likely.
+        """
         for _ in range(rounds):
             for a, b in self._ring():
                 rest = self.cost - float(self.costs[a] + self.costs[b])

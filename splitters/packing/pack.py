@@ -28,7 +28,10 @@ def kinds(table: IntArray) -> IntArray:
 
 
 def deal_identical(kind: IntArray, shares: FloatArray, stream: Stream) -> IntArray:
-    """Return a bin, at random, for floor(m * share) of m entries of each kind, -1 for the others. O(n log n)."""
+    """Return a bin for as many entries of each kind as go to every bin in its share, and -1 for the others.
+
+    Of m entries of a kind, bin f gets floor(m * shares[f]), which ones at random. O(n log n).
+    """
     shuffled = stream.permutation(kind.size)
     order = shuffled[stable_order(kind[shuffled])]
     counts = np.bincount(kind)
@@ -97,9 +100,10 @@ def fits(aim: Aim) -> bool:
 
 
 class Population:
-    """``REPLICAS`` packings that start alike; a step costs O(columns x replicas), about a fifth of a millisecond.
+    """``REPLICAS`` packings that start alike.
 
-    Numbers are made by integer arithmetic, costs elementwise, column after column: alike on every machine.
+    All numbers are made from Philox bits by integer arithmetic, and costs by elementwise arithmetic, column after
+    column, so every machine takes the same path. A step costs O(columns x replicas), about a fifth of a millisecond.
     """
 
     def __init__(self, aim: Aim, start: IntArray, stream: Stream) -> None:

@@ -142,13 +142,15 @@ class PoissonBootstrap(Bootstrap):
     base = first 64 bits of SHA-256(random_state + "|" + key); word i = number i of the splitmix64 sequence that
     starts at base; the count in resample i is the k with P(X < k) <= word / 2^64 < P(X <= k).
 
-    Promises: a row's count in resample i depends on its key, ``random_state`` and i alone, so rows may be added, and
-    any part of them resampled apart; test is every row that train lacks, a share of 1/e in the mean. Train has n rows
-    in the mean, with a standard deviation of sqrt(n). Below 65 rows one that draws every row or none is a SplitError,
-    since drawing again would look at the other rows; above, the odds of it are below 1 in 10^12 a resample.
+    Promises: a row's count in resample i depends on its key, ``random_state`` and i alone, so old rows keep theirs
+    when rows are added, and any part of the rows can be resampled apart; test is every row that train lacks, a share
+    of exactly 1/e in the mean. Train has n rows in the mean, with a standard deviation of sqrt(n).
+    Below 65 rows a resample may draw every row or none: that is a SplitError, since drawing again would look at the
+    other rows. Above, the odds of it are below 1 in 10^12 a resample.
 
-    O(n) a resample after a microsecond a row for the hashes, memory flat. Source: Chamandy, Muralidharan, Najmi and
-    Naidu (2012), Estimating uncertainty for massive data streams; Oza and Russell (2001), Online bagging and boosting.
+    O(n) a resample after about a microsecond a row for the keys' hashes, memory flat. Source: Chamandy, Muralidharan,
+    Najmi and Naidu (2012), Estimating uncertainty for massive data streams; Oza and Russell (2001), Online bagging
+    and boosting.
     """
 
     needs = Needs(y="ignored", key=True)

@@ -26,17 +26,18 @@ LEFT_OUT, LOCKED = -3, -2
 class Crossed(LabelSplitter):
     """A strategy that packs groups, of rows with several entities each, such as a patient and a device.
 
-    The Python form of a specification's ``group_mode: cross``. ``groups`` are several columns. Elsewhere rows that
-    share a patient or a device, and what those share in turn, are one group, which may be nearly all rows. Here every
-    patient and every device gets a fold, and a row whose patient and device have different ones is in none: its label
-    is -3. ``strategy`` is BalancedGroupKFold or BalancedGroupSplit, or a mapping; it shares out what is left.
+    The Python form of a specification's ``group_mode: cross``. ``groups`` are several columns; in one nothing crosses.
+    Elsewhere such columns are joined: rows that share a patient or a device, and what those share in turn, are one
+    group, and where that is nearly all rows no split is left. Here every patient and every device gets a fold, and a
+    row whose patient and device have different ones is in none: its label is -3. ``strategy`` is BalancedGroupKFold or
+    BalancedGroupSplit, as an instance or a mapping; it shares out what is left, sizes and classes evenly.
 
     Promises: no level of any column is on both sides of a split; a row is left out only where its entities are in
-    different folds. Few are, though not the fewest there could be: that is a balanced cut of a graph, which nobody can
-    find fast. Where levels meet at random it may be nearly 1 - 1/k of the rows with k folds.
+    different folds. Few rows are left out, though not the fewest there could be: that is a balanced cut of a graph,
+    which nobody can find fast. Where levels meet at random many are, up to nearly 1 - 1/k of them with k folds.
 
-    When not to use it: what the columns join is small, or one lies within the other, as patients in hospitals; then
-    joining keeps every row.
+    When not to use it: what the columns join is small; then joining keeps every row. The same where one column lies
+    within the other, as patients in hospitals.
 
     O(visits x rows of a level) for a search whose visits are limited, then the pack kernel.
     """

@@ -21,19 +21,22 @@ from numpy.typing import NDArray
 class ForwardChaining(PairSplitter):
     """Splits that move forward in time: split i tests the i-th of ``n_splits`` last stretches and trains before it.
 
-    A stretch holds about ``test_size`` rows (by default n // (n_splits + 1)) and begins where a time begins, at the one
-    nearest to the wanted row. With ``every`` (day, week, month, quarter or year, in UTC or, as ``{"unit": "month",
-    "zone": "Europe/Berlin"}``, by a zone's clocks) stretches are the last ``n_splits`` of those that have rows. ``gap``
-    is left out between train and test: a number for times that are numbers, text such as "7 days" or "36 hours" for
-    timestamps. ``max_train_size`` keeps the latest rows only, for a window that slides.
+    A stretch holds about ``test_size`` rows (by default n // (n_splits + 1)). Rows of the same time are never parted:
+    a stretch begins where a time begins, at the one nearest to the wanted row. With ``every`` (day, week, month,
+    quarter or year, in UTC or, as ``{"unit": "month", "zone": "Europe/Berlin"}``, by a zone's clocks) the stretches are
+    the last ``n_splits`` of them that have rows. ``gap`` is a length of time
+    that is left out between train and test: a number for times that are numbers, text such as "7 days" or "36 hours"
+    for timestamps. ``max_train_size`` keeps the latest rows only, for a window that slides.
 
-    Groups may be given: then a group with rows in the test stretch is dropped from that split's train side, and
-    ``dropped`` counts its rows. ``label_end`` may be given, when the target of each row is known: rows whose target was
-    not known, the gap before the test stretch began, are not trained on.
+    Groups may be given. Then a group with rows in the test stretch is dropped from that split's train side: its earlier
+    rows are in neither side, and ``dropped`` counts them. ``label_end`` may be given, when the target of each row is
+    known: rows whose target was not known, the gap before the test stretch began, are not trained on (they are purged).
 
     Promises: no row is in both sides of a pair; every train time + gap, and where given every label_end + gap, is
     before every test time; test stretches follow one another and end with the last row; groups, where given, are on one
-    side. Nothing is random. O(n log n), one sort, then O(n) a pair.
+    side. Nothing is random.
+
+    O(n log n), one sort, then O(n) a pair.
     """
 
     needs = Needs(y="ignored", groups="optional", time=True, label_end="optional")
@@ -130,7 +133,7 @@ class ForwardChaining(PairSplitter):
 class TimeSplit(PartSplitter):
     """Named parts in the order of time: train, then further parts in the given order, validation, and test.
 
-    A part begins where a time begins, at the one nearest to its share.
+    A part begins where a time begins, at the one nearest to its share, so rows of one time are in one part.
 
     Promises: every row is in one part, and every time of a part is before every time of the next. Nothing is random.
 
@@ -173,10 +176,11 @@ class TimeSplit(PartSplitter):
 class LeaveLastOut(PairSplitter):
     """The latest rows of each group are tested and its earlier ones trained on: the next purchase of known customers.
 
-    Split i tests the rows of each group's (n_splits - i)-th last time; a group's first time is always trained on.
+    Split i tests the rows of each group's (n_splits - i)-th last time, of all groups at once. A group's first time is
+    never tested and always trained on.
 
-    Promises: no row is tested twice, and within each group every train time is before every test time, though not
-    between groups. Nothing is random.
+    Promises: no row is tested twice, and within each group every train time is before every test time. Between groups
+    it is not: a model has seen other groups' rows from after a tested one. Nothing is random.
 
     O(n log n), one sort, then O(n) a pair. Source: Rendle, Freudenthaler, Gantner and Schmidt-Thieme (2009), BPR:
     Bayesian personalized ranking from implicit feedback, which leaves one row of each user out; here it is the last.
@@ -219,7 +223,10 @@ def begins_of(ranked: NDArray[Any]) -> IntArray:
 
 
 def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
-    """Return for each ascending wanted rank the nearest at which a time begins, strictly ascending, not the first."""
+    """Return for each wanted rank, ascending, the rank at which a time begins that is nearest to it.
+
+    Strictly ascending, after the first time. There must be more times than wanted ranks.
+    """
     begins, turn = begins_of(ranked), np.arange(wanted.size)
     after = np.clip(np.searchsorted(begins, wanted), 1, begins.size - 1)
     nearest = after - (wanted - begins[after - 1] < begins[after] - wanted)

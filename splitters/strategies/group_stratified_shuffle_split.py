@@ -79,9 +79,9 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     """Draws of whole groups in which the test set has its share of rows and of each class, for any number of classes.
 
     By default a random draw of groups is repaired. Up to 16 times, two groups change sides, or one does: any of the
-    swaps that bring the share of rows and every class's prevalence within a tenth of a mean group's share, chosen at
-    random, which keeps draws different; where there is none, the one that comes closest. Of more than 64 groups on a
-    side, 64 random ones are looked at.
+    swaps that bring the share of rows and every class's prevalence within a tenth of a mean group's share,
+    chosen at random; where there is none, the one that comes closest. Of more than 64 groups on a side, 64 random
+    ones are looked at. Choosing among good swaps instead of the best keeps draws different.
 
     ``beta`` asks for the published rule instead: the train set starts with a random group; each next group is drawn
     with probability proportional to exp(beta x delta), delta = how much it lies on the other side of the wanted
@@ -89,12 +89,14 @@ class GroupStratifiedShuffleSplit(DrawSplitter):
     prevalence, fewer different draws; ``pick_frequencies`` shows which groups are never tested.
 
     Promises: no group is on both sides; each side has a group; draw i does not depend on ``n_splits``. How close
-    size and prevalence come depends on the groups; below about ten, draws come back to the few good test sets.
+    size and prevalence come depends on the groups; with fewer than about ten there are few good test sets, and draws
+    come back to them.
 
     O(n) once; then O(groups log groups + n) a draw, with beta O(groups^2). Source of beta: Yoyodyne Data Science
     (2020), GroupStratifiedShuffleSplit. Corrected here: k or k - 1 groups, whichever is closer (the text's rule; its
     code always overshoots); exponents are shifted by their maximum, so no beta overflows; delta is defined for any
-    number of classes. Groups of extreme prevalence are at a high beta always trained on, and so never tested.
+    number of classes (with two it is the published one). Groups of extreme prevalence are not just "chosen most" for
+    train at a high beta: they are always there, and so never tested.
     """
 
     needs = Needs(y="classes", groups=True)

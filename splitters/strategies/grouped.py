@@ -47,7 +47,10 @@ class GroupPacker(LabelSplitter):
         return other
 
     def report(self, X: Any = None, y: Any = None, groups: Any = None) -> PackReport:
-        """Return how even the split of these (or checked) rows is, and could be; seconds for a proof of few groups."""
+        """Return how even the split of these rows is, and how even any split of them could be.
+
+        ``X`` may be checked rows. As long as splitting, and up to a few seconds for a proof where groups are few.
+        """
         rows = X if isinstance(X, Rows) else self.rows(X, y, groups)
         aim = self._aim(rows)
         # A stream apart from the packing's: judge() has that alone and comes to the same report on the same bins.
@@ -133,16 +136,19 @@ class BalancedGroupKFold(GroupPacker):
     sizes and classes can be depends on the groups; ``report`` says how even they are, and how even they could be.
 
     ``size_weight`` weighs sizes against classes: 1.0 is the published cost, sum_f (n_f/n - 1/k)^2 + sum_f sum_c
-    (n_fc/n_f - n_c/n)^2; "relative" takes a size relative to what it should be, (k n_f/n - 1)^2, because the published
-    one makes folds half as large again as soon as one group is giant. A fold without a class that at least k groups
-    have costs 1 more. ``effort`` counts rounds of exchanges, never seconds; from 64 on a population of packings moves
-    large groups as well, and "max" searches on. Of up to 20 groups none is better than the assignment, whatever the
-    seed, where branch and bound comes to an end within some thousand nodes (``report`` says so); an effort below 16,
-    and a repeat of ``Repeated`` beyond the first, take one of many that are good enough: of 15 groups or more (to 20,
-    or 6 a fold) at most 1/48 of what rows drawn one by one would cost, or a little above the best that was found; of
-    fewer groups at most a third of it. A class that lies in fewer groups than folds is spread over as many folds as it
-    can be; with ``rare="error"`` it is a SplitError. ``optimiser="published"`` is the search of the source, its
-    parameters given as ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
+    (n_fc/n_f - n_c/n)^2; "relative" measures a fold's size relative to what it should be, (k n_f/n - 1)^2, because
+    the published one makes folds half as large again as soon as one group is giant. A fold without a class that at
+    least k groups have costs 1 more.
+    ``effort`` counts rounds of exchanges, never seconds; from 64 on a population of packings moves large groups as
+    well, and "max" searches on. Of up to 20 groups none is better than the assignment, whatever the seed, where
+    branch and bound comes to an end within some thousand nodes (``report`` says so); an effort below 16, and a repeat
+    of ``Repeated`` beyond the first, take one of many that are good enough: of 15 groups or more (to 20, or 6 a fold)
+    one of about the cost that the published search comes to, at most 1/48 of what rows drawn one by one would have, or
+    a little above the best that was found; of fewer groups one of at most a third of that cost.
+    A class that lies in fewer groups than folds, however many rows it has, is spread over as many folds as it can be;
+    with ``rare="error"`` it is a SplitError.
+    ``optimiser="published"`` is the search of the source, for comparison; its parameters are given as
+    ``{"name": "published", "start": "greedy", "min_cost": 1e-5, "max_retries": 100}``.
 
     O(n) for the table of groups x classes, then the pack kernel. The idea of packing groups by their class counts,
     and the cost: Figueira (2022), Stratified k-fold cross-validation on grouped datasets.
@@ -240,8 +246,9 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
 class BalancedKFold(LabelSplitter):
     """Folds in which every class of every column of y has its share: for several columns, and for many labels a row.
 
-    y may be several columns (n, columns), classes, numbers (as in BalancedGroupKFold) or absent. Rows that belong
-    together need that strategy.
+    y may be several columns (n, columns), classes, numbers (then at most 10 bins of about as many rows, equal numbers
+    in one, stand for the distribution) or absent. Each row goes to a fold on its own; rows that belong together need
+    BalancedGroupKFold.
 
     Promises: test sets are disjoint and hold every row once; sizes differ by at most 1. How even the classes of many
     columns can be at once depends on the rows.

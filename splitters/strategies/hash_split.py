@@ -27,9 +27,11 @@ class HashSplit(LabelSplitter):
         (('0x' || left(sha256('trial' || '|' || id), 13))::HUGEINT * 5) >> 52
 
     Promises: no row is in both sides of a pair; folds hold every row once; a row's label depends on its key and on
-    nothing else. Sizes are as even as chance makes them: a share s of n rows is off by about sqrt(n s (1 - s)) rows,
-    and neither groups nor classes are looked at. To keep groups whole, pass the group as the key. Few rows may leave a
-    fold empty, which is a SplitError. O(n), about a microsecond a row.
+    nothing else, so rows may come, go and change order and none moves. Sizes are as even as chance makes them:
+    a share s of n rows is off by about sqrt(n s (1 - s)) rows, and neither groups nor classes are looked at. To keep
+    groups whole, pass the group as the key. Few rows may leave a fold empty, which is a SplitError.
+
+    O(n), about a microsecond a row.
     """
 
     needs = Needs(y="ignored", key=True)

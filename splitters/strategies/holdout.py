@@ -41,7 +41,10 @@ def locked_rows(rows: Rows, fraction: float, stream: Stream) -> IntArray:
 
 
 def set_apart(strategy: Splitter, rows: Rows, train: IntArray, fraction: float, stream: Stream) -> Pair:
-    """Return what is left of ``train``, and ``fraction`` of its rows by ``locked_rows``; copies are on one side."""
+    """Return what is left of ``train`` to learn from, and ``fraction`` of its rows, drawn as ``locked_rows`` draws.
+
+    Copies of a row in a draw are on one side.
+    """
     among = np.unique(train)
     check_fraction(fraction, of := rows.take(among))
     apart = among[locked_rows(of, fraction, stream)]
@@ -50,9 +53,10 @@ def set_apart(strategy: Splitter, rows: Rows, train: IntArray, fraction: float, 
 
 
 def rest_of(strategy: Splitter, rows: Rows, locked: IntArray) -> IntArray:
-    """Return the positions, ascending, of the rows that ``strategy`` may learn from where the locked ones are tested.
+    """Return the positions, ascending, of the rows that are left for ``strategy`` beside the locked ones.
 
-    Raises SplitError where it was made for positions among all rows.
+    That is all others, but for those that time or groups forbid to be learnt from where the locked rows are tested.
+    Raises SplitError where the strategy was made for positions among all rows.
     """
     if strategy.by_position:
         raise SplitError(
@@ -95,9 +99,10 @@ class Holdout(Splitter):
     """Any strategy on the rows that are left when a test part is locked away.
 
     The Python form of a specification's ``holdout``. ``strategy`` is an instance or a mapping, as for ``Repeated``.
-    The locked part is drawn first, by what the strategy needs: groups whole, classes or the order of numbers in their
-    share, of strategies of time the latest rows. ``locked(X, y, groups)`` returns its positions, ``rest`` those of the
-    rows that the strategy splits: all others, but for those it may not learn from beside the locked ones.
+    The locked part is drawn first, from a stream of its own, by what the strategy needs: groups whole, classes or the
+    order of numbers in their share; of strategies of time it is the latest rows. ``locked(X, y, groups)`` returns its
+    positions, ``rest`` those of the rows that the strategy splits: all others, but for rows too near in time to the
+    locked ones and of their groups where the strategy leaves such rows out of training.
 
     Promises: no row is in both sides of a pair; no locked row is in any pair; the locked rows depend on
     ``random_state`` and the fraction, not on the strategy's own parameters. O(n log n) more than the strategy.
@@ -143,7 +148,11 @@ class Holdout(Splitter):
         return locked_rows(rows, self.fraction, Stream(int(self.random_state), HOLDOUT))
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
-        """Return how many pairs the strategy yields of the rest: what it says without rows, or else after locking."""
+        """Return how many pairs the strategy yields of the rest.
+
+        What the strategy says without rows, where it can: then the number follows from none. Else as long as drawing
+        the locked rows, as how many are left decides how many splits there are.
+        """
         with suppress(Exception):  # whatever it raises without rows, it has to see them
             return self.inner().get_n_splits()
         return self._n_pairs(self.rows(X, y, groups, **roles))

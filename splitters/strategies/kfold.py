@@ -25,8 +25,10 @@ class KFold(LabelSplitter):
     """Random folds of equal size.
 
     Promises: test sets are disjoint and hold every row once; sizes differ by at most 1; every partition into such
-    folds is equally likely. Rows are always shuffled: data in order would make folds of neighbours. Unlike in the
-    textbook's code, n mod k left-over rows go to distinct folds, and n < k is an error.
+    folds is equally likely. Rows are always shuffled: data in order would make folds of neighbours.
+
+    Unlike the textbook code that gives all n mod k left-over rows to the last fold, and empty folds where n < k,
+    left-over rows go to distinct folds, and n < k is an error.
 
     O(n log n), one vectorised sort of random keys. Source: Stone (1974), Cross-validatory choice and assessment of
     statistical predictions.
@@ -51,8 +53,9 @@ class StratifiedKFold(LabelSplitter):
     1, and so do their sizes. A class with fewer rows than folds is a SplitError, unless ``rare="spread"``: then its
     rows go to distinct folds and some folds have none, which the balance report says.
 
-    Unlike elsewhere, a class continues at the fold where the one before stopped, so left-over rows do not pile up.
-    O(n log n). Source: Kohavi (1995), A study of cross-validation and bootstrap for accuracy estimation.
+    Unlike implementations that start every class at the first fold, so that left-over rows pile up there, the
+    classes continue where the one before stopped. O(n log n). Source: Kohavi (1995), A study of cross-validation
+    and bootstrap for accuracy estimation and model selection.
     """
 
     needs = Needs(y="classes")
@@ -84,7 +87,9 @@ def check_rare(rare: str) -> None:
 
 
 def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
-    """Raise SplitError where y has one class, or one of fewer rows than folds (``of``: parts) that must be in each."""
+    """Raise SplitError where y has one class, or a class with fewer rows than folds (``of``: parts) that may not be
+    spread.
+    """
     check_rare(rare)
     counts = rows.class_counts()
     if counts.size == 1:
@@ -121,12 +126,13 @@ class SortedStratifiedKFold(LabelSplitter):
     intervals of the sorted order (``spread``), anywhere (``random``), or the largest (``end``).
 
     Promises: test sets are disjoint and hold every row once; sizes differ by at most 1; for every threshold, any
-    two folds' numbers of rows below it differ by at most 1 (``end``) or 2 (``spread``, ``random``). So distributions
-    are alike; *means* are not where one row of a heavy tail outweighs a fold.
+    two folds' numbers of rows below it differ by at most 1 (``end``) or 2 (``spread``, ``random``). So the
+    distributions differ by at most about 2 rows in a fold's size; their *means* do not where one row of a heavy
+    tail outweighs a fold.
 
     O(n log n): one sort and one pass. Source: Lowe (2016), Stratified validation splits for regression problems.
-    Corrected here: left-over rows go to distinct folds, so that sizes differ by no n mod k, the interval is n/(mod+1),
-    and the number of partitions is (k!)^floor(n/k) times the choices left over.
+    Corrected here: left-over rows go to distinct folds (the text lets each fall anywhere, so sizes could differ by
+    n mod k), the interval is n/(mod+1), and the number of partitions is (k!)^floor(n/k) times the choices left over.
     """
 
     needs = Needs(y="numbers")
@@ -209,13 +215,14 @@ class Repeated(LabelSplitter):
     """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
 
     ``strategy`` is an instance, or ``{"strategy": "KFold", "params": {"n_splits": 5}}`` as JSON holds it; a named
-    one takes this ``random_state`` unless its parameters have their own. Repeat 0 is the strategy itself; further ones
-    get seeds spawned from ``random_state``. ``assign`` returns a column per repeat (rows by repeats); ``split`` yields
-    all pairs of repeat 0, then those of repeat 1, and so on.
+    one takes this ``random_state`` unless its parameters have their own. Repeat 0 is the strategy itself; every
+    further repeat gets a seed spawned from ``random_state``. ``assign`` returns a column per repeat (rows by
+    repeats); ``split`` yields all pairs of repeat 0, then those of repeat 1, and so on.
 
     Promises: what the strategy promises, in every repeat, so that k-fold tests each row exactly ``n_repeats`` times;
-    and no two repeats are the same partition under other labels: such a one is tried again, until rows allow no other,
-    which is a SplitError. So is a strategy without a random_state, or with a part that is kept for the end.
+    and no two repeats are the same partition under other labels. A repeat that comes out like an earlier one is
+    tried again with another seed; where the rows allow too few different partitions, that is a SplitError. A strategy
+    without a random_state, or with a part that is kept for the end, cannot be repeated.
 
     The strategy's cost times ``n_repeats``, and O(n) a repeat to compare partitions.
     """

@@ -102,18 +102,20 @@ class PurgedKFold(_Blocks):
 
     A block holds about n / n_splits rows; rows of the same time are never parted. ``label_end`` may be given, when the
     target of each row is known: a training row from whose time to whose label_end any of a tested row's lies is left
-    out (purged). ``gap`` is left out before a tested block, ``embargo`` after it: a length of time, as for
-    ForwardChaining, or text such as "10 rows", with those of the last one's time. Groups, where given, with rows in the
-    tested block are not trained on.
+    out (purged), on both sides. ``gap`` is left out before a tested block, ``embargo`` after it: a length of time, as
+    for ForwardChaining, or text such as "10 rows", with those that share the last one's time. Groups may be given: then
+    those with rows in the tested block are not trained on.
 
     Promises: no row is in both sides of a pair; every row is tested once; no training row's label overlaps a tested
     one's, with the gap before and the embargo after it; groups, where given, are on one side. Nothing is random.
     It does train on what came after the tested rows.
 
     O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
-    chapter 7. Corrected here: rows of the same time stay together, and the embargo counts from the last label's end.
+    chapter 7. Corrected here: rows of the same time stay together, and the embargo is counted from when the last
+    tested label is known.
 
-    When not to use it: a model of tomorrow is asked for, and the past alone is long enough (ForwardChaining).
+    When not to use it: a model of tomorrow is asked for, and the past alone is long enough to learn from:
+    ForwardChaining tests what will be done.
     """
 
     promises = _Blocks.promises | {"exhaustive"}
@@ -135,15 +137,18 @@ class CombinatorialPurgedKFold(_Blocks):
     """Blocked folds in every combination: ``n_test_blocks`` of ``n_blocks`` consecutive blocks of time are tested.
 
     That makes C(n_blocks, n_test_blocks) splits, in lexicographic order. They chain into C(n_blocks - 1, n_test_blocks
-    - 1) ``paths``, on each of which every row is tested once: as many histories of the model. ``gap``, ``embargo``,
-    ``label_end`` and groups are as for PurgedKFold.
+    - 1) ``paths``, on each of which every row is tested once: as many histories of the model, where PurgedKFold has
+    one. ``gap``, ``embargo``, ``label_end`` and groups are as for PurgedKFold.
 
-    Promises: those of PurgedKFold, but that every row is tested once on every path.
+    Promises: no row is in both sides of a pair; every row is tested once on every path; no training row's label
+    overlaps a tested one's, with the gap before and the embargo after it; groups, where given, are on one side. Nothing
+    is random. It does train on what came after the tested rows.
 
     O(n log n), one sort, then O(n log n) a pair. Source: Lopez de Prado (2018), Advances in Financial Machine Learning,
     chapter 12. Corrected here: rows of the same time stay together.
 
-    When not to use it: the fits are dear (PurgedKFold), or a model of tomorrow is asked for (ForwardChaining).
+    When not to use it: the fits are dear (PurgedKFold has one for each block), or a model of tomorrow is asked for
+    (ForwardChaining).
     """
 
     promises = _Blocks.promises | {"on_every_path"}

@@ -27,10 +27,12 @@ class SpatialBlockKFold(PairSplitter):
 
     Rows that lie near one another are alike, so a random fold is predicted by its neighbours. ``coordinates`` are two
     columns of a plane, in one unit, such as metres of a map's grid; longitudes and latitudes are projected first.
-    ``block_size`` is the side of a square in that unit, or width and height, longer than neighbours stay alike. The
-    grid begins at the origin, so the same place is in the same block in every table. Blocks are packed as
-    BalancedGroupKFold packs groups (y as there). Rows of other blocks within the distance ``buffer`` of a tested row
-    are not learnt from in that split.
+    ``block_size`` is the side of a square in that unit, or width and height; it should be longer than neighbours stay
+    alike. The grid begins at the origin of the coordinates, so the same place is in the same block in every table.
+    Blocks are packed as BalancedGroupKFold packs groups, sizes and classes evenly (y as there).
+
+    ``buffer`` is a distance: rows of other blocks within it of a tested row are not learnt from in that split. They are
+    tested in folds of their own.
 
     Promises: no row is in both sides of a pair; every row is tested once; no block is on both sides; no training row
     lies within the buffer of a tested one, and no other row is left out. How even sizes and classes are depends on the
@@ -41,8 +43,9 @@ class SpatialBlockKFold(PairSplitter):
     hierarchical, or phylogenetic structure; Valavi, Elith, Lahoz-Monfort and Guillera-Arroita (2019), blockCV, whose
     buffer is round the tested points as well. Unlike there the packing is not the best of many random ones.
 
-    When not to use it: the places to predict lie among those that were measured (random folds). Where new rows are to
-    join without moving any, name each row's block as the group of BalancedGroupKFold.
+    When not to use it: the places to predict lie among those that were measured; then random folds ask the right
+    question. Where new rows are to join without moving any, write each row's block into a column and name it as the
+    group of BalancedGroupKFold.
     """
 
     needs = Needs(y="any", coordinates=True)

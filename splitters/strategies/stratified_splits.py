@@ -53,7 +53,8 @@ class StratifiedSplit(PartSplitter):
     """Parts of any shares (80 %, 10 % and 10 %) in which each of two or more classes has its share.
 
     Each class's rows are shared out by the parts' sizes: whole rows first, then the rest, each part's and each class's
-    rounded up or down such that all come out (controlled rounding). Which rows of a class go where is random.
+    rounded up or down such that all of them come out (controlled rounding), the largest remainders first. Which rows of
+    a class go where is random.
 
     Promises: every row is in one part; each part's size is within 1 row of its share of n (train rounded down), and
     each class's rows in a part within 1 row of the class's share of that part. A class with fewer rows than parts is a
@@ -141,16 +142,17 @@ class FractionalStratifiedSplit(PartSplitter):
     Rows are sorted by y and cut into ``precision`` blocks. Of each block of Q rows, part i gets floor(s_i Q) at
     random. The rows that this leaves undecided go through the same again with half as many blocks and with
     s_i = (rows that part i still lacks) / (rows undecided), until one block is left, which the parts' missing
-    rows fill exactly. ``precision`` is by default ``max(1, floor(n x smallest share / 2))``: every part gets at least
-    one row of each block. Whole numbers are folds of SortedStratifiedKFold that are merged: with ``{"train": 89,
-    "test": 11}`` a block is 100 rows, of which 11 are tested, and left-over rows keep the sizes.
+    rows fill exactly. ``precision`` is at first ``max(1, floor(n x smallest share / 2))``: blocks large enough
+    that every part gets at least one row of each. Whole numbers are folds of SortedStratifiedKFold that are merged:
+    with ``{"train": 89, "test": 11}`` a block is 100 rows, of which 11 are tested, and left-over rows keep the sizes.
 
     Promises: every row is in one part; each part's size is within 1 row of its share of n (train rounded down).
 
     O(n log n): one sort, then at most log2(precision) vectorised rounds over what is left. Source: Lowe (2016),
     Stratified validation splits for regression problems. Corrected here: n / precision need not be whole (blocks
-    differ by at most 1 row); shares are counted in whole rows, so they sum to 1 exactly; and the last rows fill the
-    parts' exact sizes instead of falling with probabilities, which missed the sizes by 1.8 rows and more.
+    differ by at most 1 row); shares are counted in whole rows, so they stay at 0 or above and sum to 1 exactly;
+    and the last rows fill the parts' exact sizes instead of falling with probabilities, which missed the sizes by
+    1.8 rows and more.
     """
 
     needs = Needs(y="numbers")
@@ -197,9 +199,10 @@ class FractionalStratifiedSplit(PartSplitter):
 def _share_out(
     labels: NDArray[Any], rows: IntArray, n_blocks: int, lacking: IntArray, codes: NDArray[Any], stream: Stream
 ) -> IntArray:
-    """Give each block of ``rows`` (by y) its whole shares, write them to ``labels``; return what still lacks.
+    """Give each block of ``rows`` (in order of y) its whole shares, write them to ``labels``; return what still lacks.
 
-    Part i has floor(lacking_i x Q / rows) of Q rows. Blocks have one of two lengths, and are dealt at once.
+    Part i's share of a block of Q rows is floor(lacking_i x Q / rows), in integers. Blocks have one of two lengths,
+    so all blocks of a length are dealt at once.
     """
     starts = np.arange(n_blocks + 1) * rows.size // n_blocks
     lengths = np.diff(starts)

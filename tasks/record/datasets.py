@@ -28,7 +28,6 @@ def split_input(
     MLflow keeps what it is told first, which is the split's own record: its worst figures and the audit's verdict.
     """
     source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
-    source["artifact"] = f"runs:/{run_id}/split"
     manifest = split.stored()
     keys = [name for name in key_names(manifest.spec) if name in manifest.types]
     profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
@@ -37,8 +36,15 @@ def split_input(
         severities = [finding.severity for finding in audit.findings]
         counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
         profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
-    columns, name = {key: manifest.types[key] for key in keys} | {"fold": "int"}, f"{split.name}@{split.version}"
-    return _input("split", name, split.split_id, "evenfold_split", source, columns, profile)
+    return _input(
+        "split",
+        name=f"{split.name}@{split.version}",
+        digest=split.split_id[:32],  # as long as MLflow keeps one
+        source_type="evenfold_split",
+        source=json.dumps(source | {"artifact": f"runs:/{run_id}/split"}),
+        schema=_schema({name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}),
+        profile=json.dumps(profile),
+    )
 
 
 def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
@@ -47,24 +53,37 @@ def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
     Parquet files and addresses are told with all their columns, others with those that the split read; an address
     without what opens it, such as a token.
     """
-    uri, columns = redacted(split.data), split.stored().types
-    if has_columns_apart(split.data):
-        kinds = {"int": "int", "uint": "int", "float": "float", "double": "float", "bool": "bool"}
-        kinds |= {"timestamp": "timestamp", "date": "date"}
-        columns = {
-            field.name: next((kind for start, kind in kinds.items() if str(field.type).startswith(start)), "text")
-            for field in schema_of(split.data)
-        }
-    return _input(context, Path(uri).name[:500], digest, "local", {"uri": uri}, columns, {"rows": split.n_rows})
+    uri = redacted(split.data)
+    return _input(
+        context,
+        name=Path(uri).name[:500],
+        digest=digest[:32],
+        source_type="local",
+        source=json.dumps({"uri": uri}),
+        schema=_schema(_columns(split)),
+        profile=json.dumps({"rows": split.n_rows}),
+    )
 
 
-def _input(
-    context: str, name: str, digest: str, kind: str, source: dict[str, str], types: dict[str, str],
-    profile: dict[str, object],
-) -> DatasetInput:  # fmt: skip
+def _columns(split: SplitRef) -> dict[str, str]:
+    if not has_columns_apart(split.data):
+        return split.stored().types
+    kinds = {"int": "int", "uint": "int", "float": "float", "double": "float", "bool": "bool"}
+    kinds |= {"timestamp": "timestamp", "date": "date"}
+    return {
+        field.name: next((kind for start, kind in kinds.items() if str(field.type).startswith(start)), "text")
+        for field in schema_of(split.data)
+    }
+
+
+def _schema(types: dict[str, str]) -> str:
+    columns = [
+        {"name": name, "type": COLUMN_TYPES.get(kind, "datetime"), "required": False} for name, kind in types.items()
+    ]
+    return json.dumps({"mlflow_colspec": columns})
+
+
+def _input(context: str, **dataset: str) -> DatasetInput:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    columns = [{"name": n, "type": COLUMN_TYPES.get(of, "datetime"), "required": False} for n, of in types.items()]
-    told = (json.dumps(each) for each in (source, {"mlflow_colspec": columns}, profile))
-    # A digest as long as MLflow keeps one.
-    return DatasetInput(Dataset(name, digest[:32], kind, *told), [InputTag("mlflow.data.context", context)])
+    return DatasetInput(Dataset(**dataset), [InputTag("mlflow.data.context", context)])

@@ -203,9 +203,13 @@ def short_tags(split: SplitRef) -> dict[str, str]:
 
 def split_tags(split: SplitRef) -> dict[str, str]:
     """Return the tags by which any project finds what rests on a split."""
-    about = {"spec": f"{split.name}@{split.version}", "generation": split.version.partition(".")[2]}
-    about |= {"plan_id": split.plan_id, "kind": split.kind, "strategy": split.strategy}
-    return short_tags(split) | {f"evenfold.{name}": value for name, value in about.items()}
+    return short_tags(split) | {
+        "evenfold.plan_id": split.plan_id,
+        "evenfold.spec": f"{split.name}@{split.version}",
+        "evenfold.generation": split.version.partition(".")[2],
+        "evenfold.kind": split.kind,
+        "evenfold.strategy": split.strategy,
+    }
 
 
 def split_key(split: SplitRef) -> str:
@@ -218,14 +222,22 @@ def split_entry(split: SplitRef, report: BalanceReport, tags: Mapping[str, str])
     stored = split.stored()
     columns = stored.spec.columns.model_dump(exclude_defaults=True)
     plain = {n: v for n, v in stored.splitter.get_params(deep=False).items() if isinstance(v, (int, float, str))}
-    chosen, name = plain | stored.spec.params, f"{split.name} {split.version} split"
-    params = split.model_dump(include={"strategy", "algorithm_version", "split_id", "plan_id"})
-    params |= {"rows": split.n_rows, "splits": split.n_splits, "seed": stored.spec.seed}
-    params |= {f"params.{name}": value for name, value in chosen.items() if name != "random_state"}
-    params |= {f"columns.{role}": name for role, name in columns.items()}
-    # Where it lies is a tag: another home may record the same split, and a parameter cannot change.
-    tags = {**split_tags(split), "evenfold.record": "split", "evenfold.uri": split.uri, **tags}
-    return Entry(split_key(split), name, tags, params, balance_metrics(report), balance_series(report))
+    chosen = plain | stored.spec.params
+    return Entry(
+        key=split_key(split),
+        name=f"{split.name} {split.version} split",
+        # Where it lies is a tag: another home may record the same split, and a parameter cannot change.
+        tags={**split_tags(split), "evenfold.record": "split", "evenfold.uri": split.uri, **tags},
+        params={
+            "strategy": split.strategy, "algorithm_version": split.algorithm_version,
+            "rows": split.n_rows, "splits": split.n_splits,
+            "split_id": split.split_id, "plan_id": split.plan_id, "seed": stored.spec.seed,
+            **{f"params.{name}": value for name, value in chosen.items() if name != "random_state"},
+            **{f"columns.{role}": name for role, name in columns.items()},
+        },
+        metrics=balance_metrics(report),
+        series=balance_series(report),
+    )  # fmt: skip
 
 
 _BOOTSTRAP = {"out-of-bag": "oob", ".632": "632", ".632+": "632plus"}

@@ -283,10 +283,16 @@ class _Record:
                     series.setdefault(f"fold/{metric}", {})[number] = value
         another = {f"evenfold.{name}": str(value) for name, value in unless_usual(of.interval, of.level).items()}
         about_run = {"evenfold.split_run_id": self.split_run, "evenfold.record": "evaluation"}
-        every = split_tags(split) | about_run | origin_tags() | self.tags | code_tags(self.same, of.model.code)
-        metrics = estimate_metrics(of.estimates) | _level_metrics(of.levels) | confusion_metrics(of.confusion)
-        light, title = light_model_of(split, name, about), f"{name} @ {split.name} {split.version}"
-        return Entry(key, title, every | another | tags, params, metrics, series, light if of.estimates else None)
+        return Entry(
+            key=key,
+            name=f"{name} @ {split.name} {split.version}",
+            tags=split_tags(split) | about_run | origin_tags() | self.tags | code_tags(self.same, of.model.code)
+            | another | tags,
+            params=params,
+            metrics=estimate_metrics(of.estimates) | _level_metrics(of.levels) | confusion_metrics(of.confusion),
+            series=series,
+            light_model=light_model_of(split, name, about) if of.estimates else None,
+        )  # fmt: skip
 
     def _page(self) -> Page:
         """Return the page about what was evaluated, with the study of the number of folds where one was run."""
@@ -324,8 +330,13 @@ class _Record:
             metrics |= {name: getattr(score, name) for name in FIGURES}
             place = {"repeat": score.repeat, "fold": score.fold}
             name = f"{self.estimator.rpartition(':')[2]} {score.name}"
-            metrics |= {"peak_memory_mb": peaks.get(score.name, 0.0)}
-            child = Entry(run_key(kind="fold", parent=key, **place), name, short_tags(split), place, metrics)
+            child = Entry(
+                key=run_key(kind="fold", parent=key, **place),
+                name=name,
+                tags=short_tags(split),
+                params=place,
+                metrics=metrics | {"peak_memory_mb": peaks.get(score.name, 0.0)},
+            )
             with tracker.run(child, parent=run_id) as fold:
                 tracker.keep_model_of(fold, self.models.get(score.name), self.estimator)
 

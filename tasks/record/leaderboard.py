@@ -77,8 +77,13 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     if not ranked:
         others = " or ".join(metrics)
         raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {metric!r}; say {others}.")
-    title, split_id = f"{manifest.name} {manifest.version}", manifest.split_id
-    return Leaderboard(split=title, split_id=split_id, metric=metric, metrics=metrics, judgements=ranked)
+    return Leaderboard(
+        split=f"{manifest.name} {manifest.version}",
+        split_id=manifest.split_id,
+        metric=metric,
+        metrics=metrics,
+        judgements=ranked,
+    )
 
 
 def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> list[Any]:

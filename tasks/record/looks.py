@@ -96,10 +96,13 @@ def _look_entry(split: SplitRef, model: ModelSpec, line: LookLine, sharing: int 
         "evenfold.look_level": f"{level_of_look(number, budget=sharing):.6g}",
         "evenfold.holdout": line["holdout"],
     }
-    key, name = run_key(kind="look", split_id=split.split_id, number=number), f"{model.title} @ {split.name}"
-    params = {f"model.{field}": value for field, value in model.canonical().items()} | {"split_id": split.split_id}
-    tags = split_tags(split) | {"evenfold.record": "look"} | look | origin_tags()
-    return Entry(key, f"{name} {split.version} look {number}", tags, params, {})
+    return Entry(
+        key=run_key(kind="look", split_id=split.split_id, number=number),
+        name=f"{model.title} @ {split.name} {split.version} look {number}",
+        tags=split_tags(split) | {"evenfold.record": "look"} | look | origin_tags(),
+        params={f"model.{name}": value for name, value in model.canonical().items()} | {"split_id": split.split_id},
+        metrics={},
+    )
 
 
 def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
@@ -200,21 +203,30 @@ def record_tuning(
     how = unless_usual(interval, level) | ({"nested": True} if nested else {})
     key = run_key(kind="tune", split_id=split.split_id, **how, **identity)
     figures = ("best", "chosen", "naive", "value", "low", "high")
-    tags = split_tags(split) | {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"}
-    tags |= origin_tags() | code_tags(key, model.code)
-    best = {f"chosen.{name}": value for name, value in chosen.params.items()}
-    metrics = {f"choice/{name}": getattr(choice, name) for name in figures}
-    metrics |= {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()}
-    series = {f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}}
-    title = f"{model.title} @ {split.name} {split.version} tuning"
-    whole = Entry(with_code(key, model.code), title, tags, best, metrics, series)
+    whole = Entry(
+        key=with_code(key, model.code),
+        name=f"{model.title} @ {split.name} {split.version} tuning",
+        tags=split_tags(split)
+        | {"evenfold.split_run_id": split_run_id, "evenfold.record": "tuning"}
+        | origin_tags()
+        | code_tags(key, model.code),
+        params={f"chosen.{name}": value for name, value in chosen.params.items()},
+        metrics={f"choice/{name}": getattr(choice, name) for name in figures}
+        | {f"nested/{name}": value for name, value in estimate_metrics([anew] if anew else []).items()},
+        series={f"tried/{metric}": {number: score.value for number, score in enumerate(scores)}},
+    )
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
         for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
             name = f"{model.title} configuration {number}"
-            child_key = run_key(kind="configuration", parent=whole.key, number=number)
-            metrics, light = estimate_metrics(trial.estimates), light_model_of(split, name, trial.params)
-            child = Entry(child_key, name, short_tags(split), trial.params, metrics, light_model=light)
+            child = Entry(
+                key=run_key(kind="configuration", parent=whole.key, number=number),
+                name=name,
+                tags=short_tags(split),
+                params=trial.params,
+                metrics=estimate_metrics(trial.estimates),
+                light_model=light_model_of(split, name, trial.params),
+            )
             with tracker.run(child, parent=run_id):
                 pass
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})

@@ -30,7 +30,10 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
         return "evenfold_split"
 
     def load(self) -> "Manifest":
-        """Return the manifest, downloaded and proved by SHA-256 and split_id; raises SplitError for none or another."""
+        """Return the manifest, downloaded and proved: every file by its SHA-256, the rows by the split_id.
+
+        Raises SplitError where the store records no such split, and where it is another one than it says.
+        """
         import mlflow.artifacts
         from evenfold.manifests import read_manifest
         from evenfold.splitters import SplitError

@@ -62,11 +62,14 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
         run_id = _write_split(split, measured, content, limit)
         see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))
     run = run_ref(split, run_id)
-    facts: dict[str, object] = {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits}
-    facts["worst"] = {name: round(value, 6) for name, value in measured.worst.items()}
-    upstream = redacted(data) if is_address(data) else Path(data).absolute().as_uri()
-    uri, title = f"evenfold://{split.name}/{split.version}", f"{split.name} {split.version}"
-    materialized(uri, upstream, title, run.url, facts)
+    worst = {name: round(value, 6) for name, value in measured.worst.items()}
+    materialized(
+        f"evenfold://{split.name}/{split.version}",
+        redacted(data) if is_address(data) else Path(data).absolute().as_uri(),
+        f"{split.name} {split.version}",
+        run.url,
+        {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},
+    )
     return run
 
 

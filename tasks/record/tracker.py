@@ -259,7 +259,10 @@ class Tracker:
         self.client.log_batch(run_id, tags=[RunTag(*tag) for tag in _cut(tags).items()])
 
     def keep(self, run_id: str, files: Mapping[str, Any]) -> dict[str, str]:
-        """Log pages, texts and pictures as they are, tables as Parquet, others as JSON; return their digests."""
+        """Log values by name in one call: pages, texts and pictures as they are, a table as Parquet, others as JSON.
+
+        Returns the digest of each file.
+        """
         with tempfile.TemporaryDirectory() as folder:
             paths = {name: Path(folder) / name for name in files}
             for name, value in files.items():

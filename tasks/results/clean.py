@@ -31,7 +31,10 @@ def age_of(text: str) -> int:
 
 
 def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
-    """Remove what is cached and nobody wrote or read for ``older_than`` seconds; never manifests or records."""
+    """Remove cached results, scores, data and model files that nobody wrote or read for ``older_than`` seconds.
+
+    They are made again when they are needed. Manifests are not touched.
+    """
     limits = {True: min(older_than, HALF_WRITTEN_SECONDS), False: older_than}  # by whether a kill left it half written
     storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
     places = (home.results, home.scores, home.shared / "models", home.data, storage)

@@ -6,6 +6,8 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
+from evenfold.manifests.tables.passwords import SHOWN, without_secrets
+
 # Up to the last @ of the word, for passwords that hold one unquoted; github://owner:repository@branch is no login.
 _USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
 CALLED_WITH: list[str] = []  # the words of our own command line, where this process is one
@@ -17,7 +19,6 @@ def redacted(text: str) -> str:
     What stands before the ``@`` of a URI without a colon is hidden whole, for it may be a token. Redacting twice
     changes nothing. O(n).
     """
-    from evenfold.manifests.tables.addresses import SHOWN, without_secrets  # a header is shown without pyarrow
 
     def without_password(userinfo: re.Match[str]) -> str:
         user, colon, _ = userinfo[2].partition(":")

@@ -137,16 +137,16 @@ def _inside(blocks: list[Array], spread: Array, outcomes: Array, codes: Codes) -
             sums_y, all_y = levels @ (outcome[:, None] * there), np.square(outcome) @ there
             y_y = all_y - (np.square(sums_y) / np.maximum(counts, 1.0)).sum(axis=0)
             x_y = (others * outcome) @ x - (first * sums_y * means).sum(axis=0)
-            known = (x_x > ROUNDING * own) & (y_y > ROUNDING * all_y)
-            follows[i, here] = np.where(known, x_y, 0.0) / np.sqrt(np.where(known, x_x * y_y, 1.0))
+            moving = (x_x > ROUNDING * own) & (y_y > ROUNDING * all_y)
+            follows[i, here] = np.where(moving, x_y, 0.0) / np.sqrt(np.where(moving, x_x * y_y, 1.0))
     return scatter <= most * spread, follows
 
 
 def _drawn(codes: Codes, sizes: Codes) -> Codes:
     """Return 1,000 rows of levels that are drawn at random and have several, 20 of one at most, level by level."""
     place = Stream(0, AUDITING, 16).permutation(sizes.size)
-    asked = np.cumsum(np.where(sizes > 1, np.minimum(sizes, FIRST_OF_A_LEVEL), 0)[np.argsort(place)])
-    use = np.append((sizes > 1) & (place <= np.searchsorted(asked, FIRST_ASKED)), False)
+    total = np.cumsum(np.where(sizes > 1, np.minimum(sizes, FIRST_OF_A_LEVEL), 0)[np.argsort(place)])
+    use = np.append((sizes > 1) & (place <= np.searchsorted(total, FIRST_ASKED)), False)
     rows = np.flatnonzero(use[codes])
     rows = rows[np.argsort(place[codes[rows]], kind="stable")]
     starts = np.flatnonzero(np.diff(codes[rows], prepend=-1))
