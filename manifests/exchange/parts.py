@@ -13,7 +13,7 @@ import pyarrow as pa
 from evenfold.manifests.attributes import PART_OF, PARTS, WORDS
 from evenfold.manifests.exchange.kept import kept_keys, kept_rows, labels_of, require_data
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels
+from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Pair, SplitError
@@ -53,18 +53,14 @@ def parts_of(manifest: Manifest, to: str) -> NDArray[np.object_]:
             f"{labels.n_splits:,} {labels.unit}s; split with parts (HashSplit, BalancedGroupSplit), or take "
             "train_test(frame, fold)."
         )
+    code_of = dict(labels.parts)
+    if not code_of or not set(code_of) <= set(PARTS):  # parts of no such names are what their codes mean
+        tested = "validation" if labels.locked.size else "test"
+        code_of = {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
     codes, parts = labels.column(), np.full(labels.n, None, dtype=object)
-    for part, code in _codes(labels).items():
+    for part, code in code_of.items():
         parts[codes == code] = part
     return parts
-
-
-def _codes(labels: Labels) -> dict[str, int]:
-    """Return the code of each of the three parts: by name where they are named, else by what the code means."""
-    if labels.parts and set(labels.parts) <= set(PARTS):
-        return dict(labels.parts)
-    tested = "validation" if labels.locked.size else "test"
-    return {"train": NEVER_TESTED, tested: labels.tested[0]} | ({"test": LOCKED} if labels.locked.size else {})
 
 
 def codes_of_words(table: pa.Table, key: list[str], column: str) -> pa.Array | None:

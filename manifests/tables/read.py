@@ -137,10 +137,14 @@ def _read_path(path: str, columns: list[str] | None, types: Mapping[str, str]) -
     if len(kinds) > 1:
         raise SplitError(f"{path} holds {len(files)} files, {' and '.join(kinds)}; name files of one kind.")
     with readable(path, kinds[0]):
-        if kinds == ["CSV"]:
-            return _read_csv(files, columns, types)
-        data = parquet_data(files)
-        return data.to_table(columns=_selected(data.schema.names, columns))
+        if kinds == ["Parquet"]:
+            data = parquet_data(files)
+            return data.to_table(columns=_selected(data.schema.names, columns))
+        tables = [read_csv(file, types) for file in files]
+        long = [field for file, table in zip(files, tables, strict=True) for field in texts_of_long(file, types, table)]
+        tables = [read_csv(file, types, long) for file in files] if long else tables
+        names = _selected(one_schema(files, [table.schema for table in tables]).names, columns)
+        return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")
 
 
 @contextmanager
@@ -158,15 +162,6 @@ def parquet_data(files: list[Path]) -> pa.dataset.Dataset:
     """Return Parquet files as one set of rows, nothing read but their schemas; SplitError where columns differ."""
     schema = one_schema(files, [pq.read_schema(file) for file in files])
     return pa.dataset.dataset([str(file) for file in files], format="parquet", schema=schema)
-
-
-def _read_csv(files: list[Path], columns: list[str] | None, types: Mapping[str, str]) -> pa.Table:
-    tables = [read_csv(file, types) for file in files]
-    long = [field for file, table in zip(files, tables, strict=True) for field in texts_of_long(file, types, table)]
-    tables = [read_csv(file, types, long) for file in files] if long else tables
-    schema = one_schema(files, [table.schema for table in tables])
-    names = _selected(schema.names, columns)
-    return pa.concat_tables([table.select(names) for table in tables], promote_options="permissive")
 
 
 def _selected(names: Sequence[str], wanted: list[str] | None) -> list[str]:

@@ -167,7 +167,12 @@ class FromSklearn(PairSplitter):
         if isinstance(self.splitter, str):
             check_params(self.splitter, self.params or {})
         wrapped = resolve(self.splitter, SPLITTER) if isinstance(self.splitter, str) else self.splitter
-        wrapped = self._constructed(wrapped) if isinstance(wrapped, type) else wrapped
+        if isinstance(wrapped, type):
+            try:
+                wrapped = wrapped(**(self.params or {}))
+            except (TypeError, ValueError) as error:
+                what = f"{wrapped.__name__} does not accept its parameters ({refusal(error)})"
+                raise SplitError(f"{what}; correct params.") from None
         if not callable(getattr(wrapped, "split", None)):
             raise SplitError(f"{self.splitter!r} has no split method; name a splitter such as sklearn's KFold.")
         params = wrapped.get_params() if hasattr(wrapped, "get_params") else vars(wrapped)
@@ -195,13 +200,6 @@ class FromSklearn(PairSplitter):
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **roles: Any) -> int:
         """Return the wrapped splitter's own count."""
         return int(self.wrapped().get_n_splits(X, y, groups))
-
-    def _constructed(self, maker: type) -> Any:
-        try:
-            return maker(**(self.params or {}))
-        except (TypeError, ValueError) as error:
-            why = refusal(error)
-            raise SplitError(f"{maker.__name__} does not accept its parameters ({why}); correct params.") from None
 
     def _check(self, rows: Rows) -> None:
         next(self.pairs(rows), None)
