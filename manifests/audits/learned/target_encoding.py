@@ -58,9 +58,8 @@ def carried_targets(sample: Sample) -> Outcome:
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
     shared = list(_levels_of(sample))
     spread = np.array([np.nanvar(column.values) for column in features])
-    values = np.stack([column.values - np.nanmean(column.values) for column in features], axis=1)
-    blocks = np.split(values, range(SIDE_BY_SIDE, spread.size, SIDE_BY_SIDE), axis=1)
-    blocks = [np.ascontiguousarray(block) for block in blocks]
+    values = [column.values - np.nanmean(column.values) for column in features]
+    blocks = [np.stack(values[i : i + SIDE_BY_SIDE], axis=1) for i in range(0, len(values), SIDE_BY_SIDE)]
     inside = [_inside(blocks, spread, outcomes, codes) for codes, _ in shared]
     signs, stretches = {}, [*_stretches(sample, outcomes[:, 0])] if target.numeric else []
     for i, column in enumerate(features):

@@ -94,7 +94,8 @@ def ordered_keys(sample: Sample) -> Outcome:
         f"{effect.share:.0%} of its variance lies{sample.looked_at}; {why}."
     )
     figures = {"features": alike, "share": effect.share}
-    return Found(1, message, figures, DropFeatures(tuple(alike)) if alike else None, not (alike or cut))
+    remedy = DropFeatures(tuple(alike)) if alike else None
+    return Found(1, message, figures, remedy, harmless=not (alike or cut))
 
 
 def is_clock(column: Column) -> bool:
