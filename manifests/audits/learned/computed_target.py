@@ -15,6 +15,7 @@ from .sample import LEAST_ROWS, Array, Codes, Column, Sample
 from .text import numbers_in
 
 EXACT, SHORT = 0.998, 0.99  # share of the target's variance, out of fold: of a sum, and of one of at most three terms
+OF_ALONE = 0.5  # of what the best column alone leaves, at most: else it is a law of that one, and no sum
 FEW, SAME = 3, 1.05  # terms, and how far the weights of a sum that is not exact may differ: nature's laws weigh
 LEAST_OF_THE_ROWS, ROWS_A_COLUMN = 0.9, 4  # that must have a value in a column that takes part
 ALONE = 0.997  # R² or rank correlation of a single feature, from which it is the target in other units
@@ -116,7 +117,7 @@ def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], flo
             design += [of(columns[i].values)[rows] for i in chosen]
             weights = np.linalg.lstsq(np.column_stack(design), outcome[rows], rcond=None)[0][1:].tolist()
             sizes = np.abs(weights)
-            if score < EXACT and (len(chosen) == 1 or sizes.max() > SAME * sizes.min()):
+            if score < EXACT and sizes.max() > SAME * sizes.min():
                 continue
             fit = f"R² {score:.4f} out of fold, the best of them alone {alone:.3f}{', of logarithms' * (of is np.log)}"
             return f"{words([*zip(names, weights, strict=True)])} ({fit})", names, score
@@ -151,7 +152,7 @@ def _sum(X: Array, outcome: Array, blocks: Codes) -> tuple[list[int], float, flo
         return None
     chosen = _few(X, outcome, 1.0 - max(2.0 * (1.0 - score), 1e-4))
     score = _explained(X[:, chosen], outcome, blocks)
-    if score < (SHORT if len(chosen) <= FEW else EXACT):
+    if score < (SHORT if len(chosen) <= FEW else EXACT) or 1.0 - score > OF_ALONE * (1.0 - alone):
         return None
     return chosen, score, alone
 
