@@ -44,22 +44,23 @@ def main(names: list[str]) -> None:
         told["results"][name] = module.rows()
         told["notes"][name] = module.notes() if hasattr(module, "notes") else ""
         print(f"{table(told['results'][name])}\n\n{told['notes'][name]}\n", flush=True)
+    if not names or "date" not in told:  # the date is that of the last run of them all
+        told |= {
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": f"{platform.machine()}, Python {platform.python_version()}",
+            "versions": {name: version(name) for name in PEERS},
+        }
     _write(told)
 
 
-def _write(told: dict[str, Any]) -> None:
-    about = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "versions": {name: version(name) for name in PEERS},
-    }
-    RESULTS.write_text(json.dumps(told | about, indent=1) + "\n")
+def _write(about: dict[str, Any]) -> None:
+    RESULTS.write_text(json.dumps(about, indent=1) + "\n")
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     head = (
         "# Benchmarks\n\nWritten by `make bench`; every row compares with its peer in the same run.\n"
         f"{about['date']}, {about['machine']}; {versions}.\n"
     )
-    results, notes = told["results"], told["notes"]
+    results, notes = about["results"], about["notes"]
     body = [f"## {name.replace('_', ' ')}\n\n{table(results[name])}\n\n{notes[name]}".rstrip() for name in results]
     (ROOT / "docs" / "benchmarks.md").write_text(head + "\n" + "\n\n".join(body) + "\n")
 
