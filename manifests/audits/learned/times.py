@@ -93,9 +93,8 @@ def ordered_keys(sample: Sample) -> Outcome:
         f"{sample.target.name!r} goes with the order of {what}, between {STRETCHES} stretches of which "
         f"{effect.share:.0%} of its variance lies{sample.looked_at}; {why}."
     )
-    figures = {"features": alike, "share": effect.share}
     remedy = DropFeatures(tuple(alike)) if alike else None
-    return Found(1, message, figures, remedy, harmless=not (alike or cut))
+    return Found(1, message, {"features": alike, "share": effect.share}, remedy, harmless=not (alike or cut))
 
 
 def is_clock(column: Column) -> bool:
