@@ -5,98 +5,34 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec, Problem
+from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpec
 from evenfold.estimates.ledger import level_of_look
-from evenfold.manifests import Audit, read_manifest
+from evenfold.manifests import Audit
 from evenfold.manifests.spec import name_like
-from evenfold.manifests.tables.canonical import verb
-from evenfold.splitters import SplitError
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final, fit_fold
 from evenfold.tasks.outcomes import Evaluated, Measured, Segment, SplitRef
 from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.record.studies import record_segments
-from evenfold.tasks.requests import FoldFields, LookFields, SpecFields
+from evenfold.tasks.requests import FoldFields, LookFields
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import say, saying
-from evenfold.tasks.scores import aggregate_look, check_levels, in_blocks, unaggregated
+from evenfold.tasks.scores import aggregate_look, check_levels, unaggregated
 from evenfold.tasks.segments import NO_VALUE, evaluate_segment, segmented
-from evenfold.tasks.splits import check_columns, plan_of
 from evenfold.tasks.steps.running import finished_each, happened, run, tell
-from evenfold.tasks.work import check_model, work_of
+from evenfold.tasks.work import work_of
 
 from .fits import fit_more, fit_splits
 from .outcomes import Evaluation, GateError, Segments
-from .requests import Request
-from .splitting import Split, recorded, require_none, split_asked
+from .requests import Request, checked, require_none
+from .splitting import Split, recorded, split_asked
 
 
 def check_evaluation(request: Request) -> str:
     """Raise SplitError or ModelError for bad input; return what the split is called."""
     return check_segments(request) if request.parameters.get("by") else checked(request)[0]
-
-
-def checked(request: Request) -> tuple[str, ModelSpec]:
-    """Raise SplitError or ModelError for bad input; return what the split is called, and the recipe for its target."""
-    data, fields = request.data, request.parameters
-    looks = fields.get("on") == "holdout"
-    if "on" in fields:
-        check_look(request)
-    if fields.get("manifest"):
-        unused = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
-        why = "given beside a manifest, whose split is decided already"
-        require_none(unused, why, "or leave the manifest out to split anew")
-    manifest = read_manifest(fields["manifest"]) if fields.get("manifest") else None
-    spec = manifest.spec if manifest else request.specification
-    if not manifest:
-        check_columns(data, spec)
-    recipe, _ = judged_by(check_model(data, spec, request.recipe), fields.get("metric"))
-    if manifest and looks:
-        manifest.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
-    if not manifest:
-        plan = plan_of(spec, from_anywhere(data))
-        plan.check()
-        if looks and not plan.locks:
-            raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
-    return spec.name, recipe
-
-
-def check_look(request: Request) -> None:
-    """Raise SplitError where a look at the locked part has no reason, or what only folds take, and the reverse."""
-    if request.rows == "known" and not request.manifest:
-        raise SplitError(
-            "the known rows are those of a split that is named; name it: manifest (--manifest), or leave rows out."
-        )
-    if request.on != "holdout":
-        if request.reason.strip():
-            raise SplitError(
-                "a reason is given, and only a look at the holdout takes one; leave it out, or look: on='holdout' "
-                "(--on holdout)."
-            )
-        return
-    if not request.reason.strip():
-        raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
-    unused = request.given(FoldFields)
-    why = f"for the folds, and a look at the holdout does nothing with {verb(len(unused), 'it', 'them')}"
-    require_none(unused, why, "or evaluate the folds: on='folds' (--on folds)")
-
-
-def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
-    """Return the problem's model and the metric that judges it, as it is named for the target: by default its first.
-
-    A metric that the model does not name is one of the returned model's. Raises ModelError for one that cannot score
-    the target.
-    """
-    model = problem.model
-    name = model.metrics[0] if metric is None else problem.metric(metric)
-    return with_metric(model, name), name
-
-
-def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
-    """Return the recipe, scored by ``metric`` as well."""
-    return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
 
 
 def run_evaluation(request: Request) -> Evaluation | Segments:
@@ -171,7 +107,7 @@ def stop_where_failed(audit: Audit, what: str, where: str = "in the specificatio
 def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Request) -> Evaluation:
     """Fit every split, aggregate and record; raises EvaluationError where folds are missing."""
     started, log_models, limit = time.monotonic(), request.log_models, request.time_limit
-    if log_models == "all" and in_blocks(split.ref):
+    if log_models == "all" and split.ref.in_blocks:
         raise ModelError(
             f"log_models='all' keeps a model per fold, and {split.ref.strategy} makes "
             f"{split.ref.n_splits:,} splits that are fitted in blocks; choose 'final'."

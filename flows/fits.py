@@ -14,7 +14,7 @@ from evenfold.tasks.fits import fit_fold, fit_short
 from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, SplitRef
 from evenfold.tasks.record.evaluations import failure_of
 from evenfold.tasks.runtime.progress import say
-from evenfold.tasks.scores import aggregate, in_blocks, unaggregated
+from evenfold.tasks.scores import aggregate, unaggregated
 from evenfold.tasks.steps.running import Finished, finished_each, run, under_prefect, workers_at_once
 from evenfold.tasks.steps.step import REFRESHING
 from evenfold.tasks.work import further_pairs, work_of
@@ -60,7 +60,7 @@ def fit_splits(
 ) -> Fits:
     """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
     fits = Fits(split, model)
-    if not in_blocks(split):
+    if not split.in_blocks:
         outcomes = _each(fits, split.n_splits, "folds", time_limit)
         fits.results = _collected(fits, outcomes, [1] * split.n_splits, quiet, fits.states)
         return fits

@@ -18,12 +18,10 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 import prefect
-from evenfold.estimates import Comparison, EvaluationError, ModelSpec
-from evenfold.manifests import SplitSpec
+from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks import parameters
-from evenfold.tasks.requests import signature_of
-from evenfold.tasks.runtime.files import data_reference, naming_once, room
+from evenfold.tasks.runtime.files import naming_once, room
 from evenfold.tasks.runtime.home import CONSOLE, Home
 from evenfold.tasks.runtime.locks import overlapping
 from evenfold.tasks.runtime.runners import task_runner
@@ -49,7 +47,6 @@ from prefect.states import Failed
 from prefect.types.entrypoint import EntrypointType
 from pydantic_core import to_jsonable_python
 
-from . import outcomes
 from .requests import Request
 
 P = ParamSpec("P")
@@ -57,7 +54,6 @@ R = TypeVar("R")
 S = TypeVar("S")
 Q = ParamSpec("Q")
 Check = Callable[[Request], str]
-_NAMES = vars(parameters) | vars(outcomes) | {kind.__name__: kind for kind in (SplitSpec, ModelSpec, Comparison)}
 
 
 @dataclass
@@ -81,25 +77,20 @@ def published(fn: Callable[P, R], check: Check, run: Callable[[Request], R]) -> 
         require_team_key()
         return check(request)
 
-    declared, names = signature_of(fn), _NAMES | fn.__globals__
-    holder = type("_", (), {"__annotations__": {p.name: p.annotation for p in declared.parameters.values()}})
-    hints = get_type_hints(holder, names, include_extras=True)  # types of other rooms are looked up here
-    hints["return"] = get_type_hints(fn, names, include_extras=True)["return"]
-    signature = declared.replace(
-        parameters=[p.replace(annotation=hints[p.name]) for p in declared.parameters.values()],
-        return_annotation=hints["return"],
-    )
-    request_type = Request.to(fn.__name__, signature)
+    request_type = Request.to(fn)
+    signature = request_type.signature
+    hints = {p.name: p.annotation for p in signature.parameters.values()}
     body = _guarded(fn, request_type, checked, run)
     body.__signature__ = signature  # type: ignore[attr-defined]
-    body.__annotations__ = hints
-    lines = [f"    {p.name}: {parameters.Flag.of(p.annotation).words}" for p in declared.parameters.values()]
+    body.__annotations__ = {**hints, "return": signature.return_annotation}
+    lines = [f"    {p.name}: {parameters.Flag.of(p.annotation).words}" for p in signature.parameters.values()]
     body.__doc__ = "\n".join([inspect.getdoc(fn) or "", "", "Args:", *lines])
     body.__module__ = __name__.rpartition(".")[0]  # where a deployment finds it
     body.check, body.asked = checked, request_type  # type: ignore[attr-defined]
     run_name = _run_name(fn.__name__, request_type, check)
     flow = Flow(body, name=fn.__name__, flow_run_name=run_name, on_crashed=[_fail_mistaken])
-    types = get_type_hints(holder, names)  # people read them without what Prefect's form and the flags are made of
+    # People read them without what Prefect's form and the flags are made of.
+    types = get_type_hints(type("_", (), {"__annotations__": hints}))
     flow.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[p.replace(annotation=types[p.name]) for p in signature.parameters.values()]
     )
@@ -241,25 +232,7 @@ class Flow(prefect.Flow[P, R]):
 
     def request(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Request:
         """Return the request of a call; SplitError or ModelError for bad input."""
-        arguments = self._named(args, kwargs)
-        if "data" in arguments:  # a frame becomes a file, for parameters travel as JSON
-            arguments |= {"data": data_reference(arguments["data"], Home.here())}
-        return self.asked.read(arguments)
-
-    def _named(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
-        """Return values by their names; TypeError as Python's, save for names unknown, which are refused later."""
-        signature = inspect.signature(self.fn)
-        unnamed = [name for name, each in signature.parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
-        if len(args) > len(unnamed):
-            raise TypeError(
-                f"{self.fn.__name__} takes {len(unnamed)} values without a name ({', '.join(unnamed)}) and was given "
-                f"{len(args)}; name the others."
-            )
-        declared = {name: value for name, value in kwargs.items() if name in signature.parameters}
-        try:
-            return signature.bind_partial(*args, **declared).arguments | kwargs
-        except TypeError as error:
-            raise TypeError(f"{self.fn.__name__}: {error}") from None
+        return self.asked.called(args, kwargs)
 
     def _started(self, home: Home, call: _Call) -> Any:
         home.make()

@@ -34,13 +34,13 @@ from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels.hashing import digest_json
 from evenfold.tasks.fits import fit_final, require_final
+from evenfold.tasks.plans import stamp
 from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.reading import Recipe, read_recipe
 from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import prepare_environment
 from evenfold.tasks.scores import estimate_of_one_model
-from evenfold.tasks.splits import stamp
 from evenfold.tasks.steps.running import run, running
 from evenfold.tasks.work import Work, kept_together, work_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,25 +12,29 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.manifests import Plan, StoredManifest
 from evenfold.reports.page import counted
 from evenfold.splitters import SplitError
-from evenfold.tasks.arrivals import newest, stage_extension
-from evenfold.tasks.audits import audit_key, preimage_of_audit
 from evenfold.tasks.outcomes import FoldState, SplitRef
-from evenfold.tasks.record.evaluations import finished_record, preimage_of_record
-from evenfold.tasks.record.models.registry import champion_of
+from evenfold.tasks.plans import (
+    audit_key,
+    forget_plans,
+    looked_up,
+    marks_of,
+    plan_of,
+    preimage_of,
+    preimage_of_audit,
+    split_in,
+)
+from evenfold.tasks.record.seen import finished_record, preimage_of_record
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.results.store import nearest, ready
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.scores import in_blocks
-from evenfold.tasks.splits import forget_plans, looked_up, marks_of, plan_of, preimage_of
+from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
-from . import definitions, deployable
-from .evaluation import judged_by, with_metric
+from . import definitions
 from .outcomes import Planned, Step
-from .requests import Request
-from .splitting import split_given
+from .requests import Request, checked, judged_by, with_metric
 
 COMES: dict[bool, FoldState] = {True: "cached", False: "waiting"}
 SHORT_SECONDS = 0.05
@@ -41,18 +45,28 @@ AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at
 def plan(*args: Any, **fields: Any) -> Planned:
     """Read the request as ``evaluate`` or ``retrain`` does, and look each step up."""
     grows = fields.pop("retrain", False)
-    flow, defaults = deployable.retrain if grows else deployable.evaluate, signature_of(definitions.plan).parameters
-    taken = signature_of(definitions.retrain if grows else definitions.evaluate).parameters
-    values = {name: value for name, value in fields.items() if name in taken or value != defaults[name].default}
-    request = flow.request(args, values)
+    defaults, asked = signature_of(definitions.plan).parameters, _asked(grows)
+    taken = asked.signature.parameters
+    values = {
+        name: value
+        for name, value in fields.items()
+        if name in taken or name not in defaults or value != defaults[name].default
+    }
+    request = asked.called(args, values)
     if request.parameters.get("by"):
         raise SplitError("what one evaluation would do can be said, and by makes many; leave it out.")
-    name = vars(flow.fn)["check"](request)
+    require_team_key()
+    name, _ = checked(request)
     with TemporaryDirectory() as aside:
         try:
             return Planned(name=name, steps=list((_steps_of_retraining if grows else _steps)(request, aside)))
         finally:
             forget_plans()
+
+
+@cache
+def _asked(grows: bool) -> type[Request]:
+    return Request.to(definitions.retrain if grows else definitions.evaluate)
 
 
 def _steps(request: Request, aside: str) -> Iterator[Step]:
@@ -68,6 +82,9 @@ def _steps(request: Request, aside: str) -> Iterator[Step]:
 
 
 def _steps_of_retraining(request: Request, aside: str) -> Iterator[Step]:
+    from evenfold.tasks.arrivals import newest, stage_extension  # tasks, and with them Prefect
+    from evenfold.tasks.record.models.registry import champion_of
+
     spec, data = request.specification, from_anywhere(request.data)
     champion = champion_of(request.registered_name or spec.name)
     before = newest(Home.here(), _plan(request).spec, champion, request.on_refused)
@@ -128,7 +145,7 @@ def _split_step(request: Request, cached: bool) -> Step:
 
 def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
     if request.parameters.get("manifest"):
-        return split_given(request.manifest, request.data, request.rows).ref, True
+        return split_in(request.manifest, request.data, request.rows), True
     plan = _plan(request)
     folder, cached = looked_up(plan, Home.here(), aside)
     return SplitRef.of(StoredManifest(folder), folder, from_anywhere(request.data)).asked(plan.spec), cached
@@ -137,7 +154,7 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     interval, draws = request.interval, split.kind == "draws"
     apparent = request.parameters.get("apparent", "full") if draws else "full"
-    blocks = split.blocks() if in_blocks(split) else []
+    blocks = split.blocks() if split.in_blocks else []
     keys = [(last - first, key_of_fit(work, (first, last), apparent=apparent)) for first, last in blocks]
     keys += [] if blocks else [(1, key_of_fit(work, i)) for i in split.splits()]
     hits = [not request.refresh and ready(f"score/{key}") is not None for _, key in keys]

@@ -1,17 +1,28 @@
-"""What a flow is asked: one frozen object, read and checked at the door, and passed on."""
+"""What a flow is asked: one frozen object, read and checked at the door, and passed on, with Prefect or without."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
-from evenfold.estimates import ModelSpec
-from evenfold.manifests import SplitSpec, explain, specification
+from evenfold.estimates import Comparison, ModelSpec, Problem
+from evenfold.manifests import SplitSpec, explain, read_manifest, specification
+from evenfold.manifests.tables.canonical import verb
+from evenfold.reports.page import listed
 from evenfold.splitters import EvenfoldError, SplitError
-from evenfold.tasks.requests import RecipeFields, SpecFields
+from evenfold.tasks import parameters
+from evenfold.tasks.plans import check_columns, plan_of
+from evenfold.tasks.requests import FoldFields, RecipeFields, SpecFields, signature_of
+from evenfold.tasks.runtime.files import data_reference, from_anywhere
+from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.work import check_model
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from . import outcomes
+
+_NAMES = vars(parameters) | vars(outcomes) | {kind.__name__: kind for kind in (SplitSpec, ModelSpec, Comparison)}
 
 
 class Request(BaseModel):
@@ -23,13 +34,42 @@ class Request(BaseModel):
 
         def __getattr__(self, name: str) -> Any: ...
 
+    signature: ClassVar[inspect.Signature]  # of the flow, with the types themselves
+
     @classmethod
-    def to(cls, name: str, signature: inspect.Signature) -> type[Request]:
-        """Return the class of the requests of a flow of this signature."""
-        fields: Any = {
-            p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in signature.parameters.values()
-        }
-        return create_model(name, __base__=cls, **fields)
+    def to(cls, declared: Callable[..., Any]) -> type[Request]:
+        """Return the class of the requests of the flow that a function declares."""
+        signature, names = signature_of(declared), _NAMES | declared.__globals__
+        holder = type("_", (), {"__annotations__": {p.name: p.annotation for p in signature.parameters.values()}})
+        hints = get_type_hints(holder, names, include_extras=True)  # types of other rooms are looked up here
+        typed = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values()]
+        fields: Any = {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in typed}
+        made = create_model(declared.__name__, __base__=cls, **fields)
+        returned = get_type_hints(declared, names, include_extras=True)["return"]
+        made.signature = signature.replace(parameters=typed, return_annotation=returned)
+        return made
+
+    @classmethod
+    def called(cls, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Request:
+        """Return the request of a call; SplitError or ModelError for bad input, TypeError as Python's.
+
+        Unknown names are refused with the rest. A frame becomes a file, for parameters travel as JSON.
+        """
+        each = cls.signature.parameters
+        unnamed = [name for name, parameter in each.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        if len(args) > len(unnamed):
+            raise TypeError(
+                f"{cls.__name__} takes {len(unnamed)} values without a name ({', '.join(unnamed)}) and was given "
+                f"{len(args)}; name the others."
+            )
+        known = {name: value for name, value in kwargs.items() if name in each}
+        try:
+            arguments = {**cls.signature.bind_partial(*args, **known).arguments, **kwargs}
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}: {error}") from None
+        if "data" in arguments:
+            arguments["data"] = data_reference(arguments["data"], Home.here())
+        return cls.read(arguments)
 
     @classmethod
     def read(cls, fields: Mapping[str, object]) -> Request:
@@ -79,3 +119,71 @@ def recipe_of(model: Any, **fields: Any) -> ModelSpec:
     if "params" in values:
         values["params"] = {**base.params, **values["params"]}
     return ModelSpec.of(base.model_dump(exclude_unset=True) | values) if values else base
+
+
+def checked(request: Request) -> tuple[str, ModelSpec]:
+    """Raise SplitError or ModelError for bad input; return what the split is called, and the recipe for its target."""
+    data, fields = request.data, request.parameters
+    looks = fields.get("on") == "holdout"
+    if "on" in fields:
+        check_look(request)
+    if fields.get("manifest"):
+        unused = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
+        why = "given beside a manifest, whose split is decided already"
+        require_none(unused, why, "or leave the manifest out to split anew")
+    manifest = read_manifest(fields["manifest"]) if fields.get("manifest") else None
+    spec = manifest.spec if manifest else request.specification
+    if not manifest:
+        check_columns(data, spec)
+    recipe, _ = judged_by(check_model(data, spec, request.recipe), fields.get("metric"))
+    if manifest and looks:
+        manifest.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
+    if not manifest:
+        plan = plan_of(spec, from_anywhere(data))
+        plan.check()
+        if looks and not plan.locks:
+            raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
+    return spec.name, recipe
+
+
+def check_look(request: Request) -> None:
+    """Raise SplitError where a look at the locked part has no reason, or what only folds take, and the reverse."""
+    if request.rows == "known" and not request.manifest:
+        raise SplitError(
+            "the known rows are those of a split that is named; name it: manifest (--manifest), or leave rows out."
+        )
+    if request.on != "holdout":
+        if request.reason.strip():
+            raise SplitError(
+                "a reason is given, and only a look at the holdout takes one; leave it out, or look: on='holdout' "
+                "(--on holdout)."
+            )
+        return
+    if not request.reason.strip():
+        raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
+    unused = request.given(FoldFields)
+    why = f"for the folds, and a look at the holdout does nothing with {verb(len(unused), 'it', 'them')}"
+    require_none(unused, why, "or evaluate the folds: on='folds' (--on folds)")
+
+
+def judged_by(problem: Problem, metric: str | None) -> tuple[ModelSpec, str]:
+    """Return the problem's model and the metric that judges it, as it is named for the target: by default its first.
+
+    A metric that the model does not name is one of the returned model's. Raises ModelError for one that cannot score
+    the target.
+    """
+    model = problem.model
+    name = model.metrics[0] if metric is None else problem.metric(metric)
+    return with_metric(model, name), name
+
+
+def with_metric(recipe: ModelSpec, metric: str) -> ModelSpec:
+    """Return the recipe, scored by ``metric`` as well."""
+    return recipe if metric in recipe.metrics else recipe.model_copy(update={"metrics": (*recipe.metrics, metric)})
+
+
+def require_none(fields: list[str], why: str, otherwise: str) -> None:
+    """Raise SplitError for ``fields`` that are given where nothing is done with them."""
+    if fields:
+        are, them = verb(len(fields), "is", "are"), verb(len(fields), "it", "them")
+        raise SplitError(f"{listed(fields)} {are} {why}; leave {them} out, {otherwise}.")

@@ -20,6 +20,7 @@ from evenfold.tasks.arrivals import check_table, keep_snapshot, newest, stage_ex
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
+from evenfold.tasks.plans import plan_of
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.record.models.asking import ask
 from evenfold.tasks.record.models.committing import committing, settle_commits
@@ -44,14 +45,13 @@ from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
-from evenfold.tasks.splits import plan_of
 from evenfold.tasks.steps.running import finished, happened, publish, run, tell, tell_of
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
 
-from .evaluation import check_evaluation as check_evaluation, evaluated, judged_by, stop_where_failed, with_metric
+from .evaluation import check_evaluation as check_evaluation, evaluated, stop_where_failed
 from .outcomes import Evaluation, GateError, WaitingError
-from .requests import Request
+from .requests import Request, judged_by, with_metric
 from .splitting import Split, recorded, say_extended
 
 

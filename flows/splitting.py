@@ -10,21 +10,18 @@ from typing import Any, Literal
 from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
-from evenfold.manifests.tables.canonical import verb
-from evenfold.manifests.tables.keys import WhichRows
-from evenfold.reports.page import listed
 from evenfold.reports.sentences import split_sentences
-from evenfold.splitters import SplitError
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
-from evenfold.tasks.parameters import DataEngine, Engine, Folder, Memory
+from evenfold.tasks.parameters import DataEngine, Engine, Memory
+from evenfold.tasks.plans import check_columns, forget_plans, plan_of, split_in
 from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
 from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
-from evenfold.tasks.splits import check_columns, forget_plans, plan_of, require_rows, split as decide
+from evenfold.tasks.splits import split as decide
 from evenfold.tasks.steps.running import finished, happened, mark, run, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome
@@ -91,21 +88,9 @@ def split_of(data: str, spec: SplitSpec, data_engine: DataEngine = "auto", memor
 def split_asked(request: Request) -> Split:
     """Return the split of a request: of the manifest that it names, or decided now or before."""
     if request.manifest:
-        return split_given(request.manifest, request.data, request.rows)
+        ref = split_in(request.manifest, request.data, request.rows)
+        return Split(ref, True, balance_of(ref))
     return split_of(request.data, request.specification)
-
-
-def split_given(manifest: Folder, data: str, rows: WhichRows = "all") -> Split:
-    """Return the split that a manifest holds already; SplitError where ``data`` have not the ``rows`` of it.
-
-    A warning says how many rows are left out.
-    """
-    folder = manifest_folder(manifest)
-    held = StoredManifest(folder).prove()
-    ref = SplitRef.of(held, folder, from_anywhere(data), True).model_copy(update={"rows": rows})
-    if rows == "known":  # of all of them the balance is measured on the data, which says it
-        require_rows(ref)
-    return Split(ref, True, balance_of(ref))
 
 
 def recorded(split: Split, memory: Memory = None) -> str:
@@ -116,13 +101,6 @@ def recorded(split: Split, memory: Memory = None) -> str:
         if split.ref.rows == "known":  # a record that is there is of all rows
             return split_run_of(split.ref)
         return run(record_split, split.ref, split.report, memory=memory).run_id
-
-
-def require_none(fields: list[str], why: str, otherwise: str) -> None:
-    """Raise SplitError for ``fields`` that are given where nothing is done with them."""
-    if fields:
-        are, them = verb(len(fields), "is", "are"), verb(len(fields), "it", "them")
-        raise SplitError(f"{listed(fields)} {are} {why}; leave {them} out, {otherwise}.")
 
 
 def check_split(request: Request) -> str:

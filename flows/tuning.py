@@ -24,14 +24,14 @@ from evenfold.tasks.fits import fit_fold, require_inner
 from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef, Tried
 from evenfold.tasks.record.looks import record_tuning
 from evenfold.tasks.runtime.progress import say, saying
-from evenfold.tasks.scores import aggregate_chosen, frame_of, in_blocks, scores_of_draws
+from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
 from evenfold.tasks.steps.running import finished_each, run
 from evenfold.tasks.work import Work, work_of
 
-from .evaluation import checked, judged_by, look_at_holdout, require_level_gap
+from .evaluation import look_at_holdout, require_level_gap
 from .fits import Fits, fit_more, fit_splits
 from .outcomes import Tuning
-from .requests import Request
+from .requests import Request, checked, judged_by
 from .splitting import recorded, split_asked
 
 CHOOSING = 11  # what the random stream is for
@@ -174,7 +174,7 @@ def _inner_predictions(split: SplitRef, trials: list[Trial], time_limit: float |
 
 def _require_nestable(split: SplitRef, work: Work) -> None:
     """Raise SplitError where nothing can be chosen inside the folds, before anything is fitted."""
-    if split.kind != "draws" and in_blocks(split):
+    if split.kind != "draws" and split.in_blocks:
         raise SplitError(f"nested tuning chooses in every fold, and there are {split.n_splits:,}; use 1,000 at most.")
     if not work.in_time_order:
         require_inner(work)

@@ -32,12 +32,13 @@ from evenfold.tasks.runtime.home import Settings
 
 from .outcomes import Champion, Growth, SplitRef
 from .parameters import Data, Memory, Merged, OnRefused
+from .plans import forget_plans, parts_of, plan_of, stamp
 from .references import OfSplit, manifest_folder, versions_below
 from .results.store import results_of
 from .runtime.files import data_reference, from_anywhere, write_aside
 from .runtime.home import Home
 from .runtime.locks import locked
-from .splits import forget_plans, parts_of, placed, plan_of, stamp
+from .splits import placed
 from .steps.step import step
 
 

@@ -16,6 +16,7 @@ from evenfold.tasks.runtime.signing import is_signed, is_whole
 from pydantic import BaseModel, ConfigDict, Field
 
 BLOCK = 250
+MOST_SINGLE_FOLDS = 1_000
 
 
 def committing_place(final: Path) -> Path:
@@ -110,6 +111,11 @@ class SplitRef(Outcome):
     def limits(self) -> GateLimits:
         """The gates that its audits go by."""
         return self.stored().spec.gates if self.gates is None else self.gates
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether splits are fitted in blocks: draws, and folds that are too many for a task each."""
+        return self.kind == "draws" or self.n_splits > MOST_SINGLE_FOLDS
 
     def splits(self) -> list[int]:
         """Return the number of each split, to map a task over."""

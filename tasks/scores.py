@@ -50,13 +50,6 @@ from .runtime.home import Home
 from .steps.step import step
 from .work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
-MOST_SINGLE_FOLDS = 1_000
-
-
-def in_blocks(split: SplitRef) -> bool:
-    """Return whether splits are fitted in blocks: draws, and folds that are too many for a task each."""
-    return split.kind == "draws" or split.n_splits > MOST_SINGLE_FOLDS
-
 
 @step(run_name=lambda split, **_: f"combine the scores on {split.name}", retries=0)
 def aggregate(
@@ -220,7 +213,7 @@ def _splits_of(fit: FitResult, work: Work) -> range:
 
 def kept_scores(split: SplitRef, work: Work) -> pd.DataFrame:
     """Return the predictions of every fold, or the scores of every draw, that an evaluation has kept; or nothing."""
-    keys = [key_of_fit(work, i) for i in (split.blocks() if in_blocks(split) else split.splits())]
+    keys = [key_of_fit(work, i) for i in (split.blocks() if split.in_blocks else split.splits())]
     files = [file for key in keys if (file := Home.here().scores / f"{key}.parquet").exists()]
     return frame_of(files) if files else pd.DataFrame()
 

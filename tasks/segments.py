@@ -22,8 +22,9 @@ from .audits import audit_split
 from .fits import fit_fold
 from .outcomes import Segment
 from .parameters import Intervals, Level, TimeLimit
+from .plans import stamp
 from .scores import aggregate
-from .splits import split as decide, stamp
+from .splits import split as decide
 from .steps.running import finished_here
 from .steps.step import step
 

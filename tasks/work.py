@@ -49,8 +49,8 @@ from evenfold.tasks.runtime.locks import Lock
 from numpy.typing import NDArray
 
 from .outcomes import Fits, SplitRef, place_now
+from .plans import split_parts, stamp, table_of
 from .results.preimages import Preimage
-from .splits import split_parts, stamp, table_of
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 

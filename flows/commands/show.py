@@ -20,8 +20,8 @@ from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, text_
 from evenfold.reports.sentences import split_sentences
 from evenfold.reports.splits.page import checks_table, remarks_of
 from evenfold.tasks import Home, SplitRef
+from evenfold.tasks.plans import decided_otherwise
 from evenfold.tasks.runtime.progress import SAY, Say
-from evenfold.tasks.splits import decided_otherwise
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
@@ -21,12 +20,11 @@ from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
+from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.studies import kept_study
-from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
-from evenfold.tasks.splits import stamp, table_of
 from evenfold.tasks.steps.running import publish
 from evenfold.tasks.steps.step import is_refreshing, step
 from evenfold.tasks.work import Work, work_of
@@ -51,9 +49,9 @@ from .leaderboard import list_evaluations
 from .links import origin_tags, run_page, runs_on
 from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
-from .seen import see_complete, seen_complete
+from .seen import preimage_of_record, record_parts, see_complete, seen_complete
 from .splits import run_ref, split_page_from, split_run_of
-from .tracker import CONTENT, NOTE, RUN_KEY, Tracker, tracker_of
+from .tracker import CONTENT, NOTE, Tracker, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")
@@ -94,7 +92,7 @@ def record_evaluation(
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states)
     labelled, since, new = digest_json([record.content, run_label]), "", False
-    run_id = seen_complete(Home.here(), labelled)
+    run_id = seen_complete(Home.here(), labelled, is_refreshing())
     if run_id is None:
         tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
         run_id = None if again else tracker.complete(record.key, record.content, EVALUATION_FILES, "")
@@ -138,32 +136,6 @@ def _require_models(split: SplitRef, work: Work, models: dict[str, FinalModel]) 
                 f"{next(iter(titles))!r} and so on."
             )
         require_final(work, model, name, [titles.get(name)])
-
-
-def record_parts(work: Work, label: str, interval: str, level: float) -> dict[str, Any]:
-    """Return what the run of an evaluation is about, whatever the user's code."""
-    return {
-        "kind": "evaluate", "model": work.problem.model.canonical(), "seed": work.manifest.spec.seed,
-        "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "label": label,
-        **unless_usual(interval, level),
-    }  # fmt: skip
-
-
-def preimage_of_record(work: Work, label: str, interval: str, level: float) -> Preimage:
-    """Return what the record of an evaluation depends on."""
-    parts = record_parts(work, label, interval, level) | {"interval": interval, "level": level}
-    return Preimage(kind="record", name=work.manifest.name, parts=parts)
-
-
-def finished_record(home: Home, work: Work, label: str, interval: str, level: float) -> str | None:
-    """Return the finished run of an evaluation, None where there is none; looking makes no store."""
-    if not home.is_recorded:
-        return None
-    key = with_code(run_key(**record_parts(work, label, interval, level)), work.problem.model.code)
-    if run_id := seen_complete(home, key):
-        return run_id
-    runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
-    return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
 
 
 @dataclass(frozen=True)

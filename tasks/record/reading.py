@@ -23,11 +23,11 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.parameters import Data
+from evenfold.tasks.plans import require_rows
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.splits import require_rows
 from evenfold.tasks.steps.step import step
 from pydantic import TypeAdapter, ValidationError
 

@@ -1,30 +1,59 @@
-"""Which records were complete when the home's own store was last looked at: MLflow need not be asked again."""
+"""Which records there are, and were complete when the home's own store was last looked at: MLflow need not be asked."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
 from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.steps.step import is_refreshing
+from evenfold.tasks.work import Work
 
-from .tracker import tracker_of, users_experiment
+from .entries import run_key, unless_usual, with_code
+from .tracker import RUN_KEY, Tracker, tracker_of, users_experiment
 
 SEEN = "recorded.json"
 
 
-def seen_complete(home: Home, content: str) -> str | None:
-    """Return the run that holds a record of ``content``, complete with its files; None where MLflow has to be asked.
+def record_parts(work: Work, label: str, interval: str, level: float) -> dict[str, Any]:
+    """Return what the run of an evaluation is about, whatever the user's code."""
+    return {
+        "kind": "evaluate", "model": work.problem.model.canonical(), "seed": work.manifest.spec.seed,
+        "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "label": label,
+        **unless_usual(interval, level),
+    }  # fmt: skip
+
+
+def preimage_of_record(work: Work, label: str, interval: str, level: float) -> Preimage:
+    """Return what the record of an evaluation depends on."""
+    parts = record_parts(work, label, interval, level) | {"interval": interval, "level": level}
+    return Preimage(kind="record", name=work.manifest.name, parts=parts)
+
+
+def finished_record(home: Home, work: Work, label: str, interval: str, level: float) -> str | None:
+    """Return the finished run of an evaluation, None where there is none; looking makes no store."""
+    if not home.is_recorded:
+        return None
+    key = with_code(run_key(**record_parts(work, label, interval, level)), work.problem.model.code)
+    if run_id := seen_complete(home, key):
+        return run_id
+    runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
+    return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
+
+
+def seen_complete(home: Home, content: str, again: bool = False) -> str | None:
+    """Return the run that holds a record of ``content``, complete with its files; None where MLflow is to be asked.
 
     It need not be asked about the home's own store where nothing has been written there since it was seen: a person
-    who evaluates the same again waits two seconds less, for MLflow is not even imported.
+    who evaluates the same again waits two seconds less, for MLflow is not even imported. ``again``: it is, anyway.
     """
     store, records = _seen(home)
     run_id, *files = records.get(content, [""])
-    usual = home.tracks_here and not is_refreshing() and not users_experiment()
+    usual = home.tracks_here and not again and not users_experiment()
     fresh = usual and store and store == _state_of_store(home)
     return run_id if fresh and run_id and all((home.path / file).is_file() for file in files) else None
 

@@ -15,9 +15,9 @@ from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
+from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.splits import stamp, table_of
 from evenfold.tasks.steps.running import materialized, publish
 from evenfold.tasks.steps.step import is_refreshing, step
 
@@ -57,7 +57,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
     whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
     content = digest_json(whole)
-    run_id = seen_complete(Home.here(), content)
+    run_id = seen_complete(Home.here(), content, is_refreshing())
     if run_id is None:
         run_id = _write_split(split, measured, content, limit)
         see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))

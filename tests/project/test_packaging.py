@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -142,8 +143,8 @@ def test_what_any_python_that_we_name_needs_is_pinned(python: str) -> None:
     assert {name for name, _ in seen} - {"evenfold"} <= pins
 
 
-def test_the_front_door_loads_nothing_and_pure_rooms_neither_prefect_nor_mlflow() -> None:
-    """``dir()`` has what users need; splitters, manifests, estimates and help start without the two large imports."""
+def test_the_front_door_loads_nothing_and_pure_rooms_neither_prefect_nor_mlflow(tmp_path: Path) -> None:
+    """``dir()`` has what users need; pure rooms, help and ``plan`` do without the two large imports."""
     script = (
         "import sys, evenfold\n"
         "assert {'__version__', 'decide', 'split', 'evaluate', 'read_manifest'} <= set(dir(evenfold))\n"
@@ -151,9 +152,13 @@ def test_the_front_door_loads_nothing_and_pure_rooms_neither_prefect_nor_mlflow(
         "import evenfold.splitters, evenfold.manifests, evenfold.estimates, evenfold.flows.cli\n"
         "assert not {'prefect', 'mlflow'} & set(sys.modules)\n"
         "import evenfold.tasks.references, evenfold.tasks.record.runs\n"
-        "assert 'prefect' not in sys.modules, 'evenfold list waits for it in vain'\n"
+        "import pandas\n"
+        "rows = pandas.DataFrame({'x': range(60), 'y': [0, 1] * 30})\n"
+        "assert 'fits' in evenfold.plan(rows, target='y').summary\n"
+        "assert not {'prefect', 'mlflow'} & set(sys.modules), 'evenfold list and plan wait for it in vain'\n"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    env = os.environ | {"EVENFOLD_HOME": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env)
     assert ran.returncode == 0, ran.stderr
 
 

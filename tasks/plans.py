@@ -1,0 +1,249 @@
+"""What names splits and their audits, and what was decided before: without tasks, so that a plan needs no Prefect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import sklearn
+from evenfold.manifests import (
+    Manifest,
+    Plan,
+    SplitSpec,
+    StoredManifest,
+    blocks_of,
+    canonical_table,
+    column_names,
+    data_files,
+    digest_json,
+    planned,
+    read_header,
+    read_table,
+    require_columns,
+    write_manifest,
+)
+from evenfold.manifests.audits.features import are_all_columns
+from evenfold.manifests.fields import GateLimits
+from evenfold.manifests.store.header import VERSION
+from evenfold.manifests.tables.addresses import is_address, version_of
+from evenfold.manifests.tables.keys import WhichRows
+from evenfold.manifests.tables.maturity import waiting_rows
+from evenfold.splitters import LabelSplitter, SplitError, Splitter
+from evenfold.splitters.catalogue import modules_of_strategy, strategy_code
+from evenfold.splitters.importing import installed
+from evenfold.tasks.results.preimages import Marks, Preimage, differences
+from evenfold.tasks.runtime.home import Home, Settings
+
+from .outcomes import SplitRef
+from .parameters import DataEngine, Folder, Memory
+from .references import manifest_folder
+from .results.store import asked, results_of
+from .runtime.files import from_anywhere
+
+MOST_MARKED = 20_000_000  # rows
+
+
+def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:
+    """Return the resolved plan; the same file and specification are read once per process."""
+    state = *stamp(data), strategy_code(spec.strategy, spec.params)
+    return _plan(spec, data, state, data_engine, Settings.memory_of(memory))
+
+
+@lru_cache(maxsize=2)
+def _plan(spec: SplitSpec, data: str, _stamp: tuple[Any, ...], data_engine: DataEngine, memory: str | None) -> Plan:
+    return planned(spec, data, engine=data_engine, memory=memory, to=Home.here().splits)
+
+
+def forget_plans() -> None:
+    """Free the memory and the disk that the rows of plans take, once what they are planned for is decided."""
+    _plan.cache_clear()
+
+
+def stamp(data: str) -> tuple[Any, ...]:
+    """Return what changes when a file, or one of a folder, glob or address, is written again, comes or goes."""
+    try:
+        if is_address(data):
+            return version_of(data)
+        files = [(path, path.stat()) for path in data_files(data)]
+    except (SplitError, OSError):
+        return (data,)
+    return tuple((str(path), status.st_mtime_ns, status.st_size, status.st_ino) for path, status in files)
+
+
+def check_columns(data: str, spec: SplitSpec) -> None:
+    """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
+    require_columns([*spec.columns.roles(), *spec.types], column_names(data))
+    names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
+    if spec.may_wait:  # whether a row does may follow from the latest time of all
+        times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
+        table = read_table(data, [*names, *times], spec.types)
+        blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
+        rows = table.num_rows
+    else:
+        blocks, rows = blocks_of(data, names or column_names(data)[:1], types=spec.types), 0
+    for block in blocks:
+        rows += 0 if spec.may_wait else block.num_rows
+        canonical = canonical_table(block, names, spec.types)
+        if not spec.may_wait and any(column.null_count for column in canonical.columns):
+            # All rows once more, so that the error counts the holes of the column and not of this block.
+            canonical = canonical_table(read_table(data, names, spec.types), names, spec.types)
+        for name in names:
+            spec.require_complete(canonical.column(name), name)
+    if rows == 1:
+        raise SplitError(f"{data} has 1 row; at least 2 are needed.")
+
+
+def elsewhere(home: Home, plan: Plan) -> Manifest | None:
+    """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
+    others = (each for each in made_by(plan, home.splits, "*/*.*") if each.parent.name != plan.spec.name)
+    folder = next(filter(is_intact, others), None)
+    return None if folder is None else StoredManifest(folder).altered(spec=plan.spec, uri=None)
+
+
+def split_parts(decided: Plan | Manifest) -> dict[str, Any]:
+    """Return what a split is the answer to, but for what each column holds."""
+    algorithm = {name: value for name, value in decided.algorithm.items() if name not in ("name", "portable")}
+    algorithm["version"], _, own = str(algorithm["version"]).partition("+")
+    decision, holdout = decided.spec.decision(decided.types), decided.spec.holdout
+    decision |= {"holdout": decision["holdout"] | {"fraction": holdout.fraction}} if holdout else {}  # also by default
+    parts = {"decision": decision, "algorithm": algorithm, "own_strategy": own or None}
+    return parts | {"fingerprint": decided.fingerprint, "parent": getattr(decided, "parent_split_id", None)}
+
+
+def preimage_of(plan: Plan) -> Preimage:
+    """Return what the split of a plan depends on."""
+    code = modules_of_strategy(plan.spec.strategy, plan.spec.params)
+    return Preimage(kind="split", name=plan.spec.name, parts=split_parts(plan) | plan.digests | {"code": code})
+
+
+def marks_of(plan: Plan) -> Marks:
+    """Return what tells later in how many rows a column that a split reads has changed; of many rows nothing."""
+    names = (
+        [] if plan.table.num_rows > MOST_MARKED else [name for name in plan.table.column_names if name not in plan.key]
+    )
+    return Marks.of(plan.table.select(names), digest_json([plan.digests["columns"][name] for name in plan.key]))
+
+
+def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
+    """Return the differences between the requests of two manifests of a name, in words, as far as they are kept."""
+    past = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
+
+    def parts_of_split(manifest: Manifest) -> dict[str, Any]:
+        parts = split_parts(manifest)
+        same = (each for each in past if digest_json({name: each.get(name) for name in parts}) == digest_json(parts))
+        return next(same, parts)
+
+    return differences(parts_of_split(before), parts_of_split(now))
+
+
+def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:
+    """Return where this decision lies, and whether it was made before; what ``placed`` would write, ``aside`` holds."""
+    results_of(home).fetch_splits(plan.spec.name)
+    folder = next(made_by(plan, home.splits / plan.spec.name), None)
+    if folder is not None and is_intact(folder):
+        return folder, True
+    other = elsewhere(home, plan)
+    return write_manifest(other or plan.decide(), aside), other is not None
+
+
+def table_of(split: SplitRef) -> str:
+    """Return where the table of a split lies; SplitError where it names none, as one that was loaded without."""
+    if not isinstance(split, SplitRef):
+        raise SplitError(
+            f"a value of type {type(split).__name__} is no split; pass what split returns, or load_split(reference)."
+        )
+    if not split.data:
+        raise SplitError(f"{split.name} {split.version} names no table; say which: load_split(reference, data=...).")
+    return split.data
+
+
+def require_rows(split: SplitRef) -> None:
+    """Raise SplitError where the table of a split lacks rows of it, or holds others; or warn, see ``SplitRef.rows``."""
+    split.manifest().positions(split.data, split.rows)
+
+
+def split_in(manifest: Folder, data: str, rows: WhichRows = "all") -> SplitRef:
+    """Return the split that a manifest holds already; SplitError where ``data`` have not the ``rows`` of it.
+
+    A warning says how many rows are left out.
+    """
+    folder = manifest_folder(manifest)
+    stored = StoredManifest(folder).prove()
+    ref = SplitRef.of(stored, folder, from_anywhere(data), True).model_copy(update={"rows": rows})
+    if rows == "known":  # of all of them the balance is measured on the data, which says it
+        require_rows(ref)
+    return ref
+
+
+def is_intact(folder: Path) -> bool:
+    """Return whether a manifest is as it was written."""
+    try:
+        StoredManifest(folder).prove()
+    except SplitError:
+        return False
+    return True
+
+
+def made_by(plan: Plan, folder: Path, pattern: str = "*.*") -> Iterator[Path]:
+    """Yield the versions below a folder that were decided by this very plan."""
+    order = parts_of(plan.splitter)
+    for path in sorted(versions_in(folder, pattern)):
+        with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
+            # Reading all of a header takes ten times as long.
+            named_in_it = plan.plan_id.encode() in (path / "manifest.json").read_bytes()
+            if named_in_it and read_header(path)["plan_id"] == plan.plan_id and _has_parts(path, order):
+                yield path
+
+
+def _has_parts(folder: Path, order: list[str]) -> bool:
+    try:
+        return not order or parts_of(StoredManifest(folder).spec.splitter()) == order
+    except SplitError:  # damaged, and made anew in its place
+        return True
+
+
+def parts_of(splitter: Splitter) -> list[str]:
+    """Return the parts in their order: rows are dealt to them in it, and a plan's key does not tell it."""
+    return list(splitter.part_codes()) if isinstance(splitter, LabelSplitter) else []
+
+
+def versions_in(folder: Path, pattern: str = "*.*") -> list[Path]:
+    """Return the versions of a name; what somebody copied beside them, such as ``1.0.bak``, is none."""
+    return [path for path in folder.glob(pattern) if VERSION.fullmatch(path.name)]
+
+
+def audit_key(
+    split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None,
+    memory: str | None = None,
+) -> str | None:  # fmt: skip
+    """Return the key of an audit; None where nothing says when its table is written again."""
+    content = stamp(split.data)
+    if content == (split.data,):  # nothing says when it is written again
+        return None
+    return f"audit/{digest_json(preimage_of_audit(split, features, exclude, gates).parts)}"
+
+
+def preimage_of_audit(
+    split: SplitRef, features: list[str] | None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None
+) -> Preimage:
+    """Return the preimage of the key of a split's audit."""
+    limits = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
+    how = {"features": named_features(split, features), "exclude": sorted(exclude), **limits}
+    versions = {"evenfold": installed("evenfold"), "scikit-learn": sklearn.__version__}
+    of = {
+        "manifest": digest_json(split.stored().header),
+        "file": digest_json(str(stamp(split.data))),
+        "versions": versions,
+    }
+    return Preimage(kind="audit", name=split.name, parts=how | of)
+
+
+def named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:
+    """Return the features to audit by name; None where they are all."""
+    if features is None or are_all_columns(features, split.stored().spec, table_of(split)):
+        return None
+    return list(features)
