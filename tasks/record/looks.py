@@ -38,10 +38,10 @@ from .entries import (
     unless_usual,
     with_code,
 )
-from .evaluations import finished_record
 from .links import origin_tags, run_page, runs_on
 from .models.signatures import RECIPE, keep_signed
 from .reading import read_recipe, recipe_json
+from .seen import finished_record
 from .tracker import NOTE, Tracker, tracker_of
 
 _ON_HOLDOUT = "tags.`evenfold.holdout` = '{}'"  # runs of looks, in whatever experiment
