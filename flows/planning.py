@@ -45,14 +45,14 @@ AGAIN, GONE, LOOK = "it is asked for again", "what was kept is gone", "a look at
 def plan(*args: Any, **fields: Any) -> Planned:
     """Read the request as ``evaluate`` or ``retrain`` does, and look each step up."""
     grows = fields.pop("retrain", False)
-    defaults, asked = signature_of(definitions.plan).parameters, _asked(grows)
-    taken = asked.signature.parameters
+    defaults, kind = signature_of(definitions.plan).parameters, _asked(grows)
+    taken = kind.signature.parameters
     values = {
         name: value
         for name, value in fields.items()
         if name in taken or name not in defaults or value != defaults[name].default
     }
-    request = asked.called(args, values)
+    request = kind.called(args, values)
     if request.parameters.get("by"):
         raise SplitError("what one evaluation would do can be said, and by makes many; leave it out.")
     require_team_key()
@@ -182,8 +182,9 @@ def _step(
     seconds = None
     was, now = (each.parts.get("model", {}).get("estimator") if each else None for each in (earlier, preimage))
     if earlier and was is not None and was == now:
-        # Of more rows about as much more, but for what a fit costs that has hardly any to do.
-        growth = preimage.n_train / earlier.n_train if earlier.seconds > SHORT_SECONDS else 1.0
-        seconds = earlier.seconds * growth * (n - n_cached)
+        # Of more rows about as much more, but for what has hardly any to do.
+        fit, score = preimage.n_train / earlier.n_train, preimage.n_test / earlier.n_test
+        parts = (earlier.seconds, fit), (earlier.seconds_score, score)
+        seconds = sum(each * (growth if each > SHORT_SECONDS else 1.0) for each, growth in parts) * (n - n_cached)
     reasons = [AGAIN] if request.refresh else reasons or [GONE]
     return Step(name=preimage.kind, n=n, n_cached=n_cached, reasons=reasons, seconds=seconds)

@@ -44,10 +44,10 @@ class Request(BaseModel):
         hints = get_type_hints(holder, names, include_extras=True)  # types of other rooms are looked up here
         typed = [p.replace(annotation=hints[p.name]) for p in signature.parameters.values()]
         fields: Any = {p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in typed}
-        made = create_model(declared.__name__, __base__=cls, **fields)
+        request_type = create_model(declared.__name__, __base__=cls, **fields)
         returned = get_type_hints(declared, names, include_extras=True)["return"]
-        made.signature = signature.replace(parameters=typed, return_annotation=returned)
-        return made
+        request_type.signature = signature.replace(parameters=typed, return_annotation=returned)
+        return request_type
 
     @classmethod
     def called(cls, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Request:
@@ -62,9 +62,9 @@ class Request(BaseModel):
                 f"{cls.__name__} takes {len(unnamed)} values without a name ({', '.join(unnamed)}) and was given "
                 f"{len(args)}; name the others."
             )
-        known = {name: value for name, value in kwargs.items() if name in each}
+        declared = {name: value for name, value in kwargs.items() if name in each}
         try:
-            arguments = {**cls.signature.bind_partial(*args, **known).arguments, **kwargs}
+            arguments = {**cls.signature.bind_partial(*args, **declared).arguments, **kwargs}
         except TypeError as error:
             raise TypeError(f"{cls.__name__}: {error}") from None
         if "data" in arguments:

@@ -85,9 +85,10 @@ def aggregate(
         draws = [fit.predictions.path for fit in evaluated.draws]
         table = frame_of(draws) if draws else pd.DataFrame([asdict(score) for score in evaluated.scores])
         # What the fit of a split took: the median, for the first one may import.
-        seconds = float((table["seconds_fit"] + table["seconds_score"]).median())
+        fit, score = (float(table[name].median()) for name in ("seconds_fit", "seconds_score"))
         by = interval if refits else None
-        remember(preimage_of_fits(work, results[0].apparent, by, seconds), work.marks)
+        seconds = {"seconds": fit, "seconds_score": score}
+        remember(preimage_of_fits(work, results[0].apparent, by, **seconds), work.marks)
     confusion = Confusion.of(work.problem, predictions, not evaluated.predictions)
     update = {
         "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion

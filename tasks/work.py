@@ -365,12 +365,12 @@ def _beside_rows(work: Work) -> dict[str, Any]:
     return {"seed": work.manifest.spec.seed, "inner": inner, "code": work.code}
 
 
-def preimage_of_fits(work: Work, apparent: str, interval: str | int | None, seconds: float = 0.0) -> Preimage:
-    """Return what the fits of a model on a split depend on; ``interval``: what asked for further ones, if any were."""
+def preimage_of_fits(work: Work, apparent: str, interval: str | int | None, **seconds: float) -> Preimage:
+    """Return what the fits of a model on a split depend on, and took; ``interval``: what asked for further ones."""
     parts = score_parts(work.problem.model, **_beside_rows(work))
     libraries = [f"scikit-learn=={parts.pop('scikit-learn')}", *str(parts.pop("estimator")).split(", ")]
     versions: dict[str, Any] = dict(each.split("==") for each in libraries if "==" in each)  # else its own code counts
     parts |= {"versions": versions | {"evenfold's fits": parts.pop("fit")}, "apparent": apparent, "interval": interval}
     parts |= split_parts(work.manifest) | dict(work.digests)
-    n_train = max(work.pair(0)[0].size, 1)
-    return Preimage(kind="fits", name=work.manifest.name, parts=parts, seconds=seconds, n_train=n_train)
+    n_train, n_test = (max(rows.size, 1) for rows in work.pair(0))
+    return Preimage(kind="fits", name=work.manifest.name, parts=parts, n_train=n_train, n_test=n_test, **seconds)

@@ -34,15 +34,17 @@ MOST_SHOWN = 60  # letters of a value
 class Preimage(Outcome):
     """What the keys of some results are digests of: those of one ``kind`` for the split that is called ``name``.
 
-    ``parts``: as JSON, with what each column holds on its own. ``seconds``: what one such fit took, of splits whose
-    first trains on ``n_train`` rows.
+    ``parts``: as JSON, with what each column holds on its own. ``seconds`` and ``seconds_score``: what one such fit
+    took, and its scores, of splits whose first trains on ``n_train`` rows and tests ``n_test``.
     """
 
     kind: Literal["split", "fits", "audit", "record"]
     name: str
     parts: dict[str, Any]
     seconds: float = 0.0
+    seconds_score: float = 0.0
     n_train: int = 1
+    n_test: int = 1
 
     @property
     def folder(self) -> str:
