@@ -15,8 +15,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import is_signed, is_whole
 from pydantic import BaseModel, ConfigDict, Field
 
-BLOCK = 250
-MOST_SINGLE_FOLDS = 1_000
+BLOCK, MOST_SINGLE_FOLDS = 250, 1_000
 
 
 def committing_place(final: Path) -> Path:
@@ -26,9 +25,8 @@ def committing_place(final: Path) -> Path:
 
 def place_now(uri: str, staged: str) -> Path:
     """Return where a manifest lies that is to lie at ``uri``: staged, being committed, or there."""
-    final = Path(uri)
-    aside = [Path(staged), committing_place(final)] if staged else []
-    return next((place for place in aside if place.exists()), final)
+    aside = [Path(staged), committing_place(Path(uri))] if staged else []
+    return next((place for place in aside if place.exists()), Path(uri))
 
 
 _FORMER = frozenset(
