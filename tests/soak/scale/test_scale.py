@@ -25,7 +25,7 @@ import json, resource, sys, time
 from evenfold.manifests import decide
 spec = {"columns": {"key": "key", "group": "group", "target": "y"}}
 started = time.process_time()
-options = {} if sys.argv[2] == "memory" else {"engine": "duckdb", "memory": "1500MB", "to": sys.argv[3]}
+options = {} if sys.argv[2] == "memory" else {"engine": "duckdb", "memory": "2500MB", "to": sys.argv[3]}
 made = decide(spec, sys.argv[1], **options)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 print(json.dumps({"split_id": made.split_id, "cpu": time.process_time() - started, "peak": peak}))
