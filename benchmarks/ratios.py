@@ -149,19 +149,17 @@ def _derived(folder: Path) -> str:
         start = time.process_time()
         decide(SPEC, path, engine="duckdb", memory="1GB", to=folder / f"split of {groups}")
         spent[groups] = time.process_time() - start
-    digest = cpu(lambda: hashlib.sha256(np.arange(N)).digest()) / N
     few, many = spent
     group = max(spent[many] - spent[few], 0.0) / (many - few)
     each = (spent[few] - group * few) / N
     lines = [
         f"A row costs {each * 1e6:.2f} us of CPU and {BYTES_OF_ROWS} bytes, a group {group * 1e6:.2f} us and "
-        f"{BYTES_A_GROUP} bytes;\nof it the digest of a key, which no other process can share, "
-        f"{digest * 1e6:.3f} us.\n",
-        "| rows | groups | CPU hours | hours of them that cannot be shared | memory of the deciding process |",
-        "|---|---|---|---|---|",
+        f"{BYTES_A_GROUP} bytes.\n",
+        "| rows | groups | CPU hours | memory of the deciding process |",
+        "|---|---|---|---|",
     ]
     for n, groups in ((10**8, 10**6), (10**9, 10**7), (10**11, 10**9)):
-        hours, alone = (each * n + group * groups) / 3600, (digest * n + group * groups) / 3600
+        hours = (each * n + group * groups) / 3600
         room = (BYTES_OF_ROWS * n + BYTES_A_GROUP * groups) / 1e9
-        lines.append(f"| {n:.0e} | {groups:.0e} | {hours:,.2f} | {alone:,.2f} | {room:,.1f} GB |")
+        lines.append(f"| {n:.0e} | {groups:.0e} | {hours:,.2f} | {room:,.1f} GB |")
     return "\n".join(lines).replace("e+0", "e").replace("e+1", "e1") + "\n"

@@ -116,7 +116,7 @@ def _on_data(report: BalanceReport, beside: Joined, places: list[Ranks]) -> Bala
 
 
 def _reach(beside: Joined, rows: Ranks) -> PackReport | None:
-    """Return how even a grouped split is and could be; None for others, torn groups and under two rows.
+    """Return how even a grouped split is and could be; None for other strategies, and where a group lies in two folds.
 
     None also where under two rows are left. O(n) and the bound's search: up to a few seconds where groups are few
     enough for a proof.
