@@ -55,7 +55,6 @@ def _foretold(estimator: str, params: dict[str, Any]) -> list[dict[str, Any]]:
         runs = [evaluate(frame, **(request | fields), engine="plain", refresh=bool(i)) for i in range(RUNS)]
         assert {fits.n_cached, *(made.n_cached for made in runs)} == {0}
         taken = median(sum(score.seconds_fit + score.seconds_score for score in made.scores) for made in runs)
-        print(request["name"], what, fits.seconds, taken)
         ratio = (fits.seconds or 0.0) / taken
         found.append(
             {
