@@ -21,10 +21,7 @@ from scipy.stats import loguniform
 from sklearn import model_selection
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import (
-    BaggingRegressor,
-    StackingRegressor,
-)
+from sklearn.ensemble import BaggingRegressor, StackingRegressor
 from sklearn.experimental import enable_halving_search_cv as enable_halving_search_cv
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -147,11 +144,8 @@ def test_a_model_that_is_passed_has_the_key_of_the_one_that_is_named(passed: Any
 def test_a_part_of_another_library_is_in_the_key_with_its_version() -> None:
     both = [make_pipeline(StandardScaler(), LGBMRegressor()), make_pipeline(StandardScaler(), Ridge())]
     models = [Problem.of(small(40), ModelSpec.of(model), "y").model for model in both]
-    assert [path.partition(":")[0] for path in models[0].import_paths] == [
-        "sklearn.pipeline",
-        "sklearn.preprocessing",
-        "lightgbm",
-    ]
+    packages = [path.partition(":")[0] for path in models[0].import_paths]
+    assert packages == ["sklearn.pipeline", "sklearn.preprocessing", "lightgbm"]
 
 
 def test_an_evaluation_of_an_object_is_that_of_its_name(prefect_home: Home, tmp_path: Path) -> None:
@@ -209,11 +203,8 @@ def test_a_column_of_folds_is_a_split(home: Home) -> None:
 
 def test_what_an_evaluation_came_to_is_at_hand(home: Home) -> None:
     """Scores, table, predictions with their keys, page, folds, the model of all rows, and another one beside it."""
-    rows, made = (
-        small(),
-        [evaluate(small(), SPEC, each, engine="plain", features=["a", "b"]) for each in (Ridge(), Lasso())],
-    )
-    ridge, lasso = made
+    rows, recipes = small(), (Ridge(), Lasso())
+    ridge, lasso = (evaluate(rows, SPEC, each, engine="plain", features=["a", "b"]) for each in recipes)
     assert ridge.metrics == {each.metric: each.value for each in ridge.estimates}
     table = ridge.to_frame().set_index("metric")
     assert table["low"]["r2"] < table["value"]["r2"] == ridge.metrics["r2"] < table["high"]["r2"]
