@@ -216,7 +216,7 @@ class Line:
         row_of = self.manifest.positions(known)
         p = np.zeros((len(known), max(len(self.classes), 1)))
         for i in range(3):
-            train, tested = (row_of[side][row_of[side] >= 0] for side in self.manifest.pair(i))
+            train, tested = (row_of[side][row_of[side] >= 0] for side in self.manifest.in_use.pair(i))
             p[tested] = self._said(self._fitted(known.iloc[train]), known.iloc[tested])
         self.champion, self.p = self._fitted(known), p
 

@@ -56,7 +56,7 @@ def _places(manifest: Manifest) -> list[tuple[Ranks, FoldBalance | PartBalance]]
     drawn = splitter.sizes(int(np.count_nonzero(column == 0))) if isinstance(splitter, DrawSplitter) else None
     parts = bool(membership.parts and membership.n_repeats == 1)
     for i in range(min(manifest.n_splits, MOST_MEASURED)):
-        train, test = manifest.pair(i)
+        train, test = manifest.in_use.pair(i)
         fold = membership.split_name(i)[1]
         codes.add(code := membership.tested[fold] if isinstance(membership, Labels) else fold)
         sizes: dict[str, Any] = {"wanted": wanted.get(code), "name": membership.code_name(code) if parts else None}

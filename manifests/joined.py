@@ -103,7 +103,7 @@ class Joined:
     def splits(self) -> Iterator[Pair]:
         """Yield (train, test) as rows of the data, of the splits that are looked at; absent rows are left out."""
         for i in range(self.n_looked_at):
-            train, test = (self.row_of[side] for side in self.manifest.pair(i))
+            train, test = (self.row_of[side] for side in self.manifest.in_use.pair(i))
             yield train[train >= 0], test[test >= 0]
 
     @property

@@ -43,7 +43,7 @@ def _held(positions: NDArray[np.int64], ranks: NDArray[Any]) -> NDArray[np.int64
 class ManifestCV:
     """The splits of a manifest as positions of one frame's ``n_rows`` rows: ``split`` and ``get_n_splits``."""
 
-    manifest: Manifest | Membership
+    manifest: Manifest
     positions: NDArray[np.int64]
     n_rows: int
     index: Any = None
@@ -68,14 +68,14 @@ class ManifestCV:
         return ((_held(self.positions, train), _held(self.positions, test)) for train, test in pairs)
 
     def _sides(self, i: int) -> Pair:
-        train, test = self.manifest.pair(i)
+        train, test = self.manifest.in_use.pair(i)
         return train if self.parted is None else self.parted(i, train)[0], test
 
     def calibration(self, i: int) -> NDArray[np.int64]:
         """Return the positions of the rows that are set apart in split ``i``: neither trained on nor tested there."""
         if self.parted is None:
             raise SplitError("nothing is set apart here; pass as_cv(frame, calibration=True).")
-        return self.positions[self.parted(i, self.manifest.pair(i)[0])[1]]
+        return self.positions[self.parted(i, self.manifest.in_use.pair(i)[0])[1]]
 
     def _require_order(self, name: str, index: Any) -> None:
         """Raise SplitError where the index holds the frame's labels in another order: rows would be in wrong folds."""
@@ -240,11 +240,14 @@ class Manifest(Displayed):
         return self.spec.splitter()
 
     def pair(self, i: int) -> Pair:
-        """Return split ``i`` as (train, test) ranks in key order among the rows that do not wait.
+        """Return split ``i`` as (train, test) ranks in key order: positions in a table that is sorted by its key.
 
-        They are no positions in a table: ``train_test`` and ``as_cv`` find a frame's own rows. A draw is drawn
-        again and compared with its recorded digest; SplitError where it differs.
+        ``train_test`` and ``as_cv`` find a frame's own rows in any order. A draw is drawn again and compared with its
+        recorded digest. SplitError where that differs, and where rows wait, for then a rank is no position anywhere.
         """
+        if self.waiting is not None and self.waiting.num_rows:
+            rows = amount(self.waiting.num_rows, "row")
+            raise SplitError(f"{rows} of the table wait and have no rank; use as_cv(frame) or train_test(frame, fold).")
         return self.in_use.pair(i)
 
     def split_number(self, fold: int, repeat: int = 0) -> int:
@@ -384,5 +387,5 @@ class Manifest(Displayed):
         split = self.split_number(fold, repeat)
         positions, table = self.positions(frame, rows), nw.from_native(frame, eager_only=True)
         above("hear", self)
-        train, test = (table[_held(positions, side)].to_native() for side in self.pair(split))
+        train, test = (table[_held(positions, side)].to_native() for side in self.in_use.pair(split))
         return train, test

@@ -91,7 +91,7 @@ class Work:
 
     def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return split ``i`` as positions in the problem."""
-        train, test = self.manifest.pair(i)
+        train, test = self.manifest.in_use.pair(i)
         return self.at_hand(train), self.at_hand(test)
 
     def at_hand(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:

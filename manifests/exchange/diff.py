@@ -61,7 +61,7 @@ class Match:
     def _moved_splits(self) -> tuple[list[RowsMoved], int]:
         anywhere, ways = np.zeros(self.both.size, dtype=np.bool_), []
         for i in range(min(self.a.n_splits, self.b.n_splits, MOST_MEASURED)):
-            ours, theirs = (resample_counts(*side.pair(i), side.n) for side in (self.a, self.b))
+            ours, theirs = (resample_counts(*side.in_use.pair(i), side.n) for side in (self.a, self.b))
             differs = ours[self.both] != theirs[self.place[self.both]]
             anywhere |= differs
             if differs.any():
@@ -76,7 +76,9 @@ class Match:
         """
         from scipy.optimize import linear_sum_assignment  # which nothing else here needs
 
-        ours, theirs = ([side.pair(i) for i in range(min(side.n_splits, MOST_MEASURED))] for side in (self.a, self.b))
+        ours, theirs = (
+            [side.in_use.pair(i) for i in range(min(side.n_splits, MOST_MEASURED))] for side in (self.a, self.b)
+        )
         common = np.zeros((len(ours), len(theirs)))
         tests = np.stack([np.isin(self.both, test) for _, test in ours])
         trains = np.stack([np.isin(self.place[self.both], train) for train, _ in theirs])

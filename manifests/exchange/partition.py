@@ -190,7 +190,7 @@ def write_join(
     require_role(role)
     whole = in_memory(manifest, memory)
     source = source_of(data, dict(whole.spec.types))
-    side = whole.pair(whole.split_number(fold, repeat))[role == "test"]
+    side = whole.in_use.pair(whole.split_number(fold, repeat))[role == "test"]
     rows = whole.positions(source)[side]
     rows = rows[rows >= 0]
     write_whole(to, rows_of(source, rows, to, memory))

@@ -219,7 +219,7 @@ def _draws_come_out(manifest: Manifest, header: Header) -> str | None:
     chosen = np.unique(np.linspace(0, manifest.n_splits - 1, min(manifest.n_splits, MOST_MEASURED)).astype(int))
     for i in chosen.tolist():
         try:
-            manifest.pair(i)
+            manifest.in_use.pair(i)
         except SplitError as error:
             raise _Differs(str(error), "resamples.parquet") from None
     return f"{len(chosen):,} of {manifest.n_splits:,} draws come out as recorded"

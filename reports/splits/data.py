@@ -131,7 +131,7 @@ def _order(manifest: Manifest, group: Column | None, time: Column | None) -> tup
 
 def _add_split(seen: SplitData, i: int) -> None:
     manifest = seen.manifest
-    train, test = manifest.pair(i)
+    train, test = manifest.in_use.pair(i)
     seen.n_seen += 1
     if seen.time is not None and train.size and test.size:
         seen.in_time &= bool(seen.time.values[train].max() < seen.time.values[test].min())

@@ -148,7 +148,7 @@ def log_scores(
     """
     split = manifest if isinstance(manifest, Manifest) else manifest.manifest()
     table = _one_for_each(scores, split)
-    sizes = np.array([[side.size for side in split.pair(i)] for i in range(split.n_splits)])
+    sizes = np.array([[side.size for side in split.in_use.pair(i)] for i in range(split.n_splits)])
     stratified = split.splitter.needs.y != "ignored"
     tests = {
         metric: corrected_resampled_t(values, sizes[:, 0], sizes[:, 1], level=level, stratified=stratified)

@@ -269,6 +269,8 @@ def test_rows_without_a_target_wait_and_the_others_are_split_as_if_alone(more: d
     assert set(manifest.fold_of(data)[-7:]) == {-3}
     for train, test in manifest.as_cv(data).split():
         assert data["paid"].iloc[[*train, *test]].notna().all()
+    with pytest.raises(SplitError, match="7 rows of the table wait and have no rank; use as_cv"):
+        manifest.pair(0)
     audit = asked(manifest, data, "waiting_rows", "absent_rows", "rows_without_fold")
     assert (the("waiting_rows", audit).figure, audit.failed) == (7, [])
 
