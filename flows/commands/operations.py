@@ -54,7 +54,7 @@ def up(
 
 
 def doctor(as_json: Json = False) -> None:
-    """Look at servers, stores, versions, clocks and schedules; exit code 1 where something is wrong.
+    """Look at servers, stores, versions and schedules; exit code 1 where something is wrong.
 
     Example: evenfold doctor
     """

@@ -2,11 +2,8 @@
 
 import json
 import os
-import re
-import threading
 import time
 from datetime import UTC, datetime, timedelta
-from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +15,7 @@ from commands import evenfold
 from evenfold.manifests import read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.doctor import Finding, _server, examine
+from evenfold.tasks.doctor import Finding, examine
 from evenfold.tasks.results.clean import age_of, clean
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
@@ -46,37 +43,6 @@ def test_a_machine_in_order_has_no_fixes(home: Home) -> None:
     found = told(home)
     assert {"prefect", "mlflow", "home"} <= set(found)
     assert not [each for each in found.values() if not each.ok or each.fix or not each.message]
-
-
-@pytest.mark.parametrize(("late", "takes", "ok"), [(-90, 0, False), (90, 0, False), (0, 3, True)])
-def test_a_server_whose_clock_differs_is_named(
-    late: int, takes: int, ok: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Seconds of either way are told, with what to do; an answer that takes its time is in step."""
-    monkeypatch.setattr("evenfold.tasks.doctor.MOST_SKEW_SECONDS", 1.5)
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-
-    class Clock(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)  # the date is taken here
-            time.sleep(takes)
-            self.end_headers()
-
-        def date_time_string(self, timestamp: float | None = None) -> str:
-            return formatdate(time.time() + late, usegmt=True)
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
-    with HTTPServer(("127.0.0.1", 0), Clock) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/health"
-        finding = list(_server("MLflow server", url, "mlflow server", "MLFLOW_TRACKING_URI"))[1]
-        server.shutdown()
-    assert finding.check == "MLflow server's clock"
-    assert finding.ok is ok
-    assert ok or re.fullmatch(r"(89|90|91) s apart from this machine's", finding.message)
-    assert ok != ("NTP" in finding.fix)
 
 
 @pytest.mark.soak
