@@ -172,7 +172,7 @@ for command in sys.argv[1:]:
 def test_prefect_is_told_its_place_before_a_command_imports_it(tmp_path: Path) -> None:
     """Or it would keep its own below the user's home, and print its lines about a server that nobody named."""
     pd.DataFrame({"id": range(40), "y": range(40)}).to_csv(tmp_path / "t.csv", index=False)
-    commands = ["split t.csv --key id", "folds t.csv --target y", "audit t t.csv", "score 0123abcd t.csv"]
+    commands = ["split t.csv --key id", "folds t.csv --target y", "score 0123abcd t.csv"]
     cleared = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, *commands],
