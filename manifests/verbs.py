@@ -157,4 +157,5 @@ def _require_memory(plan: Plan, memory: str | int | None) -> None:
         [] if plan.splitter.needs.key else [name for name in plan.key if name in plan.types]
     )
     bytes_a_row = 32 + sum(40 if pa.types.is_large_string(kind) else 8 for kind in table.schema.types)
-    require_rows(plan.table.num_rows, bytes_a_row, str(plan.spec.strategy), memory)
+    instead = ", or split by groups or HashSplit"
+    require_rows(plan.table.num_rows, bytes_a_row, str(plan.spec.strategy), memory, instead=instead)

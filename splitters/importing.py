@@ -170,7 +170,7 @@ def _parts(path: str, role: Role, refused: type[SplitError]) -> tuple[str, str]:
     able = (word.isidentifier() and not iskeyword(word) for word in words)
     if not module or not all(able) or any(unicodedata.normalize("NFKC", word) != word for word in words):
         families = () if refused is UntrustedNameError or role is not ESTIMATOR else FAMILIES
-        homes = (family for family in families if hasattr(importlib.import_module(f"sklearn.{family}"), path))
+        homes = (family for family in families if hasattr(_module(f"sklearn.{family}"), path))
         such = f"sklearn.{home}:{path}" if (home := next(homes, None)) else "sklearn.svm:SVC"
         raise refused(f"{path!r} is not an import path; write it as package.module:Name, such as {such}.")
     if words[0] in sys.stdlib_module_names:

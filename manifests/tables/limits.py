@@ -69,18 +69,19 @@ def fits_in_memory(data: Any, columns: Collection[str] | None = None, memory: st
     return taken is not None and taken * TIMES_THE_COLUMNS <= bytes_of_memory(memory)
 
 
-def require_rows(n: int, bytes_a_row: int, what: str, memory: str | int | None = None, of: str = "rows") -> None:
+def require_rows(
+    n: int, bytes_a_row: int, what: str, memory: str | int | None = None, of: str = "rows", instead: str = ""
+) -> None:
     """Raise NoRoomError where what is held of ``n`` rows takes more than ``memory`` (all that is free where None).
 
-    Or of as many of something else that there is one of a row at most.
+    Or of as many of something else that there is one of a row at most. ``instead``: what takes less, for the sentence.
     """
     limit = room_of(memory)
     if n * bytes_a_row > limit:
         size, allowed = (f"{size / 2**30:.3g} GB" for size in (n * bytes_a_row, limit))
-        less = ", or split by groups or HashSplit" if of == "rows" else ""
         raise NoRoomError(
             f"{what} looks at {n:,} {of} at once, which takes about {size}, and {allowed} are "
-            f"{'free' if memory is None else 'allowed'}; allow more memory{less}."
+            f"{'free' if memory is None else 'allowed'}; allow more memory{instead}."
         )
 
 

@@ -17,7 +17,7 @@ from mlflow.tracking import MlflowClient
 
 from evenfold import flows
 
-LITTLE = "400kB"  # what is held of 5,000 rows fits into it, and what deciding them in memory takes does not
+LITTLE = "920kB"  # what measuring 5,000 rows takes fits into it, and what deciding them in memory takes does not
 COLUMNS = {"target": "y", "group": "g", "key": "id"}
 # Two folds of a model say what five say, and each has a fit, a run and its part of the audit and of the record; three
 # where the rows that one tests must be less than what is at hand.
@@ -28,18 +28,19 @@ FOLDS: dict[str, Any] = {**COLUMNS, "n_splits": 2}
 def data(tmp_path: Path) -> Path:
     rng, n = np.random.default_rng(0), 5_000
     columns = {"id": rng.permutation(n), "g": rng.integers(0, 125, n), "y": rng.normal(size=n), "x": rng.normal(size=n)}
-    pq.write_table(pa.table(columns), tmp_path / "data.parquet")
+    pq.write_table(pa.table(columns | {"z": columns["y"] + columns["x"]}), tmp_path / "data.parquet")
     return tmp_path / "data.parquet"
 
 
 def test_a_split_that_is_sorted_on_disk_is_recorded_and_found_by_every_other_flow(home: Home, data: Path) -> None:
     """What is evaluated afterwards rests on the same manifest, and nothing of the sort stays."""
-    made, again = (split(data, **FOLDS, name="flights", engine="plain", memory=LITTLE) for _ in range(2))
+    wide = FOLDS | {"stratify": ["x"]}
+    made, again = (split(data, **wide, name="flights", engine="plain", memory=LITTLE) for _ in range(2))
     assert (made.cached, again.cached) == (False, True)
     assert (made.run_id, made.balance) == (again.run_id, again.balance)
-    evaluation = evaluate(data, **FOLDS, name="flights", model="sklearn.linear_model:Ridge", engine="plain")
-    assert evaluation.cached
-    assert evaluation.split.split_id == made.split.split_id
+    model = {"estimator": "sklearn.linear_model:Ridge", "features": ["z"]}
+    evaluation = evaluate(data, **wide, name="flights", model=model, engine="plain")
+    assert (evaluation.cached, evaluation.split.split_id) == (True, made.split.split_id)
     assert not list(home.splits.glob(".spilling-*"))
 
 

@@ -157,7 +157,7 @@ def test_names_that_differ_in_case_alone_are_two_columns(tmp_path: Path) -> None
     spec = {"columns": {"key": ["flag", "Id", "ID"], "group": "group", "target": "Number", "stratify": ["number"]}}
     stored = out_of_core(spec, rows.assign(Id=rows["id"] % 3), tmp_path)
     assert_same(stored, decide(spec, rows.assign(Id=rows["id"] % 3)))
-    write_join(stored, rows.assign(Id=rows["id"] % 3), 0, "test", tmp_path / "one.parquet", memory="20kB")
+    write_join(stored, rows.assign(Id=rows["id"] % 3), 0, "test", tmp_path / "one.parquet", memory="24kB")
     assert pq.read_table(tmp_path / "one.parquet").equals(
         join_rows(stored.rows, rows.assign(Id=rows["id"] % 3), 0, "test")
     )
