@@ -182,8 +182,9 @@ def _step(
     seconds = None
     was, now = (each.parts.get("model", {}).get("estimator") if each else None for each in (earlier, preimage))
     if earlier and was is not None and was == now:
-        # Of more rows about as much more, but for what has hardly any to do.
-        fit, score = preimage.n_train / earlier.n_train, preimage.n_test / earlier.n_test
+        # Of more rows about as much more, but for what has hardly any to do. Training rows are scored as well.
+        fit = preimage.n_train / earlier.n_train
+        score = (preimage.n_train + preimage.n_test) / (earlier.n_train + earlier.n_test)
         parts = (earlier.seconds, fit), (earlier.seconds_score, score)
         seconds = sum(each * (growth if each > SHORT_SECONDS else 1.0) for each, growth in parts) * (n - n_cached)
     reasons = [AGAIN] if request.refresh else reasons or [GONE]
