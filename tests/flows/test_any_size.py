@@ -36,8 +36,7 @@ def test_a_split_that_is_sorted_on_disk_is_recorded_and_found_by_every_other_flo
     """What is evaluated afterwards rests on the same manifest, and nothing of the sort stays."""
     wide = FOLDS | {"stratify": ["x"]}
     made, again = (split(data, **wide, name="flights", engine="plain", memory=LITTLE) for _ in range(2))
-    assert (made.cached, again.cached) == (False, True)
-    assert (made.run_id, made.balance) == (again.run_id, again.balance)
+    assert (made.cached, again.cached, made.run_id, made.balance) == (False, True, again.run_id, again.balance)
     model = {"estimator": "sklearn.linear_model:Ridge", "features": ["z"]}
     evaluation = evaluate(data, **wide, name="flights", model=model, engine="plain")
     assert (evaluation.cached, evaluation.split.split_id) == (True, made.split.split_id)
