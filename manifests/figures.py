@@ -143,7 +143,7 @@ class BalanceFigure:
     name: str
     title: str
     value: Callable[[BalanceReport], float | None]
-    form: Callable[[float], str] = "{:.4g}".format
+    form: Callable[[float], str] = lambda value: f"{value:.4g}"
     sentence: str = ""
     exact: str = ""
     least: Callable[[BalanceReport], float | None] = lambda _: None
