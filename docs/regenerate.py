@@ -228,6 +228,19 @@ def leaks_of_others() -> str:
     )
 
 
+def recall() -> str:
+    """Return the sentence at the foot of an audit's page: what audits find of planted leaks, and warn of in vain."""
+    from finding_pages import planted
+
+    told = json.loads((ROOT / "benchmarks" / "leaks" / "others.json").read_text(encoding="utf-8"))
+    counts = [(len(of), sum(map(bool, of))) for of in (*planted().values(), told["clean"].values())]
+    (others, found), (ours, found_of_ours), (clean, warned) = counts
+    return (
+        f"Of {others} leaks that others planted such an audit finds {found}, of {ours} of our own {found_of_ours}; of "
+        f"{clean} tables in which nothing is known to be wrong it warns of {warned} ({told['date']})\n"
+    )
+
+
 def _between(text: str, mark: str, content: str) -> str:
     pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)", re.S)
     return pattern.sub(lambda found: f"{found.group(1)}{content}\n{found.group(2)}", text)
@@ -242,5 +255,6 @@ if __name__ == "__main__":
     readme.write_text(filled(readme.read_text(encoding="utf-8")), encoding="utf-8")
     audit = ROOT / "docs" / "audit.md"
     audit.write_text(_between(audit.read_text(encoding="utf-8"), "others", leaks_of_others()), encoding="utf-8")
+    (ROOT / "reports" / "templates" / "recall.j2").write_text(recall(), encoding="utf-8")
     estimates = ROOT / "docs" / "estimates.md"
     estimates.write_text(_between(estimates.read_text(encoding="utf-8"), "intervals", intervals()), encoding="utf-8")

@@ -25,6 +25,7 @@ from evenfold.reports.page import (
     number,
 )
 from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
+from evenfold.reports.templates import rendered
 
 from .page import estimates_table, remarks_on, score_tiles, tiles_beside, warnings_of
 from .pictures import month_pictures, score_pictures
@@ -263,7 +264,7 @@ def look_page(
 
 
 def audit_page(audit: Audit) -> Page:
-    """Return the page of an audit: its findings, errors first, and every check in a sentence."""
+    """Return the page of an audit: its findings, errors first, every check in a sentence, and how much audits find."""
     kinds = [
         (len(audit.passed), "passed"),
         (len(audit.failed), "failed"),
@@ -280,5 +281,5 @@ def audit_page(audit: Audit) -> Page:
             Section("checks", "Every check", [checks_table(audit)]),
             Section("features", f"Features ({len(audit.features)})", [Paragraph(", ".join(audit.features) or "none")]),
         ],
-        footer=[f"split {audit.split_id[:12]}", *Origin().words()],
+        footer=[rendered("recall.j2"), f"split {audit.split_id[:12]}", *Origin().words()],
     )

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.tasks import Home
+from pages_of_every_kind import PAGES as PAGES_OF
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -95,6 +96,13 @@ def test_the_picture_of_the_readme_is_what_the_code_draws() -> None:
     module = loaded("regenerate")
     assert module.balance_picture() == (DOCS / "balance.svg").read_text(encoding="utf-8"), "make readme"
     assert module.leak_picture() == (DOCS / "leak.svg").read_text(encoding="utf-8"), "make readme"
+
+
+def test_what_audits_find_of_planted_leaks_is_told_by_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    module = loaded("regenerate")
+    assert f"<!-- others -->\n{module.leaks_of_others()}\n" in (DOCS / "audit.md").read_text(encoding="utf-8")
+    assert module.recall().strip() in PAGES_OF["audit"](), "make readme"
 
 
 def test_what_a_record_costs_is_told_by_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,13 +193,6 @@ def test_the_site_builds_without_a_warning_and_without_the_network(tmp_path: Pat
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def _regenerate() -> Any:
-    specification = importlib.util.spec_from_file_location("regenerate", ROOT / "docs" / "regenerate.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 def test_the_readme_shows_what_its_commands_print(empty_store: Path) -> None:
 
     def here(words: list[str], home: str) -> str:
@@ -200,7 +201,7 @@ def test_the_readme_shows_what_its_commands_print(empty_store: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert _regenerate().filled(README, here) == README, "run: make readme"
+    assert loaded("regenerate").filled(README, here) == README, "run: make readme"
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.S))
