@@ -44,7 +44,8 @@ def run_evaluation(request: Request) -> Evaluation | Segments:
     if request.on == "holdout":
         return look_at_holdout(split, split_run_id, request.recipe, request)
     outcome = evaluated(split, split_run_id, request.recipe, request)
-    evaluation = outcome.model_copy(update={"audit": run(audit_split, split.ref, features=outcome.features)})
+    audited = run(audit_split, split.ref, features=outcome.features, build=request.build)
+    evaluation = outcome.model_copy(update={"audit": audited})
     title = f"the evaluation, run {evaluation.run_id[:8]},"
     require_level_gap(split.ref, evaluation.levels, evaluation.model.metrics[0], title)
     return evaluation
@@ -122,7 +123,7 @@ def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Reque
     with saying("recording the evaluation"):
         record = run(
             record_evaluation, split.ref, outcome, split_run_id=split_run_id, run_label=request.run_label,
-            n_cached=fits.n_cached, states=fits.states, models=models,
+            n_cached=fits.n_cached, states=fits.states, models=models, build=request.build,
         )  # fmt: skip
     if fits.errors and not outcome.estimates:
         raise EvaluationError(fits.failure)

@@ -124,7 +124,8 @@ def _steps_on(request: Request, split: SplitRef, work: Work) -> Iterator[Step]:
         reasons = fits.reasons or ["no earlier run kept one"]
         yield Step(name="model", n=len(keys), n_cached=n_cached, reasons=reasons if n_cached < len(keys) else [])
     features = list(work.problem.features)
-    yield _step(request, preimage_of_audit(split, features), 1, _n_kept([audit_key(split, features) or ""]))
+    preimage = preimage_of_audit(split, features, build=request.build)
+    yield _step(request, preimage, 1, _n_kept([audit_key(split, features, build=request.build) or ""]))
     about = request.run_label, request.interval, request.level
     if fits.n > fits.n_cached:
         first = f"{counted(fits.n - fits.n_cached, 'fit')} to compute first"

@@ -108,13 +108,14 @@ def _taken_up(course: Course) -> Retraining:
     opened = run(
         open_retraining, split, course.candidate, course.name, course.metric, request.run_label,
         interval=request.interval, level=request.level, log_models=request.log_models,
-        allow_partial=request.allow_partial,
+        allow_partial=request.allow_partial, build=request.build,
     )  # fmt: skip
     if opened.outcome and not request.refresh:
         return opened.outcome.model_copy(update={"reused": True})
     try:
         with saying("auditing"):
-            audited = run(audit_split, split, features=list(work_of(split, course.candidate).problem.features))
+            features = list(work_of(split, course.candidate).problem.features)
+            audited = run(audit_split, split, features=features, build=request.build)
         if audited.failed and request.gates:
             sentences = " ".join(finding.message for finding in audited.findings if finding.gate == "failed")
             raise _refused(split, f"the audit of {split.name} {split.version} failed: {sentences}")

@@ -5,6 +5,7 @@ What flows alone are asked stands in ``requests``. Types of other rooms are name
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,20 @@ def _metric(metric: Any) -> Any:
 def _metrics(metrics: Any) -> Any:
     several = _several([metrics] if callable(metrics) else metrics)
     return [_metric(each) for each in several] if isinstance(several, (list, tuple)) else several
+
+
+def _build(build: Any) -> Any:
+    from evenfold.splitters import SplitError
+    from evenfold.splitters.importing import FEATURES, resolve
+    from evenfold.splitters.naming import named
+
+    if not (build is None or isinstance(build, str) or inspect.isroutine(build)):
+        kind = type(build).__name__
+        raise SplitError(f"a value of type {kind} is no function; pass build(train, test) or build(frame).")
+    path = named(build) if callable(build) else build
+    if path is not None:
+        resolve(path, FEATURES)  # before anything is fitted
+    return path
 
 
 def _spec(spec: Any) -> Any:
@@ -179,6 +194,16 @@ Metrics = Annotated[
         "NAME",
         "Model",
         names=("--metric",),
+    ),
+]
+Build = Annotated[
+    "SkipJsonSchema[Any] | str | None",
+    BeforeValidator(_build),
+    Flag(
+        "Import path of the function that builds features, build(train, test) or build(frame), which the audit then "
+        "asks by changing its input; in Python also the function itself.",
+        "NAME",
+        "Model",
     ),
 ]
 Features = Annotated[SomeNames, Flag("A column to learn from; repeat for several.", "COLUMN", "Model")]

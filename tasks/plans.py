@@ -34,6 +34,7 @@ from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.catalogue import modules_of_strategy, strategy_code
+from evenfold.splitters.code import code_of
 from evenfold.splitters.importing import installed
 from evenfold.tasks.results.preimages import Marks, Preimage, differences
 from evenfold.tasks.runtime.home import Home, Settings
@@ -218,19 +219,20 @@ def versions_in(folder: Path, pattern: str = "*.*") -> list[Path]:
 
 def audit_key(
     split: SplitRef, features: list[str] | None = None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None,
-    memory: str | None = None,
+    memory: str | None = None, build: str | None = None,
 ) -> str | None:  # fmt: skip
     """Return the key of an audit; None where nothing says when its table is written again."""
     content = stamp(split.data)
     if content == (split.data,):  # nothing says when it is written again
         return None
-    return f"audit/{digest_json(preimage_of_audit(split, features, exclude, gates).parts)}"
+    return f"audit/{digest_json(preimage_of_audit(split, features, exclude, gates, build).parts)}"
 
 
 def preimage_of_audit(
-    split: SplitRef, features: list[str] | None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None
-) -> Preimage:
-    """Return the preimage of the key of a split's audit."""
+    split: SplitRef, features: list[str] | None, exclude: tuple[str, ...] = (), gates: GateLimits | None = None,
+    build: str | None = None,
+) -> Preimage:  # fmt: skip
+    """Return the preimage of the key of a split's audit; of a build of features its code is a part."""
     limits = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
     how = {"features": named_features(split, features), "exclude": sorted(exclude), **limits}
     versions = {"evenfold": installed("evenfold"), "scikit-learn": sklearn.__version__}
@@ -239,7 +241,12 @@ def preimage_of_audit(
         "file": digest_json(str(stamp(split.data))),
         "versions": versions,
     }
-    return Preimage(kind="audit", name=split.name, parts=how | of)
+    return Preimage(kind="audit", name=split.name, parts=how | of | parts_of_build(build))
+
+
+def parts_of_build(build: str | None) -> dict[str, Any]:
+    """Return what keys hold of a build of features: its name and its code; nothing where there is none."""
+    return {} if build is None else {"build": build, "code": code_of(build)}
 
 
 def named_features(split: SplitRef, features: Sequence[str] | None) -> list[str] | None:

@@ -207,6 +207,7 @@ class RecordFields(TypedDict, total=False):
     run_label: Annotated[str, Flag("Another label makes another MLflow run of the same.", "TEXT", "Output", default="")]
     log_models: of.LogModels
     allow_partial: of.AllowPartial
+    build: of.Build
 
 
 class FoldFields(RecordFields, total=False):

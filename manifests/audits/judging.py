@@ -13,7 +13,7 @@ from evenfold.splitters.errors import SplitError
 from .findings import Audit, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome
 from .rules import CODES
 
-_SEVERITIES = ("error", "warning", "note")
+SEVERITIES = ("error", "warning", "note")
 
 
 def judged(
@@ -56,7 +56,7 @@ def judged(
         n_rows=n_rows,
         features=features,
         failed=[finding.check for finding in findings[False] if finding.gate == "failed"],
-        findings=sorted(findings[False], key=lambda each: _SEVERITIES.index(each.severity)),
+        findings=sorted(findings[False], key=lambda each: SEVERITIES.index(each.severity)),
         passed=passed,
         not_asked=not_asked,
         off=[name for name, gate in limits.items() if gate is None],

@@ -312,9 +312,10 @@ def _sizes(manifest: Manifest) -> Table:
 
 def checks_table(audit: Audit) -> Table:
     """Return what came of every check."""
+    figures = {name: gate.figure for name, gate in GATES.items()}  # what is asked of a build of features has none
     severities = {finding.check: finding.severity for finding in audit.findings}
-    rows = [[GATES[name].figure, severity] for name, severity in severities.items()]
-    rows += [[GATES[name].figure, words or "none"] for name, words in audit.passed.items()]
+    rows = [[figures.get(name, name), severity] for name, severity in severities.items()]
+    rows += [[figures.get(name, name), words or "none"] for name, words in audit.passed.items()]
     rows += [[GATES[name].figure, f"not asked: {reason}"] for name, reason in audit.not_asked.items()]
     rows += [[GATES[name].figure, "switched off"] for name in audit.off]
     return Table("Checks", rows, css="facts")

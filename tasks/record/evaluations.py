@@ -20,7 +20,7 @@ from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
-from evenfold.tasks.plans import stamp, table_of
+from evenfold.tasks.plans import parts_of_build, stamp, table_of
 from evenfold.tasks.record.studies import kept_study
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
@@ -76,21 +76,22 @@ def record_evaluation(
     n_cached: int = 0,
     states: Sequence[FoldState] = (),
     models: dict[str, FinalModel] | None = None,
+    build: str | None = None,
 ) -> RunRef:
     """Record an evaluation as a run ``<model> @ <split>`` with estimates, predictions and its page.
 
     Up to 100 folds have a child run each. The split is recorded too where it is not yet. Where fits failed and nothing
     was aggregated the run is FAILED with the reason, and the finished folds are kept; an estimate of some of the splits
     is partial, in a run of its own where one of all is there. ``run_label``: another makes another run. ``states``:
-    where the fit of each split came from. A complete record of the same content is not made again.
-    Raises EvaluationError where the evaluation is of another split, or a model (by the name of its split, or "all
-    rows") is not that of the evaluation's recipe on these rows.
+    where the fit of each split came from. ``build``: what its page's audit asks as well, see ``audit_split``. A
+    complete record of the same content is not made again. Raises EvaluationError where the evaluation is of another
+    split, or a model (by the name of its split, or "all rows") is not that of the evaluation's recipe on these rows.
     """
     _require_together(split, evaluation)
     work = work_of(split, evaluation.model)
     _require_models(split, work, models or {})
     split_run = split_run_id or split_run_of(split)
-    record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states)
+    record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
     labelled, since, new = digest_json([record.content, run_label]), "", False
     run_id = seen_complete(Home.here(), labelled, is_refreshing())
     if run_id is None:
@@ -149,13 +150,21 @@ class _Record:
     n_cached: int
     models: dict[str, FinalModel]
     states: Sequence[FoldState]
+    build: str | None
 
     @cached_property
     def content(self) -> str:
         """The digest of all that it is made of, but for what differs from time to time."""
         split, study = self.evaluation.split, kept_study(Home.here(), self.work.problem)
         study_json = "" if study is None else study.to_json()
-        place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models)]
+        place = [
+            split.uri,
+            split.data,
+            str(stamp(split.data)),
+            self.split_run,
+            sorted(self.models),
+            *parts_of_build(self.build).values(),
+        ]
         return digest_json(
             [self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold"), study_json]
         )
@@ -277,7 +286,7 @@ class _Record:
             self.tables.get("predictions.parquet"),
             f"Evaluation on {name}",
             kept_study(Home.here(), problem),
-            audit=audit_of(split, of.features),
+            audit=audit_of(split, of.features, build=self.build),
             split=SplitLink(name, split.split_id, split_page_from(split, self.split_run)),
             origin=Origin(Path(split.data).name),
             levels=of.levels,

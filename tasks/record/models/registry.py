@@ -21,6 +21,7 @@ from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
+from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
 from evenfold.tasks.record.links import origin_tags
 from evenfold.tasks.record.splits import split_run_of
@@ -105,11 +106,12 @@ def open_retraining(
     level: Level = 0.95,
     log_models: LogModels = "none",
     allow_partial: AllowPartial = False,
+    build: str | None = None,
 ) -> Opened:
     """Find or create the run of a retraining; return its id, the decision made before, and the outcome if FINISHED.
 
-    Each metric, interval, level and way of keeping models has a run of its own. Gates have none: whoever says that what
-    they stopped is right takes up what was decided.
+    Each metric, interval, level, way of keeping models and build of features has a run of its own. Gates have none:
+    whoever says that what they stopped is right takes up what was decided.
     """
     tracker, work = tracker_of(split), work_of(split, model)
     recipe, seed = work.problem.model.canonical(), work.manifest.spec.seed
@@ -117,6 +119,7 @@ def open_retraining(
     about |= {} if metric == work.problem.model.metrics[0] else {"metric": metric}
     about |= {} if log_models == "none" else {"log_models": log_models}
     about |= {"allow_partial": True} if allow_partial else {}
+    about |= parts_of_build(build)
     same = run_key(kind="retrain", name=name, split_id=split.split_id, fingerprint=work.fingerprint, **about)
     code = work.problem.model.code
     key = with_code(same, code)

@@ -1,15 +1,20 @@
 """A build of features that leaks is told by what moves, and one that does not is silent."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pytest
 from audited import finding
+from evenfold.flows import GateError, evaluate, retrain
 from evenfold.manifests import decide, write_manifest
 from evenfold.manifests.audits.pipelines import audit_pipeline
 from evenfold.splitters import SplitError
+from evenfold.tasks import Home
+from evenfold.tasks.plans import audit_key
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest, f_classif
@@ -131,6 +136,36 @@ def test_the_command_asks_a_build_by_its_import_path(tmp_path: Path, monkeypatch
     ran = CliRunner().invoke(app, ["audit", str(folder), "rows.parquet", "--pipeline", "our_features:build"])
     assert ran.exit_code == 0, ran.output
     assert "note: training features move with the features of test rows: 1 column" in ran.output.replace("\n", " ")
+
+
+def test_a_flow_that_is_given_a_build_tells_of_it_and_stops_for_it(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the audit's own findings, in the outcome and on the page; kept until the code of the build changes."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = tmp_path / "own_features.py"
+    module.write_text(
+        "def build(frame):\n    return frame[['a']].assign(c=frame.groupby('city')['y'].transform('mean'))"
+    )
+    tree = "sklearn.tree:DecisionTreeClassifier"
+    how: dict[str, Any] = {"key": "id", "target": "y", "model": tree, "name": "built", "engine": "plain"}
+    plain, asked = (evaluate(rows(), **how, **more) for more in ({}, {"build": "own_features:build"}))
+    told = dict.fromkeys(("build_target_of_others", "build_features_of_others", "build_own_target"), "failed")
+    found = {finding.check: finding.gate for finding in asked.audit.findings}
+    assert found == {finding.check: finding.gate for finding in plain.audit.findings} | told
+    assert asked.run_id == plain.run_id
+    page = mlflow.artifacts.download_artifacts(
+        run_id=asked.run_id, artifact_path="report.html", tracking_uri=home.tracking_uri
+    )
+    assert "own_features:build: training features move with the targets" in Path(page).read_text(encoding="utf-8")
+    with pytest.raises(GateError, match="own_features:build: training features move with the targets"):
+        retrain(rows(), **how, build="own_features:build")
+    before, split = audit_key(asked.split, build="own_features:build"), asked.split
+    module.write_text("def build(frame):\n    return frame[['a']]")
+    monkeypatch.delitem(sys.modules, "own_features")
+    assert audit_key(split) == audit_key(plain.split) != before != audit_key(split, build="own_features:build")
+    with pytest.raises(SplitError, match="StandardScaler is no function"):
+        evaluate(rows(), **how, build=StandardScaler())
 
 
 N = 1500
