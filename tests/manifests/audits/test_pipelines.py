@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from audited import finding
 from evenfold.flows import GateError, evaluate, retrain
-from evenfold.manifests import decide, write_manifest
+from evenfold.flows.cli import app
+from evenfold.manifests import decide
 from evenfold.manifests.audits.pipelines import audit_pipeline
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -21,6 +22,7 @@ from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, TargetEncoder
+from typer.testing import CliRunner
 
 N, NUMBERS = 600, list("abcdef")
 
@@ -122,23 +124,7 @@ def test_a_build_that_stops_is_told_and_few_rows_are_refused() -> None:
         audit_pipeline(by_row, rows().head(39), key="id", target="y")
 
 
-def test_the_command_asks_a_build_by_its_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 1 where it leaks."""
-    from evenfold.flows.cli import app
-    from typer.testing import CliRunner
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    Path("our_features.py").write_text("def build(frame):\n    return frame[['a']] - frame[['a']].mean()\n")
-    frame = rows()
-    frame.to_parquet("rows.parquet")
-    folder = write_manifest(decide({"columns": {"key": "id", "target": "y"}}, frame), tmp_path)
-    ran = CliRunner().invoke(app, ["audit", str(folder), "rows.parquet", "--pipeline", "our_features:build"])
-    assert ran.exit_code == 0, ran.output
-    assert "note: training features move with the features of test rows: 1 column" in ran.output.replace("\n", " ")
-
-
-def test_a_flow_that_is_given_a_build_tells_of_it_and_stops_for_it(
+def test_the_command_and_a_flow_that_are_given_a_build_tell_of_it_and_stop_for_it(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside the audit's own findings, in the outcome and on the page; kept until the code of the build changes."""
@@ -160,6 +146,10 @@ def test_a_flow_that_is_given_a_build_tells_of_it_and_stops_for_it(
     assert "own_features:build: training features move with the targets" in Path(page).read_text(encoding="utf-8")
     with pytest.raises(GateError, match="own_features:build: training features move with the targets"):
         retrain(rows(), **how, build="own_features:build")
+    folder, table = str(asked.split.folder), str(asked.split.data)
+    ran = CliRunner().invoke(app, ["audit", folder, table, "--pipeline", "own_features:build"])
+    assert ran.exit_code == 1
+    assert "error: training features move with the targets of test rows: 1 column" in ran.output.replace("\n", " ")
     before, split = audit_key(asked.split, build="own_features:build"), asked.split
     module.write_text("def build(frame):\n    return frame[['a']]")
     monkeypatch.delitem(sys.modules, "own_features")
