@@ -74,17 +74,6 @@ def test_no_two_series_have_one_colour_for_anybody(scheme: str) -> None:
         assert min(distances) > 50, distances
 
 
-def test_a_picture_is_laid_out_for_wide_and_narrow_windows() -> None:
-    """Both layouts have text of 12 pixels in their own width; the style sheet shows one of them."""
-    picture = Picture("Ten <b>rows</b>", "days", "rows", (0, 10), (0, 5))
-    picture.bar(0, 1, 0, 5, 0, "a < b")
-    html = picture.__html__()
-    assert re.findall(r'viewBox="0 0 (\d+) ', html) == ["720", "360"]
-    assert Page(html).open == []
-    assert "<b>" not in html
-    assert re.search(r"max-width:640px\)\{[^@]*svg\.large\{display:none\}", style())
-
-
 @pytest.mark.parametrize(
     "values", [[1e17], [-1e300], [1e308, -1e308], [1.7e308], [5e-324, 1e-323], [0.0, 1e-320], [float("inf"), 1e16]]
 )

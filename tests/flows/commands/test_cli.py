@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import yaml
 from evenfold.flows.cli import app, main
-from evenfold.manifests import name_of
 from evenfold.tasks import Home
 from typer.main import get_command
 
@@ -201,16 +200,10 @@ def table(n: int = 60) -> pd.DataFrame:
 
 
 def test_an_option_of_one_value_is_not_forgotten_where_it_comes_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    """The study of 3, 5 and 10 folds was one of 10; what may be repeated still may."""
+    """The study of 3, 5 and 10 folds was one of 10."""
     assert call(*shlex.split("folds visits.parquet --target cost --k 3 --k 5 --k=10")) == 2
     said = "evenfold: --k is given 3 times, and only the last would count; give it once.\n"
     assert capsys.readouterr().err == said
-    assert call(*shlex.split("split visits.parquet --target cost -k 3 --n-splits 5")) == 2
-    assert "--n-splits is given 2 times" in capsys.readouterr().err
-    assert (
-        call(*shlex.split("evaluate visits.parquet --target cost --metric mae --metric rmse")) == 2
-    )  # there is no such file
-    assert "visits.parquet" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")
@@ -228,15 +221,6 @@ def test_another_decision_of_the_same_name_says_what_was_asked_otherwise(
         told.append(capsys.readouterr().out)
     line = "  2.0, for seed 0 -> 4; strategy parameter n_splits none -> 3; 1.0 stays, and --name keeps them apart"
     assert [line in out for out in told] == [False, True, False]
-    assert "  sizes exactly as asked; " in told[0]
     table().assign(cost=1.0 + np.arange(60.0)).to_parquet("visits.parquet")
     assert call(*shlex.split(first)) == 0
     assert "; column cost changed; 2.0 stays" in capsys.readouterr().out
-
-
-def test_a_split_is_called_as_its_file_without_its_endings() -> None:
-    """A packed file is no other one; letters of every script stay, as far as a folder can be called so."""
-    names = {"visits.csv.gz": "visits", "visits.2024.csv": "visits.2024", "a/visits.parquet": "visits", "_a.csv": "a"}
-    names |= {"donn\xe9es 1.csv": "donn\xe9es-1", "\u65e5\u672c\u8a9e.csv": "\u65e5\u672c\u8a9e"}
-    names |= {f"{'x' * 150}.csv": "x" * 100, "a[b].csv": "a-b"}
-    assert {file: name_of(file) for file in names} == names
