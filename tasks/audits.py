@@ -65,11 +65,12 @@ def _found(
 def _with_build(audited: Audit, split: SplitRef, build: str | None) -> Audit:
     if build is None:
         return audited
-    columns, passed = split.stored().spec.columns, {}
+    spec, passed = split.stored().spec, {}
+    columns = spec.columns
     try:
         if columns.target is None:
             raise SplitError("the split names no target, which is what features must not know; name it (--target).")
-        data = read_table(table_of(split), types=split.stored().spec.types).to_pandas()
+        data = read_table(table_of(split), types=spec.types).to_pandas()
         leaks = audit_pipeline(
             resolve(build, FEATURES), data.dropna(subset=[columns.target]), key=columns.key, target=columns.target,
             group=columns.grouped, time=columns.time,

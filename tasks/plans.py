@@ -98,7 +98,7 @@ def check_columns(data: str, spec: SplitSpec) -> None:
         raise SplitError(f"{data} has 1 row; at least 2 are needed.")
 
 
-def elsewhere(home: Home, plan: Plan) -> Manifest | None:
+def decided_elsewhere(home: Home, plan: Plan) -> Manifest | None:
     """Return the same decision as it was made under another name: a name's folder is what grows, so it gets its own."""
     others = (each for each in made_by(plan, home.splits, "*/*.*") if each.parent.name != plan.spec.name)
     folder = next(filter(is_intact, others), None)
@@ -147,8 +147,8 @@ def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:
     folder = next(made_by(plan, home.splits / plan.spec.name), None)
     if folder is not None and is_intact(folder):
         return folder, True
-    other = elsewhere(home, plan)
-    return write_manifest(other or plan.decide(), aside), other is not None
+    elsewhere = decided_elsewhere(home, plan)
+    return write_manifest(elsewhere or plan.decide(), aside), elsewhere is not None
 
 
 def table_of(split: SplitRef) -> str:

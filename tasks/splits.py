@@ -14,7 +14,7 @@ from evenfold.splitters.base import ONE_OF
 from .outcomes import SplitRef
 from .parameters import Data, DataEngine, Memory, Spec
 from .plans import (
-    elsewhere as decided_elsewhere,
+    decided_elsewhere,
     forget_plans,
     is_intact,
     made_by,
