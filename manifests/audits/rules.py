@@ -28,7 +28,7 @@ RULES = (
     Rule("EF106", "quarantined_rows", None, False, "rows of the manifest that are quarantined"),
     Rule("EF107", "similar_keys", 0, False, "rows whose key or group is another's but for its spelling"),
     Rule("EF108", "waiting_rows", None, False, "rows that wait because their targets were not known"),
-    Rule("EF109", "crossing_rows", 0.2, False, "share of the rows that `group_mode: cross` left out"),
+    Rule("EF109", "crossing_rows", 0.2, False, "share of the rows, or of earlier rows, left out for their groups"),
     Rule("EF110", "fractional_keys", 0, False, "rows whose key is a number with a fraction"),
     Rule("EF201", "group_in_two_folds", 0, True, "groups on both sides of a split"),
     Rule("EF202", "constant_groups", 0, False, "1 where groups say nothing: one for each row, or one for all"),

@@ -29,7 +29,7 @@ class ForwardChaining(PairSplitter):
     for timestamps. ``max_train_size`` keeps the latest rows only, for a window that slides.
 
     Groups may be given. Then a group with rows in the test stretch is dropped from that split's train side: its earlier
-    rows are in neither side, and ``dropped`` counts them. ``label_end`` may be given, when the target of each row is
+    rows are in neither side, and the audit counts them. ``label_end`` may be given, when the target of each row is
     known: rows whose target was not known, the gap before the test stretch began, are not trained on (they are purged).
 
     Promises: no row is in both sides of a pair; every train time + gap, and where given every label_end + gap, is
@@ -74,10 +74,6 @@ class ForwardChaining(PairSplitter):
         """Return those of ``train`` that lie, and were known, before every time in ``test``, and share no group."""
         in_time = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
         return without_groups_of(test, train[in_time], rows)
-
-    def dropped(self, rows: Rows) -> list[int]:
-        """Return for each split how many rows of the past are left out because their group is tested."""
-        return [before.size - without_groups_of(test, before, rows).size for before, test in self._stretches(rows)]
 
     def _stretches(self, rows: Rows) -> Iterator[Pair]:
         """Yield (rows before it, rows in it) of each stretch, positions ascending; groups are not looked at."""

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from audited import FEATURES, asked, clean, finding, split, the
-from evenfold.manifests import GATES, audit, extend
+from evenfold.manifests import GATES, audit, decide, extend
 from evenfold.manifests.audits.findings import Found, Gate
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
@@ -37,6 +37,15 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
         "other_generation": "the manifest has not grown",
         "attribute_deviation": "no column to balance on is named",
     }
+
+
+def test_the_past_of_groups_that_are_tested_is_counted_where_it_is_not_trained_on() -> None:
+    """30 of the 60 rows before the last 60 are of patients who come back."""
+    data = clean(120).assign(patient=[*range(60), *range(30), *range(60, 90)])
+    columns = {"key": "id", "target": "y", "group": "patient", "time": "day"}
+    spec = {"columns": columns, "strategy": "ForwardChaining", "params": {"n_splits": 1, "test_size": 60}}
+    message = finding(decide(spec, data), data, "crossing_rows").message
+    assert message.startswith("30 of the 60 rows before tested ones (50.0%) are not trained on, because their patient")
 
 
 def test_an_audit_is_the_same_whatever_holds_the_data_and_in_any_order(tmp_path: Path) -> None:
