@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.joined import Joined
@@ -9,6 +11,7 @@ from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED, LOCKED
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
+from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
 
@@ -97,26 +100,25 @@ def quarantined_rows(joined: Joined) -> Outcome:
 
 def crossing_rows(joined: Joined) -> Outcome:
     """Count the rows that were left out because their groups are in different folds, or tested at a later time."""
-    manifest = joined.manifest
-    if manifest.spec.columns.grouped and manifest.splitter.promises >= {"past_before_future", "groups_whole"}:
-        return _untrained_past(joined)
+    manifest, columns = joined.manifest, joined.manifest.spec.columns
+    if columns.grouped and columns.time and manifest.splitter.promises >= {"past_before_future", "groups_whole"}:
+        return _untrained_past(joined, to_numpy(joined.column(columns.time)), columns.grouped)
     if not manifest.spec.crossed:
         return NotAsked("no groups are crossed")
     rows = int(np.count_nonzero((manifest.membership.column() == EXCLUDED) & (manifest.status == 0)))
     if not rows:
         return None
-    share, names = rows / manifest.n, listed(manifest.spec.columns.entities)
+    share, names = rows / manifest.n, listed(columns.entities)
     whose = verb(rows, "is in no split, because its", "are in no split, because their")
     remedy = "fewer folds lose fewer rows, one of the columns as group loses none, and so does group_mode: merge"
     what = f"{amount(rows, 'row')} ({share:.1%}) {whose} {names} are in different folds"
     return Found(share, f"{what}; {remedy}.", {"rows": rows})
 
 
-def _untrained_past(joined: Joined) -> Outcome:
+def _untrained_past(joined: Joined, time: NDArray[Any], names: list[str]) -> Outcome:
     """Count, split by split, the rows before the tested ones that are not trained on because their group is tested."""
-    columns = joined.manifest.spec.columns
-    time, past, rows = to_numpy(joined.column(columns.time)), 0, 0
-    units = [units for name in columns.grouped if (units := joined.units(name)) is not None]
+    past, rows = 0, 0
+    units = [units for name in names if (units := joined.units(name)) is not None]
     for test in (test for _, test in joined.splits() if test.size):
         before = np.flatnonzero((joined.codes[:, 0] > LOCKED) & (time < time[test].min()))
         comes_back = np.any([np.isin(each[before], each[test][each[test] >= 0]) for each in units], axis=0)
@@ -124,7 +126,7 @@ def _untrained_past(joined: Joined) -> Outcome:
     if not rows:
         return None
     what = f"{rows:,} of the {past:,} rows before tested ones{joined.looked_at} ({rows / past:.1%}) are not trained on"
-    why = f"because their {listed(columns.grouped)} {verb(len(columns.grouped), 'is', 'are')} tested"
+    why = f"because their {listed(names)} {verb(len(names), 'is', 'are')} tested"
     remedy = "name the time alone where groups, as those of a panel, are there all along"
     return Found(rows / past, f"{what}, {why}; {remedy}.", {"rows": rows})
 
