@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -127,7 +128,13 @@ class Home:
 
     @classmethod
     def here(cls) -> Home:
-        """Return the home that the environment asks for; the folder is made when something is written."""
+        """Return the home that the environment asks for; the folder is made when something is written.
+
+        A run of the user's that is active decides for the rest of the process where MLflow records.
+        """
+        mlflow = sys.modules.get("mlflow")
+        if mlflow is not None and not os.environ.get("MLFLOW_TRACKING_URI") and mlflow.active_run():
+            os.environ["MLFLOW_TRACKING_URI"] = mlflow.get_tracking_uri()  # for threads and processes too
         return cls(Settings.here().home.absolute())
 
     def make(self) -> None:

@@ -45,13 +45,18 @@ def started(monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow.start_run(experiment_id=mlflow.create_experiment("team/mine"))
 
 
+def started_where_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    started(monkeypatch)
+
+
 def in_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI")  # the experiment's number is of another store than the home's
     mlflow.create_experiment("another")
     mlflow.set_experiment("team/mine")
 
 
-@pytest.mark.parametrize("choose", [set_by_name, started, in_a_home])
+@pytest.mark.parametrize("choose", [set_by_name, started, started_where_nobody_says, in_a_home])
 def test_what_is_recorded_goes_where_the_user_records(
     choose: Callable[[pytest.MonkeyPatch], object], users: MlflowClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
