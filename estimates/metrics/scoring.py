@@ -120,8 +120,11 @@ def score(
         # Without their labels scikit-learn takes columns for the classes that happen to be in y.
         wide = all_classes(answers.predict_proba(rows), np.asarray(trained), tuple(labels))
         answers = Replay({"predict_proba": wide}, tuple(labels))
-        if "labels" in signature(scorer._score_func).parameters:
-            scorer = _with(scorer_of(metric, labels), labels=labels)
+        scorer = scorer_of(metric, labels)
+    if method_of(metric) == ("predict_proba",) and "labels" in signature(scorer._score_func).parameters:
+        # An area needs rows of each class; a log loss does not, of whatever classes the rows are.
+        of_any = "multi_class" not in scorer._kwargs and np.unique(y).size < len(labels)
+        scorer = _with(scorer, labels=labels) if of_any or labels != trained else scorer
     if held:
         scorer = among_rows(metric, scorer, y if weights is None else y[weights > 0])
     weighted = {} if weights is None else {"sample_weight": weights}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -187,10 +186,12 @@ def fit_and_score(
     between = perf_counter()
     metrics = model.completed(problem.task, len(problem.classes)).metrics
     answers = Responses(estimator, problem.X.iloc[test])
-    with hearing() if len(test) == 1 else nullcontext():  # what one row has no score of is not worth a warning each
-        on_test = _scores(metrics, problem, test, answers, name, "test")
     train_answers = Responses(estimator, problem.X.iloc[train])
-    on_train = _scores(metrics, problem, train, train_answers, name, "training")
+    with hearing() as of_scores:
+        on_test = _scores(metrics, problem, test, answers, name, "test")
+        on_train = _scores(metrics, problem, train, train_answers, name, "training")
+    if len(test) > 1:  # what one row has no score of is not worth a warning each
+        heard += of_scores
     predictions = predictions_of(problem, test, answers, repeat, fold, name=name)
     uses = {}
     if importance and model.importance == "auto":

@@ -85,6 +85,9 @@ def test_an_undefined_metric_says_which_fold_and_why() -> None:
     said = r"^fold 3: roc_auc is undefined: its 40 test rows hold one class \('benign'\) of the model's 2; "
     with pytest.raises(EvaluationError, match=said):
         fit_and_score(problem.model, problem, train, test, seed=0, name="fold 3")
+    model = problem.model.model_copy(update={"metrics": ("neg_log_loss",)})
+    score, frame = fit_and_score(model, problem, train, test, seed=0, name="fold 3")
+    assert score.test["neg_log_loss"] == pytest.approx(np.log(frame["proba_benign"]).mean())
 
 
 @pytest.mark.parametrize("estimator", [LOGISTIC, "sklearn.linear_model:Ridge"])
