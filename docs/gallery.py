@@ -160,9 +160,7 @@ def made(shown: Shown, folder: Path) -> Path:
 
 def relinked(html: str) -> str:
     """Return a page whose links lead to other pages of the gallery: the folders of the runs are not here."""
-    return re.sub(r'href="[^"#]*split/report\.html"', 'href="split.html"', html).replace(
-        'href="evaluations.html"', 'href="evaluation.html"'
-    )
+    return re.sub(r'href="[^"#]*split/report\.html"', 'href="split.html"', html)
 
 
 def photograph(page: Path, picture: Path) -> None:

@@ -22,7 +22,7 @@ from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.splits import split as decide
-from evenfold.tasks.steps.running import finished, happened, mark, run, tell
+from evenfold.tasks.steps.running import finished, happened, run, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome
 from .requests import Request
@@ -95,7 +95,6 @@ def split_asked(request: Request) -> Split:
 
 def recorded(split: Split, memory: Memory = None) -> str:
     """Say what a split is, record it and return its run."""
-    mark(f"split:{split.ref.name}")
     tell(split_sentences(split.ref.model_dump(), split.ref.stored().header, split.report, split.cached))
     with saying("recording the split"):
         if split.ref.rows == "known":  # a record that is there is of all rows

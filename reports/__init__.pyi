@@ -10,7 +10,6 @@ from .evaluations.page import (
     SplitLink as SplitLink,
     beside_promises as beside_promises,
     evaluation_page as evaluation_page,
-    listing_page as listing_page,
     summary_page as summary_page,
 )
 from .evaluations.studies import (

@@ -135,9 +135,6 @@ class Section:
     blocks: Sequence[Block]
 
 
-EVALUATIONS = "evaluations.html"  # beside the page of a recorded split
-
-
 @dataclass(frozen=True)
 class Origin:
     """Where a page comes from: the data's name, the run that records it, and the day."""

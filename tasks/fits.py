@@ -19,7 +19,7 @@ from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef
 from .parameters import Apparent, Model, TimeLimit
 from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
-from .runtime.limits import limited, peak_memory, within
+from .runtime.limits import limited, within
 from .runtime.signing import sign
 from .steps.running import finished_here, tell
 from .steps.step import UNDER_KEY, refreshing, step
@@ -95,7 +95,7 @@ def _fit(split: SplitRef, i: Any, model: Any, of: str | int, apparent: str, key:
         else:
             frames = [fit_predictions(problem.model, problem, **fit, **how) for fit in _predicted(work, i, of)]
             table, about["n_fits"] = pd.concat(frames, ignore_index=True), len(frames)
-    return FitResult(predictions=keep_predictions(table, key), peak_memory_mb=peak_memory(), **about)
+    return FitResult(predictions=keep_predictions(table, key), **about)
 
 
 def _scored(work: Work, i: Any) -> Iterator[dict[str, Any]]:

@@ -29,21 +29,11 @@ def place_now(uri: str, staged: str) -> Path:
     return next((place for place in aside if place.exists()), Path(uri))
 
 
-_FORMER = frozenset(
-    ("construct", "copy", "dict", "from_orm", "json", "parse_file", "parse_obj", "parse_raw", "schema", "schema_json",
-     "update_forward_refs", "validate")
-)  # fmt: skip
-
-
 class Outcome(BaseModel):
     """What a task returns. A score that is not a number or infinite stays so in JSON."""
 
     # What reads and writes a kind is made when the first of it is: a flow has few of the kinds there are.
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True, defer_build=True)
-
-    def __dir__(self) -> list[str]:
-        """Return the names that a person may look for: pydantic's of its first version are warned of when used."""
-        return [name for name in super().__dir__() if name not in _FORMER]
 
     def intact(self) -> bool:
         """Return whether every file that it names still lies there, undamaged."""
@@ -185,7 +175,6 @@ class FitResult(Outcome):
     predictions: KeptFile
     losses: KeptFile | None = None
     n_fits: int = 1
-    peak_memory_mb: float = 0.0
 
     @property
     def score(self) -> FoldScore:

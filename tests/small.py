@@ -1,5 +1,6 @@
 """A small table, its evaluation by the plain engine, and what the store then holds."""
 
+import json
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -77,6 +78,11 @@ def retrain(name: str, frame: Any, model: dict[str, Any], **fields: Any) -> Retr
 
 def registry(home: Home) -> MlflowClient:
     return MlflowClient(home.tracking_uri)
+
+
+def rollbacks(home: Home, name: str) -> list[dict[str, str]]:
+    tags = registry(home).get_registered_model(name).tags
+    return [json.loads(tags[tag]) for tag in sorted(tags) if tag.startswith("evenfold.rollback.")]
 
 
 def champion(home: Home, name: str) -> str:

@@ -306,7 +306,7 @@ def answer_(
     import os
 
     with busy(f"looking for what {name} asks"):
-        from evenfold.tasks.record.models.asking import give_answer, waiting_question
+        from evenfold.tasks.record.models.asking import give_answer, resume, waiting_question
         from evenfold.tasks.runtime.home import Settings
 
         question = waiting_question(name)
@@ -316,10 +316,7 @@ def answer_(
         answered = give_answer(question, approve, reason, by or Settings.here().person)
         goes_on = False
         if question.flow_run and os.environ.get("PREFECT_API_URL"):
-            from evenfold.tasks.steps.asking import Reply, resume
-
-            reply = Reply(answer="approve" if approve else "refuse", reason=answered.reason, name=answered.by)
-            goes_on = resume(question.flow_run, reply)
+            goes_on = resume(question, answered)
     where = "the suspended run goes on" if goes_on else "the same retrain command goes on"
     answer(answered, as_json, f"{answered.words}; {where}.")
 

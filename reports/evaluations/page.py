@@ -147,14 +147,6 @@ def _verdict(audit: Audit | None, warnings: Sequence[str]) -> Verdict:
     return Verdict.LOOK if split is Verdict.GOOD and any(warnings) else split
 
 
-def listing_page(split: SplitLink, evaluations: Sequence[tuple[str, str, str]]) -> Page:
-    """Return the page that lists the evaluations of a split: name, day and the address of each one's page."""
-    items = [Markup('<li><a href="{}">{}</a>, {}</li>').format(address, *cells) for *cells, address in evaluations]
-    listed = Markup("<ul>{}</ul>").format(Markup("").join(items)) if items else Paragraph("None yet.")
-    title = f"{counted(len(items), 'evaluation')} on {split.name}"
-    return Page(title, Verdict.NONE, "", sections=[Section("evaluations", "The newest first", [listed, split.block()])])
-
-
 def beside_promises(
     page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate], notes: Sequence[str] = ()
 ) -> Page:

@@ -16,7 +16,6 @@ from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
 from evenfold.manifests.tables.keys import key_names
 from evenfold.reports.page import (
-    EVALUATIONS,
     Block,
     Number,
     Origin,
@@ -33,7 +32,6 @@ from evenfold.reports.page import (
     number,
 )
 from evenfold.splitters import PackReport
-from markupsafe import Markup
 
 from .data import MOST_LINES, SplitData, each_of, group_sizes, measured_all, see, split_names, unit_of
 from .gaps import target_gap
@@ -74,8 +72,6 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         attribute, measured = max(seen.balance.attributes.items(), key=lambda each: each[1].worst)
         title = f"Every fold has its share of {attribute} within {100 * measured.worst:.1f} points"
         sections.append(Section("attributes", title, list(_attributes(seen.balance))))
-    is_recorded = origin is not None and bool(origin.run_id)  # and keeps the list of evaluations beside the page
-    link = Markup('<p><a href="{}">Every evaluation on this split</a>, with the page of each.</p>').format(EVALUATIONS)
     return Page(
         title=f"Split {manifest.name} {manifest.version}",
         # Draws are random, and what comes later differs: only dealt folds are held against random ones.
@@ -84,7 +80,7 @@ def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | Non
         tiles=[tile for tile in tiles if tile is not None],
         findings=remarks_of(audit),
         sections=sections,
-        details=[*_details(seen, audit), *([Section("evaluations", "Evaluations", [link])] if is_recorded else [])],
+        details=_details(seen, audit),
         footer=[counted(seen.balance.n_rows, "row"), f"split {manifest.split_id[:12]}", *(origin or Origin()).words()],
     )
 

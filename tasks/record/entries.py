@@ -70,7 +70,6 @@ class Entry:
         return self.light_model is not None and name in self.metrics and "/" in name
 
 
-_DIFFERS = ("seconds_", "peak_memory_")
 Point = tuple[str, int, float, int]
 
 
@@ -79,14 +78,13 @@ def news(
 ) -> Iterator[Point]:
     """Yield name, step, value and time of the points that a run does not hold yet; one that has changed is a later one.
 
-    MLflow shows the larger of two points at the same time. Seconds and memory are those of the first fit: they differ
-    each time.
+    MLflow shows the larger of two points at the same time. Seconds are those of the first fit: they differ each time.
     """
     for (name, step), value in points.items():
         before = earlier.get((name, step))
         if before is None:
             yield name, step, value, start
-        elif before != value and not name.startswith(_DIFFERS) and not (math.isnan(before) and math.isnan(value)):
+        elif before != value and not name.startswith("seconds_") and not (math.isnan(before) and math.isnan(value)):
             yield name, step, value, max(int(time.time() * 1000), start + 1)
 
 

@@ -45,7 +45,6 @@ from .entries import (
     unless_usual,
     with_code,
 )
-from .leaderboard import list_evaluations
 from .links import origin_tags, run_page, runs_on
 from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
@@ -243,7 +242,6 @@ class _Record:
             if not failure:
                 note = page_note(replace(page, tiles=()), links, scores_table(of.estimates))
                 tracker.tell(run_id, {NOTE: note})
-        list_evaluations(tracker, split, self.split_run)
         if failure:
             tracker.fail(run_id, failure)
         return run_id
@@ -304,7 +302,6 @@ class _Record:
                     for score in self.scores]  # fmt: skip
             tracker.keep(run_id, {"scores.parquet": pd.DataFrame(flat)})
             return
-        peaks = {fit.score.name: fit.peak_memory_mb for fit in self.evaluation.fits if isinstance(fit.i, int)}
         for score in self.scores:
             metrics = {f"test/{name}": value for name, value in score.test.items()}
             metrics |= {f"apparent/{name}": value for name, value in score.apparent.items()}
@@ -316,7 +313,7 @@ class _Record:
                 name=name,
                 tags=short_tags(split),
                 params=place,
-                metrics=metrics | {"peak_memory_mb": peaks.get(score.name, 0.0)},
+                metrics=metrics,
             )
             with tracker.run(child, parent=run_id) as fold:
                 tracker.keep_model_of(fold, self.models.get(score.name), self.estimator)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from itertools import islice
 from typing import Any
 
 from evenfold.manifests import Manifest
-from evenfold.reports import SplitLink, listing_page
-from evenfold.reports.page import EVALUATIONS
 from evenfold.splitters import SplitError
-from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.runtime.home import Home
 from pydantic import BaseModel, ConfigDict
 
@@ -20,7 +15,6 @@ from .reading import read_split
 from .tracker import Tracker
 
 HEADLINE = "value/"
-MOST_LISTED = 200
 
 
 class Judgement(BaseModel):
@@ -97,19 +91,3 @@ def _value(model: Any, name: str) -> float | None:
     # Of several runs of one recipe, or a value that changed, the last is meant.
     values = sorted((metric.timestamp, metric.value) for metric in model.metrics or [] if metric.key == name)
     return float(values[-1][1]) if values else None
-
-
-def list_evaluations(tracker: Tracker, split: SplitRef, split_run: str) -> None:
-    """Write the list of a split's evaluations beside its page, which links to it: whatever was recorded by now."""
-    query = f"tags.`evenfold.split_run_id` = '{split_run}' and tags.`evenfold.record` = 'evaluation'"
-    runs = () if split_run in tracker.made else islice(tracker.runs(query, here=True), MOST_LISTED)
-    rows = []
-    for run in runs:
-        run_id, at = run.info.run_id, datetime.fromtimestamp(run.info.start_time / 1000, UTC)
-        # Seen from the split's page: beside it on disk, or on the server that shows both.
-        page = f"../../../{run_id}/artifacts/report.html"
-        if not tracker.home.tracks_here:
-            page = run_page(tracker.experiment_id, run_id, "artifacts/report.html", server_of(tracker.home))
-        rows.append((str(run.info.run_name), f"{at:%d %b %Y %H:%M} UTC, run {run_id[:8]}", page))
-    link = SplitLink(f"{split.name} {split.version}", split.split_id, "report.html")
-    tracker.keep(split_run, {f"split/{EVALUATIONS}": listing_page(link, rows).html()})

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import BalanceReport, digest_json, measure
 from evenfold.manifests.exchange.export import sides_of
-from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports.markdown import figures_table, page_note, places_table
 from evenfold.reports.pictures import split_pages
 from evenfold.splitters.importing import installed
@@ -17,13 +15,11 @@ from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.runtime.home import Home, Settings
-from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.steps.running import materialized, publish
+from evenfold.tasks.steps.running import publish
 from evenfold.tasks.steps.step import is_refreshing, step
 
 from .datasets import data_input, split_input
 from .entries import MOST_FOLDS, split_entry, split_key
-from .leaderboard import list_evaluations
 from .links import origin_tags, run_page, runs_on, server_of
 from .seen import see_complete, seen_complete
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
@@ -45,7 +41,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     A record that is complete, of the same file and the same balance, is not made again. Raises EvaluationError for the
     balance of another split, and SplitError for a split that names no table, or whose rows take more than ``memory``.
     """
-    data = table_of(split)
+    table_of(split)  # which says what is no split
     if report is not None and report.split_id != split.split_id:
         raise EvaluationError(
             f"the balance is of {report.n_splits:,} splits of {report.n_rows:,} rows, and of another split than "
@@ -61,16 +57,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     if run_id is None:
         run_id = _write_split(split, measured, content, limit)
         see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))
-    run = run_ref(split, run_id)
-    worst = {name: round(value, 6) for name, value in measured.worst.items()}
-    materialized(
-        f"evenfold://{split.name}/{split.version}",
-        redacted(data) if is_address(data) else Path(data).absolute().as_uri(),
-        f"{split.name} {split.version}",
-        run.url,
-        {"split_id": split.split_id, "rows": split.n_rows, "splits": split.n_splits, "worst": worst},
-    )
-    return run
+    return run_ref(split, run_id)
 
 
 def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: str) -> str:
@@ -85,7 +72,6 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         audited = partial(audit_of, split, memory=memory or None)
         pages = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
         tracker.client.log_artifacts(run_id, str(split.folder), "split")
-        list_evaluations(tracker, split, run_id)
         beside = {"balance.json": report.model_dump(mode="json")} | pages.files
         files = {f"split/{name}": value for name, value in beside.items()}
         if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:

@@ -201,14 +201,3 @@ def _fair_threads() -> int:
     share = _cores() if ALONE.get() else max(1, _cores() // Settings.here().n_workers)
     setting = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return min(share, int(setting)) if setting.isdecimal() and int(setting) else share
-
-
-def peak_memory() -> float:
-    """Return the most memory that this process has held so far, in MB; 0 where the system does not say."""
-    try:
-        import resource
-    except ModuleNotFoundError:  # Windows
-        return 0.0
-    return round(
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2), 1
-    )

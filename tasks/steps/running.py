@@ -24,10 +24,9 @@ from evenfold.tasks.runtime.progress import log, shown_in_a_notebook
 from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.steps.step import REFRESHING, Body, refreshing
-from prefect import Task, get_client
+from prefect import Task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
-from prefect.assets import Asset, AssetProperties
-from prefect.context import AssetContext, FlowRunContext, TaskRunContext
+from prefect.context import FlowRunContext, TaskRunContext
 from prefect.events import emit_event
 from prefect.futures import as_completed
 from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
@@ -199,32 +198,6 @@ def tell(sentences: Iterable[str]) -> None:
     if under_prefect():
         for sentence in sentences:
             log(sentence)
-
-
-def mark(tag: str) -> None:
-    """Give the flow run under way a tag by which it is found, such as ``split:flights``."""
-    flow = FlowRunContext.get()
-    if flow is None or flow.flow_run is None or not under_prefect() or tag in flow.flow_run.tags:
-        return
-    with get_client(sync_client=True) as client:
-        client.update_flow_run(flow.flow_run.id, tags=[*flow.flow_run.tags, tag])
-    flow.flow_run.tags.append(tag)
-
-
-def materialized(key: str, upstream: str, name: str, url: str, facts: dict[str, object]) -> None:
-    """Say that the task run under way made an asset of data ``upstream``: Prefect's events tell it when the run ends.
-
-    A cached task tells none, so only what always runs may call this.
-    """
-    context = AssetContext.get()
-    if context is None or not under_prefect():
-        return
-    asset = Asset(key=key, properties=AssetProperties(name=name, url=url) if url else AssetProperties(name=name))
-    context.downstream_assets.add(asset)
-    context.direct_asset_dependencies.add(Asset(key=upstream))
-    context.materialized_by = "evenfold"
-    context.add_asset_metadata(key, facts)
-    context.update_tracked_assets()
 
 
 Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed", "retrain.asked"]

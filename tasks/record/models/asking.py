@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Literal
 from uuid import UUID
 
 from evenfold.manifests import digest_json
@@ -19,8 +21,12 @@ from evenfold.tasks.record.tracker import NOTE, Tracker, tracker_of
 from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.locks import locked
-from evenfold.tasks.steps.asking import ask_in_prefect
 from evenfold.tasks.steps.running import happened
+from prefect.context import FlowRunContext
+from prefect.exceptions import NotPausedError, ObjectNotFound
+from prefect.flow_runs import resume_flow_run, suspend_flow_run
+from prefect.input import RunInput
+from pydantic import Field
 
 from .registry import quoted
 from .signatures import keep_signed, read_ours
@@ -28,6 +34,14 @@ from .tags import ANSWERED
 
 QUESTION, ANSWER = "question.json", "answer.json"
 MOST_REASON, MOST_NAME = 1_000, 100  # characters
+
+
+class Reply(RunInput):
+    """The form that a person fills in at Prefect's page of a suspended run."""
+
+    answer: Literal["approve", "refuse"]
+    reason: str = Field(min_length=1, max_length=MOST_REASON, description="Why; it is kept with the model.")
+    name: str = Field(min_length=1, max_length=MOST_NAME, description="Who says so.")
 
 
 class Question(Outcome):
@@ -100,9 +114,34 @@ def ask(outcome: Retraining, name: str, doubts: Mapping[str, str], hours: float)
         tracker.tell(outcome.run_id, {NOTE: f"**Waits for an answer.** {plain(question.pending)}"})
         tracker.client.update_run(outcome.run_id, status="SCHEDULED")
         happened("retrain.asked", split.name, question.pending, UUID(key[:32]), model=name, until=question.until)
-        if reply := ask_in_prefect(key, plain(question.words), question.seconds):
+        if reply := _asked_in_prefect(question):
             answer = _kept(tracker, question, reply.answer == "approve", reply.reason, reply.name)
     return question, answer
+
+
+def _asked_in_prefect(question: Question) -> Reply | None:
+    """Return what a person filled in; until then the flow run under way is suspended, which ends this process's part.
+
+    It goes on anywhere, and Prefect fails it when the time is over. Returns None where no run of a deployment is under
+    way, which alone can be suspended.
+    """
+    context = FlowRunContext.get()
+    flow_run = context.flow_run if context else None
+    if flow_run is None or flow_run.deployment_id is None or flow_run.parent_task_run_id is not None:
+        return None
+    form = Reply.with_initial_data(description=plain(question.words))
+    # By its key the same question is asked once.
+    return suspend_flow_run(wait_for_input=form, timeout=ceil(question.seconds), key=question.key)
+
+
+def resume(question: Question, answer: Answer) -> bool:
+    """Let the flow run that asked go on; returns False where it is not suspended, or no server knows it."""
+    reply = Reply(answer="approve" if answer.approve else "refuse", reason=answer.reason, name=answer.by)
+    try:
+        resume_flow_run(UUID(question.flow_run), run_input=reply.model_dump())
+    except (NotPausedError, ObjectNotFound):
+        return False
+    return True
 
 
 def waiting_question(name: str) -> Question:

@@ -148,9 +148,7 @@ def _made_meanwhile(final: Path) -> SplitError:
     return SplitError(f"{final.parent.name} {final.name} was made by another run meanwhile; run it again.")
 
 
-ROLLBACKS = "evenfold.rollbacks"  # at the model: who put a champion back, and why
-MOST_REMEMBERED = 20
-MOST_CHARACTERS = 4500
+ROLLBACK = "evenfold.rollback."  # at the model, one tag each, and when it was: who put a champion back, and why
 RECORD = "evenfold.record"  # at the run of a split: what it records
 
 
@@ -218,8 +216,8 @@ def _models_withdrawn(home: Home, splits: list[SplitRef], about: dict[str, str])
 def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     """Make an earlier version the champion again: ``to``, or the one that was champion before this one.
 
-    Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and, of the last 20, at
-    the model (``evenfold.rollbacks``). A second rollback goes back one more. Raises SplitError without any of these.
+    Who did it, when and why is kept at the version that is withdrawn (``evenfold.withdrawn``) and at the model
+    (``evenfold.rollback.`` and the time). A second rollback goes back one more. Raises SplitError without any of these.
     """
     if not reason.strip():
         raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
@@ -282,14 +280,7 @@ def _earlier(client: Any, name: str, champion: str | None, versions: list[str]) 
 
 
 def _remember(client: Any, done: RolledBack) -> None:
-    fields = done.model_dump(mode="json")
+    text = done.model_dump_json()
     if done.withdrawn is not None:
-        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, json.dumps(fields))
-    try:
-        log = json.loads(client.get_registered_model(done.name).tags.get(ROLLBACKS, "[]"))
-    except (ValueError, RecursionError):
-        log = []
-    log = [*(log if isinstance(log, list) else []), fields][-MOST_REMEMBERED:]
-    while len(json.dumps(log)) > MOST_CHARACTERS and len(log) > 1:
-        log = log[1:]
-    client.set_registered_model_tag(done.name, ROLLBACKS, json.dumps(log))
+        client.set_model_version_tag(done.name, done.withdrawn, WITHDRAWN, text)
+    client.set_registered_model_tag(done.name, f"{ROLLBACK}{done.at[:23]}", text)  # a tag's name holds no +

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -15,14 +14,14 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome, RolledBack
-from evenfold.tasks.record.models.committing import ROLLBACKS
+from evenfold.tasks.record.models.committing import ROLLBACK
 from evenfold.tasks.record.reading import mean_of_folds, read_evaluation, read_recipe
 from evenfold.tasks.record.runs import run_named
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import Home
 
 from .registry import CHAMPION, aliases_of, looks_of, quoted, start_of, versions_of
-from .signatures import REPLACES, WITHDRAWN, is_signed_decision, require_signed_version
+from .signatures import REPLACES, is_signed_decision, require_signed_version
 from .tags import decision_in
 
 
@@ -50,10 +49,9 @@ class Replayed(Outcome):
 def champion_as_of(name: str, at: date | datetime | str) -> Served:
     """Return which version of a model was the champion at a time, or at the end of a day (UTC, as 2026-05-31).
 
-    By the last that was written before: versions whose signed decision promotes them, rollbacks and withdrawals (of
-    which the last 20 are kept, and the last of each version). A version that was deleted and an alias that was moved by
-    hand leave no date; a ``note`` says where the next decision, or the alias of now, shows one. Raises SplitError where
-    there is no such model, or no such date.
+    By the last that was written before: versions whose signed decision promotes them, rollbacks and withdrawals. A
+    version that was deleted and an alias that was moved by hand leave no date; a ``note`` says where the next decision,
+    or the alias of now, shows one. Raises SplitError where there is no such model, or no such date.
     """
     tracker = _tracker(name)
     try:
@@ -91,7 +89,6 @@ def _versions(tracker: Tracker, name: str) -> Iterator[Any]:
 
 def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None, str, str | None]]:
     """Yield when the champion changed, to which version, why, and over which one where a decision says so."""
-    rollbacks = set()
     for version in _versions(tracker, name):
         decision, tags = None, version.tags
         with suppress(EvenfoldError):
@@ -100,12 +97,9 @@ def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None
             when = datetime.fromtimestamp(version.creation_timestamp / 1000, UTC)
             why = decision.why if decision else "its decision is not in the record"
             yield when, str(version.version), why, decision.champion if decision else None
-        rollbacks |= {tags[WITHDRAWN]} if WITHDRAWN in tags else set()
-    with suppress(ValueError, TypeError, RecursionError):  # somebody wrote there
-        log = json.loads(tracker.client.get_registered_model(name).tags.get(ROLLBACKS, "[]"))
-        rollbacks |= {json.dumps(each) for each in log}
-    for text in rollbacks:
-        with suppress(ValueError, RecursionError):
+    texts = tracker.client.get_registered_model(name).tags.items()
+    for text in [text for tag, text in texts if tag.startswith(ROLLBACK)]:
+        with suppress(ValueError, RecursionError):  # somebody wrote there
             done = RolledBack.model_validate_json(text)
             yield datetime.fromisoformat(done.at), done.champion, f"{done.by} put it back: {done.reason}", None
 

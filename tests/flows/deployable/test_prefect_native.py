@@ -127,8 +127,7 @@ def test_prefects_pages_say_what_happened(prefect_home: Home, data: str) -> None
     with get_client(sync_client=True) as client:
         # By name: runs come in the order of their random ids, and of fifty it need not be one.
         mine = FlowRunFilter.model_validate({"name": {"any_": ["evaluate shown"]}})
-        (run,) = client.read_flow_runs(flow_run_filter=mine)
-        assert "split:shown" in run.tags
+        assert len(client.read_flow_runs(flow_run_filter=mine)) == 1
 
         def tasks() -> set[str]:
             return {each.name for each in client.read_task_runs(flow_run_filter=mine)}

@@ -11,7 +11,7 @@ from evenfold.flows.cli import app
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, champion_as_of, replay, roll_back
 from kept import kept_after, put_back
-from small import BAD, GOOD, registry, retrain
+from small import BAD, GOOD, registry, retrain, rollbacks
 from tables import rows
 from typer.testing import CliRunner
 
@@ -46,8 +46,7 @@ def test_what_was_champion_at_a_time_is_what_was_written_last_before_it(home: Ho
     served = [champion_as_of("monthly", time) for time in after]
     assert [each.version for each in served] == ["1", "2", "3"]
     assert served[1].why == "the candidate is better"
-    log = json.loads(registry(home).get_registered_model("monthly").tags["evenfold.rollbacks"])
-    back = datetime.fromisoformat(log[0]["at"])
+    back = datetime.fromisoformat(rollbacks(home, "monthly")[0]["at"])
     assert [champion_as_of("monthly", back + timedelta(milliseconds=each)).version for each in (-1, 0)] == ["3", "2"]
     assert "the feed was in hours" in champion_as_of("monthly", back).why
     today = champion_as_of("monthly", date.today().isoformat())

@@ -8,7 +8,7 @@ from evenfold.flows.cli import app
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, roll_back
 from kept import kept_after, put_back
-from small import GOOD, registry, retrain
+from small import GOOD, registry, retrain, rollbacks
 from tables import rows
 from typer.testing import CliRunner
 
@@ -48,8 +48,7 @@ def test_a_rollback_goes_back_one_champion_at_a_time(home: Home, chain: list[Ali
                                  "name": "monthly", "at": ""}  # fmt: skip
     roll_back.fn("monthly", reason="that one was bad as well")
     assert aliases(home) == {"champion": "1"}
-    log = json.loads(registry(home).get_registered_model("monthly").tags["evenfold.rollbacks"])
-    assert [(each["withdrawn"], each["champion"]) for each in log] == [("3", "2"), ("2", "1")]
+    assert [(each["withdrawn"], each["champion"]) for each in rollbacks(home, "monthly")] == [("3", "2"), ("2", "1")]
     registry(home).delete_model_version("monthly", "3")
     with pytest.raises(SplitError, match=r"no champion before version 1 .*; name version 2 \(--to\)\.$"):
         roll_back.fn("monthly", reason="and this one too")
