@@ -38,7 +38,7 @@ from sklearn.model_selection import KFold
 from sklearn.ensemble import RandomForestRegressor
 from evenfold.estimates import ModelSpec, Problem, fit_and_score
 from evenfold.flows import split
-from evenfold.flows.fits import fit_splits
+from evenfold.flows.evaluation import fit_splits
 from evenfold.flows.flow import _quiet, _served
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.limits import limited

@@ -1,4 +1,4 @@
-from .deployable import (
+from .flow import (
     compare as compare,
     evaluate as evaluate,
     extend as extend,

@@ -64,7 +64,7 @@ def _runs(name: str) -> Any:
     """Return what a command of a flow does: it runs the flow, and prints what came of it."""
 
     def act(as_json: bool, **arguments: Any) -> None:
-        from evenfold.flows.commands import scores, show
+        from evenfold.flows.commands import show
 
         from evenfold import flows
 
@@ -74,7 +74,7 @@ def _runs(name: str) -> Any:
         if as_json:
             out.print_json(outcome.model_dump_json())
         else:
-            render: Any = scores.SHOWN[name]
+            render: Any = show.SHOWN[name]
             render(out, outcome)
 
     return act

@@ -33,7 +33,7 @@ from evenfold.tasks.references import version_in
 from evenfold.tasks.runtime.home import Home, prepare_environment
 from evenfold.tasks.work import Work, further_pairs, work_of
 
-from .fits import Fits, fit_more
+from .evaluation import Fits, fit_more
 from .requests import Request
 
 MOST_REPEATS, MOST_SECONDS = 10, 60.0

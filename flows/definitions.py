@@ -1,6 +1,6 @@
 """The flows, each declared once: Python, Prefect's forms, deployments and the command line are made of these.
 
-What they do stands in ``deployable``; here nothing is imported for it: the help of a command is there at once.
+What they do stands in what ``flow`` names; here nothing is imported for it: the help of a command is there at once.
 """
 
 # mypy: disable-error-code="empty-body"

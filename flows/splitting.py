@@ -137,7 +137,7 @@ def adopt(
     ``folds``: the ``cv`` that a team's code splits by, a column, an array, pairs, or a file; see
     ``evenfold.manifests.adopt``. ``extend`` and ``retrain`` grow it from there: no row moves. Raises SplitError.
     """
-    from .deployable import split  # made of what stands in this module
+    from .flow import split  # made of what stands in this module
 
     rows, spec = given_folds(data, folds, params, seed, key=key, target=target, group=group, time=time)
     return split(rows, {"name": name, "missing_group": missing_group, **spec}, engine=engine)

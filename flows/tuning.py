@@ -28,8 +28,7 @@ from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
 from evenfold.tasks.steps.running import finished_each, run
 from evenfold.tasks.work import Work, work_of
 
-from .evaluation import look_at_holdout, require_level_gap
-from .fits import Fits, fit_more, fit_splits
+from .evaluation import Fits, fit_more, fit_splits, look_at_holdout, require_level_gap
 from .outcomes import Tuning
 from .requests import Request, checked, judged_by
 from .splitting import recorded, split_asked

@@ -10,8 +10,7 @@ from evenfold.flows import evaluate
 from evenfold.splitters import SplitError
 from sklearn.datasets import load_breast_cancer
 
-from .scores import show_evaluation
-from .show import consoles, progress
+from .show import consoles, progress, show_evaluation
 
 FLIGHTS = "examples/flights.parquet"
 FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from evenfold.flows.commands.busy import answer, busy
-from evenfold.flows.commands.flags import Json
 from evenfold.manifests import Header
+
+from .flags import Json, answer, busy
 
 MEANINGS = {-1: "never tested", -2: "locked", -3: "excluded"}
 

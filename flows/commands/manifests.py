@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from evenfold.manifests.exchange.forms import Dialect, Format
 
-from .busy import answer, busy
-from .flags import Json, values_of
+from .flags import Json, answer, busy, values_of
 
 if TYPE_CHECKING:
     from evenfold.manifests import Verification

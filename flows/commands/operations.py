@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .busy import answer, busy
-from .flags import Json
+from .flags import Json, answer, busy
 
 if TYPE_CHECKING:
     from .console import Words
@@ -164,7 +163,7 @@ def leaderboard(
     with busy(f"looking for models on {split}"):
         from evenfold.tasks.record.leaderboard import leaderboard as ranked
 
-        from .scores import show_leaderboard
+        from .show import show_leaderboard
 
         board = ranked(split, metric, most)
     answer(board, as_json, show_leaderboard)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 from evenfold.tasks.parameters import Data, Flag, Level, Metrics, NSplits, RunA, RunB, Seed, Strategy
 from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
-from .busy import answer, busy
+from .flags import answer, busy
 
 if TYPE_CHECKING:
     from .console import Words
@@ -111,7 +111,7 @@ def score(
     """
     from evenfold.flows.later import score_later
 
-    from .scores import show_recorded
+    from .show import show_recorded
 
     with busy(f"scoring by run {run}"):
         scored = score_later(run, data, training_data, metrics=metrics, level=level)
