@@ -8,9 +8,9 @@ from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
+from evenfold.manifests.engines.spill import EngineName, engine_named, spilled
 from evenfold.splitters import HashSplit, SplitError
 
-from .engines.engine import EngineName, engine_named, spilled
 from .fields import Columns
 from .manifest import Manifest
 from .plan import Plan, used_columns

@@ -1,22 +1,33 @@
-"""A table of any size in key order: its columns sorted by an engine, and mapped from files that have no name."""
+"""A table of any size in key order: its columns sorted by an engine, and mapped from files that have no name.
+
+Engines are never asked to print, cast or compare a value that is not canonical yet: they print doubles, normalise text
+and order it differently.
+"""
 
 from __future__ import annotations
 
 import mmap
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
+import joblib
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
-from evenfold.manifests.tables.addresses import Source
-from evenfold.manifests.tables.canonical import ARROW_TYPES, InKeyOrder, canonical_table, whole
-from evenfold.manifests.tables.read import data_files, is_parquet
+from evenfold.manifests.store.write import clear_abandoned, owned
+from evenfold.manifests.tables.addresses import Source, quoted
+from evenfold.manifests.tables.canonical import ARROW_TYPES, InKeyOrder, canonical_table, listed, whole
+from evenfold.manifests.tables.read import data_files, is_parquet, no_rows, not_written
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import reason_of
 
 SHARD_ROWS = 1_000_000
 # What engines compare alike everywhere: times and dates as the integers that they are.
@@ -151,3 +162,159 @@ def read_part(part: Any, columns: list[str]) -> pa.Table:
         with pq.ParquetFile(file) as parquet:
             return parquet.read_row_group(group, columns=columns)
     return pa.Table.from_pandas(part[columns], preserve_index=False)
+
+
+EngineName = Literal["auto", "memory", "duckdb", "dask", "spark"]
+
+
+# Sorts a table by its key, where one is named, and yields it a part at a time; what it spills lies below a folder.
+Engine = Callable[[Source, Canonical, list[str], Path], Iterator[pa.Table]]
+
+
+def spilled(
+    source: Source, names: Sequence[str], types: Mapping[str, str], key: list[str], engine: Engine, to: str | Path
+) -> InKeyOrder:
+    """Return columns of a table in key order, sorted by ``engine`` and mapped from the disk of the folder ``to``.
+
+    SplitError for a table without rows.
+    """
+    canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
+    with room_beside(to) as room:
+        table = mapped(engine(source, canonical, key, room), canonical.schema(source.schema), room)
+    if not table.table.num_rows:
+        raise no_rows("the table")
+    return table
+
+
+def in_order(parts: Iterator[pa.Table], key: list[str], folder: Path, memory: int) -> Iterator[pa.Table]:
+    """Yield the canonical rows of ``parts`` sorted by ``key``, out of core.
+
+    At most ``memory`` bytes are held, the rest lies in ``folder``. Of parts without rows the columns are yielded, once.
+    Raises what a part raises, and SplitError for a part whose columns have other types than those of the first.
+    """
+    import duckdb
+
+    first = next(parts, None)
+    if first is None:
+        return
+    # By number, for DuckDB takes names that differ in case alone for one.
+    numbered = pa.schema([field.with_name(str(i)) for i, field in enumerate(first.schema)])
+    failed = list[Exception]()
+    stream = pa.RecordBatchReader.from_batches(numbered, _batches(first, parts, numbered, failed))
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        # What DuckDB holds besides its buffers, and our own batches, need as much again.
+        "memory_limit": f"{max(memory // 2, 64 << 20) >> 20}MiB",
+        "temp_directory": str(folder / "spilled"),
+        "threads": joblib.cpu_count(),
+    }
+    with closing(duckdb.connect(config=settings)) as database:
+        database.execute("set arrow_large_buffer_size = true")
+        database.execute("set enable_progress_bar = false")  # it would be among what a command prints
+        database.register("canonical", stream)
+        # A relation's reader keeps the order; a cursor's did not, twice, in DuckDB 2.0.0. The plan looks at it.
+        order = ", ".join(quoted(str(first.column_names.index(name))) for name in key)
+        try:
+            reader, rows = database.sql(f"select * from canonical order by {order}").to_arrow_reader(1 << 17), 0
+            for batch in reader:
+                yield pa.table(
+                    [column.cast(field.type) for column, field in zip(batch, first.schema, strict=True)],
+                    first.column_names,
+                )
+                rows += batch.num_rows
+            if not rows:
+                yield first.slice(0, 0)
+        except duckdb.Error as error:
+            raise (failed[0] if failed else _unsorted(error, folder, memory)) from None
+
+
+def _unsorted(error: Exception, folder: Path, memory: int) -> Exception:
+    """Return what is said where DuckDB cannot sort rows: the error itself, where we do not know it."""
+    import duckdb
+
+    if isinstance(error, duckdb.OutOfMemoryException) and "offload" in str(error):
+        # It spilled until the disk was full, and calls that a want of memory as well.
+        return SplitError(
+            f"the rows cannot be sorted in {folder}: its disk has no room left for what {memory >> 20:,} MB of "
+            "memory do not hold; free some, or allow more memory. Nothing was written."
+        )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return SplitError(
+            f"{memory >> 20:,} MB of memory are too little to sort the rows ({reason_of(error)[:200]}); allow more."
+        )
+    if isinstance(error, duckdb.IOException):
+        return SplitError(f"the rows cannot be sorted in {folder} ({reason_of(error)[:200]}); nothing was written.")
+    return error
+
+
+def _batches(
+    first: pa.Table, others: Iterator[pa.Table], numbered: pa.Schema, failed: list[Exception]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of tables in the columns of ``numbered``; what goes wrong is kept as it was."""
+    try:
+        for table in chain([first], others):
+            require_alike(first.schema, table.schema)
+            yield from pa.table(table.columns, schema=numbered).to_batches()
+    except Exception as error:
+        failed.append(error)
+        raise
+
+
+def require_alike(first: pa.Schema, schema: pa.Schema) -> None:
+    """Raise SplitError where a later part of a table has other columns, or of other types, than the first."""
+    if schema.names != first.names:
+        odd = listed(sorted({*schema.names} ^ {*first.names}) or schema.names)
+        raise SplitError(f"the first rows and later ones differ in columns ({odd}); give all the same.")
+    for expected, field in zip(first, schema, strict=True):
+        if expected.type != field.type:
+            raise SplitError(
+                f"column {field.name!r} is {expected.type} in the first rows and {field.type} in later ones; declare "
+                "its type, or give all rows the same."
+            )
+
+
+def engine_named(name: str, source: Source, memory: int) -> Engine:
+    """Return the engine called ``name``, or the one that a Dask or Spark DataFrame lies in where it is "auto"."""
+    home = type(source.native).__module__.partition(".")[0]
+    name = {"dask": "dask", "pyspark": "spark"}.get(home, "duckdb") if name == "auto" else name
+    if name == "dask":
+        from .on_dask import ordered
+
+        return ordered
+    if name == "spark":
+        from .on_spark import ordered as ordered_by_spark
+
+        return ordered_by_spark
+    if name == "duckdb":
+        return partial(_in_this_process, memory=memory)
+    raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")
+
+
+def _in_this_process(
+    source: Source, canonical: Canonical, key: list[str], folder: Path, memory: int
+) -> Iterator[pa.Table]:
+    parts = (canonical(part) for part in source.batches(list(canonical.names)))
+    return in_order(parts, key, folder, memory) if key else parts
+
+
+@contextmanager
+def room_beside(root: str | Path) -> Iterator[Path]:
+    """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
+    home = Path(root)
+    # They go again where nothing comes of it.
+    created = [place for place in (home, *home.parents) if not place.exists()]
+    folder = home / owned(".spilling")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise not_written(root, error) from None
+    clear_abandoned(home, ".spilling")
+    try:
+        yield folder
+    except OSError as error:
+        raise not_written(folder, error) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for place in created:
+            if not place.exists() or any(place.iterdir()):
+                break
+            place.rmdir()

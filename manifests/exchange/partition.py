@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.ipc
 import pyarrow.parquet as pq
-from evenfold.manifests.engines.engine import in_order, room_beside
+from evenfold.manifests.engines.spill import require_alike, room_beside
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.store.write import appear
-from evenfold.manifests.tables.addresses import Source
+from evenfold.manifests.tables.addresses import BATCH_ROWS, Source
 from evenfold.manifests.tables.canonical import listed, require_columns
 from evenfold.manifests.tables.limits import bytes_of_memory, fits_in_memory
 from evenfold.manifests.tables.read import write_whole
 from evenfold.manifests.tables.source import source_of
 from evenfold.splitters import SplitError
+from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
 
 from .kept import labels_of
 
 MOST_PARTS = 1_000
+MOST_FILES = 500  # that are written at once, as rows are sorted
 # A row's rank in key order: no column of a table that is parted may begin with "fold".
 PLACE = "fold_place"
 DESCRIPTION = "_partitions.json"  # readers of Parquet pass over such a name
@@ -201,19 +205,40 @@ def rows_of(
     source: Source, rows: NDArray[np.int64], beside: str | Path, memory: str | int | None = None
 ) -> Iterator[pa.Table]:
     """Yield some rows of a table in this order: taken from memory, or sorted on disk ``beside`` a file above it."""
-    if fits_in_memory(source, memory=memory) or np.unique(rows).size < rows.size:
+    if fits_in_memory(source, memory=memory):
         yield pa.concat_tables(source.batches(source.schema.names), promote_options="permissive").take(pa.array(rows))
         return
-    if PLACE in source.schema.names:
-        raise SplitError(f"the data have a column {PLACE!r}, and that name is ours; rename it.")
-    place = np.full(int(rows.max(initial=-1)) + 1, -1, dtype=np.int64)
-    place[rows] = np.arange(rows.size)
-
-    def parts() -> Iterator[pa.Table]:
-        for part, here in _numbered(source):
-            places = np.pad(place[here], (0, part.num_rows - place[here].size), constant_values=-1)
-            yield part.append_column(PLACE, pa.array(places)).filter(pa.array(places >= 0))
-
     with room_beside(Path(beside).parent) as room:
-        for table in in_order(parts(), [PLACE], room, bytes_of_memory(memory)):
-            yield table.drop_columns([PLACE])
+        for file in _in_stretches(source, rows, room, bytes_of_memory(memory)):
+            with pa.OSFile(str(file)) as stored:
+                table = pa.ipc.open_stream(stored).read_all().unify_dictionaries()
+            file.unlink()
+            last = table.num_columns - 1
+            yield table.remove_column(last).take(pa.array(np.argsort(table.column(last).to_numpy())))
+
+
+def _in_stretches(source: Source, rows: NDArray[np.int64], room: Path, memory: int) -> list[Path]:
+    """Write some rows of a table to files of a stretch of their places each, as a last column has them; return these.
+
+    A file takes about half of ``memory``; there are at most 500, each with 131,072 rows or more but for the last.
+    """
+    taken = replace(source, n_rows=max(rows.size, 1)).bytes_of(source.schema.names) or 1
+    stretch = max(rows.size * memory // (2 * taken), -(-rows.size // MOST_FILES), BATCH_ROWS)
+    files = [room / f"rows-{number:03d}.arrow" for number in range(max(-(-rows.size // stretch), 1))]
+    by_row = stable_order(rows)
+    ascending, writers, schema = rows[by_row], list[pa.RecordBatchStreamWriter](), None
+    with ExitStack() as opened:
+        for part, here in _numbered(source):
+            if schema is None:
+                schema = part.schema
+                placed = schema.append(pa.field(PLACE, pa.int64()))
+                streams = [opened.enter_context(pa.OSFile(str(file), "wb")) for file in files]
+                writers = [opened.enter_context(pa.ipc.new_stream(stream, placed)) for stream in streams]
+            require_alike(schema, part.schema)
+            first, stop = np.searchsorted(ascending, [here.start, here.stop])
+            places = np.sort(by_row[first:stop])
+            table = part.take(pa.array(rows[places] - here.start)).append_column(PLACE, pa.array(places))
+            borders = np.searchsorted(places, np.arange(len(files) + 1) * stretch)
+            for writer, (begin, end) in zip(writers, pairwise(borders.tolist()), strict=True):
+                writer.write_table(table.slice(begin, end - begin))
+    return files

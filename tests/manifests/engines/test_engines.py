@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 from cases import CASES
 from evenfold.manifests import Manifest, StoredManifest, decide, join_rows, measure, require_room, write_join
-from evenfold.manifests.engines.engine import in_order
+from evenfold.manifests.exchange.partition import rows_of
 from evenfold.manifests.store.write import describe
+from evenfold.manifests.tables.source import source_of
 from evenfold.splitters import SplitError, Splitter
 from tables import TYPES, quick_spec_of, spec_of, table
 
@@ -294,34 +295,21 @@ COLUMNS = [
     pa.array([[1, None], None, []], pa.list_(pa.int8())),
     pa.array([{"a": 1}, None, {"a": 2}]),
     pa.array([b"c" * 16, None, b"a" * 16], pa.uuid()),
+    pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int32())),
+    pa.array([{"a": dt.timedelta(1)}, None, None]),
     pa.nulls(3),
 ]
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_a_sort_out_of_core_changes_no_type_and_no_value(empty: bool, tmp_path: Path) -> None:
-    rows = pa.table({"place": [3, 2, 1], **{str(i): column for i, column in enumerate(COLUMNS)}})
-    rows = rows.slice(0, 0) if empty else rows
-    in_place = pa.concat_tables(in_order(iter([rows]), ["place"], tmp_path, 1 << 28))
-    assert in_place.schema.equals(rows.schema)
-    assert in_place.to_pylist() == rows.to_pylist()[::-1]
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int32())),
-        pa.array([{"a": dt.timedelta(1)}, None]),
-        pa.DictionaryArray.from_arrays([0, 1], pa.array([1.5, 2.25], pa.float16())),
-    ],
-    ids=lambda column: str(column.type),
-)
-def test_what_no_sort_out_of_core_can_hold_is_refused_by_name(column: pa.Array, tmp_path: Path) -> None:
-    rows = pa.table({"place": [2, 1], "odd one": column})
-    with pytest.raises(
-        SplitError, match=r"column 'odd one' is .*, which cannot be sorted out of core; .* allow more mem"
-    ):
-        list(in_order(iter([rows]), ["place"], tmp_path, 1 << 28))
+def test_rows_that_are_sorted_on_disk_change_no_type_and_no_value(empty: bool, tmp_path: Path) -> None:
+    rows = pa.table({str(i): column for i, column in enumerate(COLUMNS)})
+    order = np.array([2, 0, 1, 0])
+    order = order[:0] if empty else order
+    on_disk = pa.concat_tables(rows_of(source_of(rows), order, tmp_path / "rows.parquet", memory=1))
+    assert on_disk.schema.equals(rows.schema)
+    assert on_disk.to_pylist() == rows.take(pa.array(order)).to_pylist()
+    assert not list(tmp_path.iterdir())
 
 
 def test_keys_and_groups_of_any_finite_number_are_taken_out_of_core(tmp_path: Path) -> None:
