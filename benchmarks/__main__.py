@@ -20,7 +20,7 @@ MODULES = sorted(
     path.stem if path.is_file() else path.name
     for path in (*HERE.glob("[a-z]*.py"), *(folder.parent for folder in HERE.glob("[a-z]*/__init__.py")))
 )
-RESULTS = ROOT / "docs" / "benchmarks.json"
+RESULTS = ROOT / "docs" / "results" / "benchmarks.json"
 PEERS = ("numpy", "scikit-learn", "iterative-stratification", "prefect", "mlflow")
 
 

@@ -1,7 +1,7 @@
 """What a record costs: 100 evaluations of 5 folds on SQLite and PostgreSQL, before and after folds had models.
 
 ``python -m benchmarks._records BEFORE`` measures the version that is installed in the folder BEFORE
-(``pip install --no-deps --target BEFORE``) and this one in turns, and writes docs/records.json and the table of it.
+(``pip install --no-deps --target BEFORE``) and this one in turns, and writes its results and their table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How often equal recipes are called different, and a true gap is found, by the repeats of the folds.
 
 Two recipes that see different features of the same strength have exactly the same expected score.
-``python -m benchmarks.comparisons [sets]`` writes the whole study to docs/comparisons.json and its table to
+``python -m benchmarks.comparisons [sets]`` writes the whole study to docs/results/comparisons.json and its table to
 docs/estimates.md.
 """
 

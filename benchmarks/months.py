@@ -1,7 +1,7 @@
 """Broken months and good ones: what a champion that never saw them, and their rows alone, say of each.
 
 ``python -m benchmarks.months [years]`` writes how many good months a year are refused, and what becomes of each way in
-which a month of the flights was broken and of the right month after it, to docs/months.json and docs/operations.md.
+which a month of the flights was broken and of the right month after it, to docs/results and docs/operations.md.
 """
 
 from __future__ import annotations

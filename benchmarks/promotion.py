@@ -2,7 +2,7 @@
 
 A challenger against a steady champion on data that grow from 1,200 to 4,800 rows, 5 folds; a month is a look at all
 rows so far. Recipes are logistic regressions that see their own five features. ``python -m benchmarks.promotion
-[years]`` writes the months until a switch by true gap to docs/promotion.json and the table to docs/estimates.md.
+[years]`` writes the months until a switch by true gap to docs/results and the table to docs/estimates.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run the newest versions that can be had of what evenfold rests on, in an environment of its own: ``make compat``.
 
 Upper bounds of pyproject.toml are passed over on purpose: what is found here is what they may be raised to. Writes
-docs/compatibility.json; a package whose newest version could not be installed is in it, with the reason.
+docs/results/compatibility.json; a package whose newest version could not be installed is in it, with the reason.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def main() -> None:
     found["folds and identities of every case"] = {"works": good, "said": said}
     told = {"date": datetime.now(UTC).date().isoformat(), "python": sys.version.split()[0], "versions": versions}
     told |= {"could not be had": missing | older(versions), "found": found}
-    (ROOT / "docs" / "compatibility.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    (ROOT / "docs" / "results" / "compatibility.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(told, indent=1))
     sys.exit(0 if all(each["works"] for each in found.values()) else 1)
 

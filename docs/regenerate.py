@@ -61,8 +61,8 @@ def filled(text: str, run: Callable[[list[str], str], str] = in_a_shell) -> str:
 
 
 def promises() -> str:
-    """Return what the product promises, each with a figure of docs/benchmarks.json or docs/coverage.json."""
-    results = json.loads((ROOT / "docs" / "benchmarks.json").read_text(encoding="utf-8"))["results"]
+    """Return what the product promises, each with a figure of benchmarks.json or coverage.json in docs/results."""
+    results = json.loads((ROOT / "docs" / "results" / "benchmarks.json").read_text(encoding="utf-8"))["results"]
 
     def row(name: str, work: str) -> dict[str, str]:
         return next(row for row in results[name] if row["work"].startswith(work))
@@ -71,7 +71,7 @@ def promises() -> str:
     flow = row("production", "10 folds of 3 s")
     closer, time = map(float, re.findall(r"[\d.]+", grouped["ratio"].partition("/")[2]))
     anew, start = (float(re.findall(r"[\d.]+", words)[-1]) for words in (moved["peer"], flow["work"]))
-    study = json.loads((ROOT / "docs" / "coverage.json").read_text(encoding="utf-8"))
+    study = json.loads((ROOT / "docs" / "results" / "coverage.json").read_text(encoding="utf-8"))
     usual = [known for known in study["rows"] if known["method"] == "auto"]
     tame, heavy = ([k["model"] for k in usual if ("heavy" in k["process"]) == tail] for tail in (False, True))
     processes = len({known["process"] for known in usual if "heavy" not in known["process"]})
@@ -91,8 +91,8 @@ def promises() -> str:
 
 
 def benchmark_summary() -> str:
-    """Return how many rows of docs/benchmarks.json (from ``make bench``) reach their target, and which do not."""
-    file = ROOT / "docs" / "benchmarks.json"
+    """Return how many rows of the results of ``make bench`` reach their target, and which do not."""
+    file = ROOT / "docs" / "results" / "benchmarks.json"
     if not file.exists():
         return "`make bench` writes this table."
     told = json.loads(file.read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ def _judged(row: dict[str, Any]) -> str:
     return str(row["ours" if str(row["target"]).endswith(" s") or row["ratio"] == "" else "ratio"])
 
 
-LEAK = ROOT / "docs" / "leak.json"
+LEAK = ROOT / "docs" / "results" / "leak.json"
 
 
 def measure_leak() -> None:

@@ -99,7 +99,7 @@ def compare(
     Bengio 2003), for other rows would have trained other models; in one round of the same folds n/n_train counts by
     1.5 times the square root of the larger ``overfitting`` of the two; with repeats it is at least the corrected
     t's. One round calls one of two equal recipes better in at most .053 of the cases at level .95 in the settings
-    of docs/comparisons.json, repeats in at most .083 (nearest neighbours).
+    of docs/results/comparisons.json, repeats in at most .083 (nearest neighbours).
 
     Raises ModelError for a level outside of (0, 1), where a frame lacks a column, no row is shared, shared rows'
     targets differ, the metric is undefined on them, or each of several repeats has one fold and ``n_train`` is not

@@ -1,4 +1,4 @@
-"""Run the full study and write docs/coverage.json and docs/coverage.md: ``python -m benchmarks.coverage [sets]``.
+"""Run the full study, and write its results and docs/coverage.md: ``python -m benchmarks.coverage [sets]``.
 
 ``python -m benchmarks.coverage draws`` runs the bootstraps alone, ``python -m benchmarks.coverage 200 auto,wald`` these
 methods alone on 200 sets; the other figures stay as they were.
@@ -44,12 +44,13 @@ def of_draws() -> None:
 
 
 def _known() -> dict[str, Any]:
-    known: dict[str, Any] = json.loads((DOCS / "coverage.json").read_text())
+    known: dict[str, Any] = json.loads((DOCS / "results" / "coverage.json").read_text())
     return known
 
 
 def _write(found: list[dict[str, Any]], drawn: list[dict[str, Any]]) -> None:
-    (DOCS / "coverage.json").write_text(json.dumps({"level": LEVEL, "rows": found, "draws": drawn}, indent=1) + "\n")
+    results = json.dumps({"level": LEVEL, "rows": found, "draws": drawn}, indent=1)
+    (DOCS / "results" / "coverage.json").write_text(results + "\n")
     (DOCS / "coverage.md").write_text(page(found) + (page_of_draws(drawn) if drawn else ""))
 
 

@@ -265,11 +265,11 @@ def test_repeats_of_one_fold_ask_for_the_training_rows() -> None:
 
 
 def test_the_page_of_estimates_says_what_the_study_of_comparisons_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its table is made of docs/comparisons.json: equal recipes are told apart in at most .07, by any repeats."""
+    """Its table is made of results/comparisons.json: equal recipes are told apart in at most .07, by any repeats."""
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import comparisons
 
-    told = json.loads((ROOT / "docs" / "comparisons.json").read_text(encoding="utf-8"))
+    told = json.loads((ROOT / "docs" / "results" / "comparisons.json").read_text(encoding="utf-8"))
     found, n_sets = told["rows"], told["sets"]
     assert comparisons.table(found, n_sets) in (ROOT / "docs" / "estimates.md").read_text(encoding="utf-8")
     assert n_sets >= 300

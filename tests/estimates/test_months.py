@@ -114,7 +114,7 @@ def test_good_months_are_let_in_and_a_weak_champion_judges_none(champion: str) -
 
 def test_at_most_one_year_in_twenty_has_a_good_month_refused() -> None:
     docs = Path(__file__).parents[2] / "docs"
-    told = json.loads((docs / "months.json").read_text(encoding="utf-8"))
+    told = json.loads((docs / "results" / "months.json").read_text(encoding="utf-8"))
     assert f"<!-- months -->\n{table(told)}\n<!-- /months -->" in (docs / "operations.md").read_text(encoding="utf-8")
     assert max(row["refused"] for row in told["rate"]) <= YEARLY
     assert min(row["years"] for row in told["rate"]) >= 60

@@ -276,7 +276,7 @@ def test_the_curve_in_the_docs_is_that_of_the_results(monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import promotion
 
-    found = json.loads((ROOT / "docs" / "promotion.json").read_text(encoding="utf-8"))["rows"]
+    found = json.loads((ROOT / "docs" / "results" / "promotion.json").read_text(encoding="utf-8"))["rows"]
     assert promotion.table(found) in (ROOT / "docs" / "estimates.md").read_text(encoding="utf-8")
     wrong = [row["12"] for row in found if row["rule"] == promotion.OURS and row["case"].startswith("equal")]
     assert len(wrong) == 2 * 3

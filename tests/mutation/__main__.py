@@ -2,7 +2,7 @@
 
 Places are drawn with a seed, from the source as it is; each is changed in a copy of the repository, and the tests of
 the part that run the changed function, quickest first and 15 seconds of them, are run there until one fails. What came
-of it is kept in docs/mutation.json, and docs/mutation.md is written from that and from the verdicts in
+of it is kept in docs/results/mutation.json, and docs/mutation.md is written from that and from the verdicts in
 docs/mutation.yaml. With ``--again`` only what survived is tried, against two minutes of the tests of now; a
 place that is no longer in it is gone.
 """
@@ -21,7 +21,8 @@ from changes import line_of, places
 from parts import PARTS, ROOT, Mutant, mutants
 from trials import try_all
 
-RESULTS, VERDICTS, PAGE = (ROOT / "docs" / f"mutation.{kind}" for kind in ("json", "yaml", "md"))
+RESULTS = ROOT / "docs" / "results" / "mutation.json"
+VERDICTS, PAGE = ROOT / "docs" / "mutation.yaml", ROOT / "docs" / "mutation.md"
 SEED = 20261122
 
 

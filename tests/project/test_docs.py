@@ -106,11 +106,11 @@ def test_what_audits_find_of_planted_leaks_is_told_by_the_results(monkeypatch: p
 
 
 def test_what_a_record_costs_is_told_by_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table of operations.md is made of docs/records.json, and no store takes longer than before."""
+    """The table of operations.md is made of docs/results/records.json, and no store takes longer than before."""
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks import _records
 
-    told = json.loads((DOCS / "records.json").read_text(encoding="utf-8"))
+    told = json.loads((DOCS / "results" / "records.json").read_text(encoding="utf-8"))
     assert _records.table(told) in (DOCS / "operations.md").read_text(encoding="utf-8")
     for versions in told["per evaluation"].values():
         assert versions["after"]["cpu_ms"] <= versions["before"]["cpu_ms"]

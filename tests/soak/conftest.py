@@ -1,4 +1,4 @@
-"""What the soak tests found, kept in docs/soak.json and docs/soak.md with the seeds they used."""
+"""What the soak tests found, kept in docs/results/soak.json and docs/soak.md with the seeds they used."""
 
 import json
 import platform
@@ -53,7 +53,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not FOUND:
         return
-    path = ROOT / "docs" / "soak.json"
+    path = ROOT / "docs" / "results" / "soak.json"
     results = json.loads(path.read_text())["results"] if path.exists() else {}
     today = datetime.now(UTC).date().isoformat()
     results |= {name: {"date": today, **told} for name, told in FOUND.items()}
