@@ -14,7 +14,6 @@ from evenfold.flows import definitions
 from evenfold.flows.commands import manifests, operations, studies
 from evenfold.flows.commands.flags import EPILOG, Commands, Grouped, command_of
 from evenfold.flows.commands.looking import list_, show as show_manifest
-from evenfold.tasks.parameters import Engine
 
 app = typer.Typer(
     cls=Commands,
@@ -50,16 +49,6 @@ def _asked_first(
 OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
 
 
-def _demo(engine: Engine = "prefect", as_json: bool = False) -> None:
-    """Show the product on real data: a leak found on flights, and .632 on breast cancer.
-
-    Example: evenfold demo --engine plain
-    """
-    from evenfold.flows.commands.demo import run_demo
-
-    run_demo(engine, as_json)
-
-
 def _runs(name: str) -> Any:
     """Return what a command of a flow does: it runs the flow, and prints what came of it."""
 
@@ -86,12 +75,10 @@ FLOWS: tuple[Any, ...] = (
 )  # fmt: skip
 for flow in FLOWS:
     app.command(cls=Grouped)(command_of(flow, _runs(flow.__name__)))
-app.command("demo", cls=Grouped)(command_of(_demo))
-for study in (studies.compare, studies.predict, studies.score, studies.folds, studies.strategies):
+for study in (studies.demo, studies.compare, studies.predict, studies.score, studies.folds, studies.strategies):
     app.command(cls=Grouped)(command_of(study))
 for command in (*manifests.COMMANDS, show_manifest, *operations.COMMANDS, list_):
     app.command(command.__name__.rstrip("_"), cls=Grouped)(command)
-app.command("import", cls=Grouped, hidden=True)(manifests.adopt)  # its name of before, and below its flags
 
 
 def main() -> None:

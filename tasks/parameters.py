@@ -43,6 +43,16 @@ class Flag:
         return next(part for part in kind.__metadata__ if isinstance(part, cls))
 
 
+def column(words: str) -> Flag:
+    """Return the flag of a column, or several, of the data."""
+    return Flag(words, "COLUMN", "Data")
+
+
+def mapping(flag: str, takes: str, example: str, words: str, panel: Literal["Split", "Model"] = "Split") -> Flag:
+    """Return the flag of a mapping, which is repeated for each of its items."""
+    return Flag(words, takes, panel, names=(flag,), example=example)
+
+
 def repeats_of(repeats: Any) -> Any:
     """Return repeats as they are typed, "auto" or a number; raises SplitError for anything else."""
     number = int(repeats) if isinstance(repeats, str) and repeats.isdecimal() else repeats
@@ -149,12 +159,10 @@ Folder = Annotated[
     BeforeValidator(_folder),
     Flag("Name of a split (NAME@1.0), its short id, or the folder of its manifest.", argument="MANIFEST"),
 ]
-Target = Annotated[str | None, Flag("Column to predict.", "COLUMN", "Data")]
+Target = Annotated[str | None, column("Column to predict.")]
 SomeNames = Annotated[SeveralNames | None, BeforeValidator(_several)]
-Group = Annotated[
-    SomeNames, Flag("Column whose rows stay together; repeat for several, whose rows share any.", "COLUMN", "Data")
-]
-Key = Annotated[SomeNames, Flag("Column that names each row; repeat for several.", "COLUMN", "Data")]
+Group = Annotated[SomeNames, column("Column whose rows stay together; repeat for several, whose rows share any.")]
+Key = Annotated[SomeNames, column("Column that names each row; repeat for several.")]
 NSplits = Annotated[
     int | None,
     Flag("Number of folds or draws.  [default: 5 folds, or 200 resamples]", "N", "Split", names=("-k", "--n-splits")),
@@ -253,8 +261,7 @@ AllowPartial = Annotated[
     bool, Flag("Aggregate even if folds failed, tagged as partial.", panel="Output", default=False)
 ]
 Engine = Annotated[
-    Literal["prefect", "plain"],
-    Flag("Run the steps as Prefect tasks, or plainly without Prefect.", default="prefect"),
+    Literal["prefect", "plain"], Flag("Run the steps as Prefect tasks, or plainly without Prefect.", default="prefect")
 ]
 DataEngine = Annotated[
     Literal["auto", "memory", "duckdb", "dask", "spark"],

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_ar
 from pydantic import Field
 
 from . import parameters as of
-from .parameters import Flag, Folder, SomeNames
+from .parameters import Flag, Folder, SomeNames, column, mapping
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,49 +59,26 @@ class SpecFields(TypedDict, total=False):
         ),
     ]
     key: of.Key
-    stratify: Annotated[
-        SomeNames, Flag("Column to share out evenly, instead of the target; repeat for several.", "COLUMN", "Data")
-    ]
+    stratify: Annotated[SomeNames, column("Column to share out evenly, instead of the target; repeat for several.")]
     balance_on: Annotated[
         SomeNames,
-        Flag(
-            "Column whose shares and scores are reported, and which no model learns from; repeat for several.",
-            "COLUMN",
-            "Data",
-        ),
+        column("Column whose shares and scores are reported, and which no model learns from; repeat for several."),
     ]
     coordinates: Annotated[
-        SomeNames,
-        Flag("Column that says where a row lies, in a plane; give two: x, and y in the same unit.", "COLUMN", "Data"),
+        SomeNames, column("Column that says where a row lies, in a plane; give two: x, and y in the same unit.")
     ]
-    time: Annotated[str | None, Flag("Column that says when a row happened.", "COLUMN", "Data")]
-    label_end: Annotated[
-        str | None, Flag("Column that says when the target of each row is known, after its time.", "COLUMN", "Data")
-    ]
-    fold: Annotated[
-        str | None, Flag("Column that gives the fold in which a row is tested, from 0 on.", "COLUMN", "Data")
-    ]
+    time: Annotated[str | None, column("Column that says when a row happened.")]
+    label_end: Annotated[str | None, column("Column that says when the target of each row is known, after its time.")]
+    fold: Annotated[str | None, column("Column that gives the fold in which a row is tested, from 0 on.")]
     strategy: of.Strategy
     n_splits: of.NSplits
     parts: Annotated[
         Mapping[str, float] | None,
-        Flag(
-            "A part's name and share, instead of folds; repeatable.",
-            "NAME=SHARE",
-            "Split",
-            names=("--parts",),
-            example="train=.8",
-        ),
+        mapping("--parts", "NAME=SHARE", "train=.8", "A part's name and share, instead of folds; repeatable."),
     ]
     params: Annotated[
         Mapping[str, Any] | None,
-        Flag(
-            "A parameter of the strategy, as NAME=JSON; repeatable.",
-            "NAME=JSON",
-            "Split",
-            names=("--param",),
-            example='leftovers="end"',
-        ),
+        mapping("--param", "NAME=JSON", 'leftovers="end"', "A parameter of the strategy, as NAME=JSON; repeatable."),
     ]
     seed: of.Seed
     name: Annotated[str | None, Flag("What the split is called.  [default: the file's name]", "NAME", "Split")]
@@ -132,12 +109,8 @@ class RecipeFields(TypedDict, total=False):
 
     model_params: Annotated[
         Mapping[str, Any] | None,
-        Flag(
-            "A parameter of the estimator, as NAME=JSON; repeatable.",
-            "NAME=JSON",
-            "Model",
-            names=("--model-param",),
-            example="alpha=1",
+        mapping(
+            "--model-param", "NAME=JSON", "alpha=1", "A parameter of the estimator, as NAME=JSON; repeatable.", "Model"
         ),
     ]
     metrics: of.Metrics
@@ -242,8 +215,7 @@ class SegmentFields(EvaluateFields, total=False):
     """What ``evaluate`` takes."""
 
     by: Annotated[
-        str | None,
-        Flag("Column whose values are targets of their own: a split and a score each, in one run.", "COLUMN", "Data"),
+        str | None, column("Column whose values are targets of their own: a split and a score each, in one run.")
     ]
 
 

@@ -22,6 +22,8 @@ from evenfold.tasks.requests import signature_of
 from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
+    from evenfold.tasks.runtime.home import Home
+
     from .console import Words
 
 
@@ -234,17 +236,14 @@ AFTER = 2.0  # seconds; what is done sooner needs no sign
 
 
 @contextmanager
-def busy(what: str, at_home: bool = True) -> Iterator[Any]:
-    """Yield the home; None where none is needed.
-
-    On a terminal, say ``what`` is under way and for how long once it takes over two seconds; elsewhere nothing.
-    """
+def busy(what: str) -> Iterator[Home]:
+    """Yield the home; on a terminal, once it takes over two seconds, say for how long ``what`` is under way."""
     from evenfold.tasks.runtime.home import Home
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from .console import consoles
 
-    home = Home.here() if at_home else None
+    home = Home.here()
     console = consoles()[1]
     if not console.is_terminal:
         yield home

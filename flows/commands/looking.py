@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,17 +11,13 @@ import typer
 from evenfold.manifests import Header
 
 from .flags import Json, answer, busy
+from .manifests import ManifestFolder
 
 MEANINGS = {-1: "never tested", -2: "locked", -3: "excluded"}
 
 
 def show(
-    manifest: Annotated[
-        str,
-        typer.Argument(
-            metavar="MANIFEST", help="A split's name (NAME@1.0), the folder of its manifest, or runs:/ID/split."
-        ),
-    ],
+    manifest: ManifestFolder,
     report: Annotated[Path | None, typer.Option(help="Write the split's page to this file too.")] = None,
     data: Annotated[str | None, typer.Option(help="The rows that were split, for the page's pictures.")] = None,
     as_json: Json = False,
@@ -37,17 +31,17 @@ def show(
 
     if data is not None and report is None:
         raise SplitError("--data is for the page that --report writes; give --report FILE.html too, or leave it out.")
-    with busy(f"reading {manifest}", at_home=False), _folder(manifest) as folder:
-        header = read_header(folder)
-        prove_files(header, folder)
-        sizes = [] if as_json or header["counts"] else _sizes(folder)
+    with busy(f"reading {manifest}"):
+        header = read_header(manifest)
+        prove_files(header, manifest)
+        sizes = [] if as_json or header["counts"] else _sizes(manifest)
         if report is not None:
             from evenfold.manifests import StoredManifest, audit, measure, read_manifest, write_whole
             from evenfold.manifests.tables.read import require_place
             from evenfold.reports import Origin, report_html
 
-            require_place(report, read=[data, *StoredManifest(folder).files])
-            split = read_manifest(folder)
+            require_place(report, read=[data, *StoredManifest(manifest).files])
+            split = read_manifest(manifest)
             findings = audit(split, data) if data else None
             origin = Origin(Path(data).name if data else "")
             write_whole(report, report_html(split, measure(split, data), data, findings, origin))
@@ -58,32 +52,6 @@ def show(
             out.print(f"  page: {report}")
 
     answer(header, as_json, show)
-
-
-@contextlib.contextmanager
-def _folder(manifest: str) -> Iterator[Path]:
-    if not manifest.startswith("runs:/"):
-        from evenfold.tasks.references import manifest_folder
-
-        yield manifest_folder(manifest)
-        return
-    from evenfold.splitters import SplitError
-    from evenfold.tasks.runtime.home import Home
-
-    run_id, _, name = manifest.removeprefix("runs:/").partition("/")
-    home = Home.here()
-    home.require_record()
-    from evenfold.tasks.record.tracker import Tracker
-    from evenfold.tasks.runtime.redaction import redacted
-
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            path = Tracker(home, "").fetch(run_id, name or "split", Path(folder))
-        except Exception as error:
-            raise SplitError(
-                f"{manifest} cannot be fetched from {home.tracking_uri} ({redacted(str(error))})."
-            ) from None
-        yield path
 
 
 def _sizes(folder: Path) -> list[list[str]]:

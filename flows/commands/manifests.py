@@ -258,10 +258,6 @@ def adopt(
         Literal["refuse", "alone"], typer.Option(help="Rows without a group: refuse, or each is one of its own.")
     ] = "refuse",
     name: Annotated[str, typer.Option(help="What the split is called.")] = "adopted",
-    before: Annotated[
-        str | None,
-        typer.Option("--fold-column", "--split-column", "--positions", "--nnunet", "--groups", hidden=True),
-    ] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Take the folds that are made today into a manifest, unmoved; audit and record it.
@@ -272,7 +268,6 @@ def adopt(
 
     from .show import show_split
 
-    folds = folds or before
     if (cv is None) == (folds is None):
         raise SplitError("folds come from a splitter, a column or a file; give one of --cv and --folds.")
     if cv is None and param:

@@ -1,18 +1,40 @@
-"""Commands that compare: two models, a model with later rows, numbers of folds, ways of stratifying."""
+"""Commands that compare: the demo, two models, a model with later rows, numbers of folds, ways of stratifying."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from evenfold.tasks.parameters import Data, Flag, Level, Metrics, NSplits, RunA, RunB, Seed, Strategy
+from evenfold.tasks.parameters import (
+    Data,
+    Engine,
+    Flag,
+    Level,
+    Metrics,
+    Model,
+    NSplits,
+    RunA,
+    RunB,
+    Seed,
+    SomeNames,
+    Strategy,
+)  # fmt: skip
 from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
 from .flags import answer, busy
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from evenfold.estimates import Problem
+
     from .console import Words
+
+FLIGHTS = "examples/flights.parquet"
+FEATURES = ("time_hour", "month", "wday", "hour", "minute", "distance", "carrier", "origin", "dest")
 
 PictureOrPage = Annotated[Path, Flag("Where it goes: a page, or a picture (.svg).", names=("-o", "--output"))]
 ComparisonPage = Annotated[Path | None, Flag("Write a page about it to this file.", "PATH", names=("-o", "--output"))]
@@ -24,6 +46,56 @@ TrainingData = Annotated[str | None, Flag("Where the table lies now that the mod
 KnownRows = Annotated[bool, Flag("Predict rows of the split as well, which may be training rows.", panel="Data")]
 Predictions = Annotated[Path, Flag("Parquet or CSV file to write.", names=("-o", "--output"))]
 NSeeds = Annotated[int, Flag("Partitions of each way.")]
+
+
+def demo(engine: Engine = "prefect", as_json: bool = False) -> None:
+    """Show the product on real data: a leak found on flights, and .632 on breast cancer.
+
+    One model is evaluated on flights under random folds and under whole dates. With --json the three outcomes are
+    printed as one list, and nothing else is.
+
+    Example: evenfold demo --engine plain
+    """
+    from evenfold.splitters import SplitError
+    from sklearn.datasets import load_breast_cancer
+
+    from evenfold import flows
+
+    from .show import consoles, progress, show_evaluation
+
+    out, err = consoles()
+    out.quiet = as_json
+    if not Path(FLIGHTS).exists():
+        raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
+    evaluations: list[Any] = []
+
+    def evaluated(data: Any, **fields: Any) -> None:
+        with progress(err):
+            evaluations.append(flows.evaluate(data, engine=engine, **fields))
+        show_evaluation(out, evaluations[-1])
+
+    say_why = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
+    out.styled(f"{say_why} Rows of one date share weather and queues.\n")
+    for name, strategy, group in (("flights-random", "KFold", None), ("flights-by-date", None, "date")):
+        evaluated(
+            FLIGHTS, name=name, strategy=strategy, group=group, key="flight_id", target="arr_delay",
+            features=FEATURES, metrics=("r2", "mae"), model={"text": "ordinal"},
+        )  # fmt: skip
+        out.print()
+    random, grouped = (outcome.estimates[0].value for outcome in evaluations)
+    out.print(
+        f"Random folds promise R2 = {random:.3f}; dates that the model has never seen give {grouped:.3f}. "
+        "The difference is the leak.\n"
+    )
+    out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
+    frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
+    frame.insert(0, "patient", range(1, len(frame) + 1))
+    evaluated(
+        frame, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
+        model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"),
+    )  # fmt: skip
+    if as_json:
+        consoles()[0].print_json(data=[json.loads(each.model_dump_json()) for each in evaluations])
 
 
 @flat
@@ -138,11 +210,8 @@ def folds(
     from evenfold.tasks import Home
     from evenfold.tasks.record.studies import keep_study
 
-    from .fold_counts import counts_of, problem_of, tell_study
-
-    about = {"counts": counts_of(counts), "seed": seed or 0, "strategy": strategy}
-    problem = problem_of(data, output, **fields)
-    table = tell_study(data, "number of folds", problem, fold_count_study, about, output, as_json)
+    about = {"counts": _counts(counts), "seed": seed or 0, "strategy": strategy}
+    problem, table = _told(data, "number of folds", fold_count_study, about, output, as_json, fields)
     if strategy is None:  # an evaluation's page shows the plain one
         keep_study(Home.here(), problem, table)
 
@@ -164,9 +233,97 @@ def strategies(
     """
     from evenfold.estimates import stratification_study
 
-    from .fold_counts import problem_of, tell_study
-
     n_splits = 5 if n_splits is None else n_splits
     about = {"n_splits": n_splits, "n_seeds": n_seeds, "seed": seed or 0, "strategy": strategy}
-    problem = problem_of(data, output, **fields)
-    tell_study(data, "ways of stratifying", problem, stratification_study, about, output, as_json)
+    _told(data, "ways of stratifying", stratification_study, about, output, as_json, fields)
+
+
+def _counts(text: str) -> list[int]:
+    """Return the numbers of folds in ``5..100`` (eight, evenly apart), ``5:100:5`` (every fifth) or ``5,10,20``.
+
+    Raises SplitError for what is written otherwise, and where it names none or fewer than 2 folds.
+    """
+    from evenfold.splitters import SplitError
+
+    write = "write 5..100, 5:100:5 (every fifth), or 5,10,20."
+    try:
+        if ":" in text:
+            low, high, step = (int(part) for part in text.split(":"))
+            counts = list(range(low, high + 1, step))
+        elif ".." in text:
+            low, high = (int(part) for part in text.split(".."))
+            counts = sorted({low + (high - low) * step // 7 for step in range(8)})
+        else:
+            counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SplitError(f"--k {text!r}; {write}") from None
+    if not counts:
+        raise SplitError(f"--k {text!r} names no number of folds; {write}")
+    if min(counts) < 2:
+        raise SplitError(f"--k {text!r} names {min(counts)}, and there are 2 folds at least; {write}")
+    return counts
+
+
+def _told(
+    data: str, what: str, study: Callable[..., pd.DataFrame], about: dict[str, object], output: Path, as_json: bool,
+    fields: StudyFields,
+) -> tuple[Problem, pd.DataFrame]:  # fmt: skip
+    """Run a study by its parameters, ``about``; return its problem and its table, written, recorded and printed.
+
+    ``fields``: of the columns, and of the recipe. Raises SplitError as ``_problem`` does.
+    """
+    from evenfold.manifests import name_of, write_whole
+    from evenfold.reports import study_page, study_pictures
+    from evenfold.reports.charts import stacked
+    from evenfold.tasks.record.studies import record_study, study_key
+    from evenfold.tasks.runtime.limits import limited
+    from evenfold.tasks.runtime.progress import say
+
+    from .show import consoles, progress, show_page
+
+    problem = _problem(data, output, **fields)
+    with limited(problem.X.size), progress(consoles()[1]):
+        table = study(problem.model, problem, **about, say=partial(say, "fitting models"))
+    page, pictures = study_page(problem, table), study_pictures(table)
+    write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
+    name = f"{problem.model.title} @ {Path(data).stem}: {what}"
+    params = {"data": Path(data).name, "problem": study_key(problem)}
+    params |= {key: str(value) for key, value in about.items() if value is not None}
+    record_study(name_of(data), name, params, page, table)  # in the experiment that is called as the data's file
+    rows = json.loads(table.to_json(orient="records"))
+    came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
+
+    def show(out: Words, _: object) -> None:
+        show_page(out, page, "ratios", "fold-count")
+        out.say(f"  page {output}")
+
+    answer(came, as_json, show)
+    return problem, table
+
+
+def _problem(
+    data: str, output: Path, *, target: str | None = None, group: SomeNames = None, key: SomeNames = None,
+    model: Model = None, model_params: Mapping[str, object] | None = None, **recipe: object,
+) -> Problem:  # fmt: skip
+    """Return the problem of predicting the target column of a file.
+
+    Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
+    """
+    from evenfold.estimates import Problem
+    from evenfold.flows.requests import recipe_of
+    from evenfold.manifests import Columns, read_table, require_columns
+    from evenfold.manifests.tables.read import require_place
+    from evenfold.splitters import SplitError
+
+    asked = recipe_of(model, params=model_params, **recipe)
+    if output.suffix not in (".html", ".svg"):
+        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
+    require_place(output)
+    roles = {"target": target, "group": group, "key": key}
+    columns = Columns.model_validate({role: names for role, names in roles.items() if names})
+    if columns.target is None:
+        raise SplitError("no target column is named, and a model predicts one; pass --target.")
+    table = read_table(data)
+    require_columns(columns.roles(), table.column_names)
+    frame = table.replace_schema_metadata(None).to_pandas()
+    return Problem.of(frame, asked, columns.target, columns.roles(), groups=next(iter(columns.grouped), None))

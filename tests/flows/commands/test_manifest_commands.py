@@ -182,27 +182,16 @@ def test_bad_input_is_one_sentence(place: Place) -> None:
     assert sorted(place.folder.rglob("*")) == before
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> tuple[Path, str, str]:
-    """Record a split, and return the home, the manifest's folder and the run."""
-    home = tmp_path_factory.mktemp("home")
-    shutil.copy(empty_store, home)
+def test_show_says_what_a_manifest_holds(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words, the identity and the counts; the page, on request."""
+    monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
+    shutil.copy(empty_store, tmp_path)
     frame = pd.DataFrame({"id": range(40), "kind": ["a", "b"] * 20})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EVENFOLD_HOME", str(home))
-        columns = {"key": "id", "target": "kind"}
-        outcome = split(frame, spec={"name": "few", "columns": columns, "holdout": {"fraction": 0.25}}, engine="plain")
-    return home, outcome.split.uri, outcome.run_id
-
-
-def test_show_says_what_a_manifest_holds(made: tuple[Path, str, str], tmp_path: Path) -> None:
-    """The words, the identity and the counts; the page, on request; and fetches it from its record."""
-    home, folder, run_id = made
+    spec = {"name": "few", "columns": {"key": "id", "target": "kind"}, "holdout": {"fraction": 0.25}}
+    folder = split(frame, spec=spec, engine="plain").split.uri
     header = json.loads((Path(folder) / "manifest.json").read_text(encoding="utf-8"))
-    done = evenfold(home.parent, "show", folder, "--report", str(tmp_path / "page.html"), EVENFOLD_HOME=str(home))
+    done = evenfold(tmp_path, "show", folder, "--report", "page.html", EVENFOLD_HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     for said in ("few 1.0: StratifiedKFold, 40 rows, 5 splits", header["split_id"], "locked", "key id, target kind"):
         assert said in done.stdout
     assert "balance" in Page((tmp_path / "page.html").read_text(encoding="utf-8")).sections
-    fetched = evenfold(home.parent, "show", f"runs:/{run_id}/split", "--json", EVENFOLD_HOME=str(home)).stdout
-    assert json.loads(fetched)["split_id"] == header["split_id"]
