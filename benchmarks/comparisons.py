@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import compare
-from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.splitters import BalancedGroupKFold, KFold, StratifiedKFold
 from scipy import stats
 from scipy.special import expit

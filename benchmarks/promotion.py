@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates.comparison import training_counts
-from evenfold.estimates.intervals.rows import standard_error
-from evenfold.estimates.metrics.influence import of_auc
+from evenfold.estimates.intervals.methods import standard_error
+from evenfold.estimates.metrics.formulas import influence_on_auc
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.promotion import YEARLY, Difference, EarlierLook, decide, to_spend
 from evenfold.splitters import StratifiedKFold
@@ -83,7 +83,7 @@ def _month(X: Floats, y: NDArray[np.int64], seed: int) -> dict[str, Difference]:
 
 def _influence(metric: str, said: Floats, y: NDArray[np.int64]) -> tuple[float, Floats]:
     if metric == "AUC":
-        return of_auc(SimpleNamespace(ranking=said, truth=y, mass=np.ones(y.size)))  # type: ignore[arg-type]
+        return influence_on_auc(SimpleNamespace(ranking=said, truth=y, mass=np.ones(y.size)))  # type: ignore[arg-type]
     scores = ((said > 0.5) == y).astype(float) if metric == "accuracy" else np.log(np.where(y == 1, said, 1 - said))
     return float(scores.mean()), scores - scores.mean()
 

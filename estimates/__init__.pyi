@@ -15,6 +15,7 @@ from .draws import DrawScores as DrawScores, score_draws as score_draws
 from .errors import EvaluationError as EvaluationError, ModelError as ModelError
 from .folds import aggregate as aggregate
 from .intervals.evidence import Declined as Declined, Evidence as Evidence
+from .intervals.methods import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .intervals.registry import (
     INTERVALS as INTERVALS,
     IntervalMethod as IntervalMethod,
@@ -23,7 +24,6 @@ from .intervals.registry import (
     interval_for as interval_for,
     nested_interval as nested_interval,
 )
-from .intervals.splits import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .levels import (
     LevelScore as LevelScore,
     level_scores as level_scores,
@@ -39,17 +39,17 @@ from .metrics.registry import (
     metric_of as metric_of,
     no_information_rate as no_information_rate,
 )
-from .models.confusion import Confusion as Confusion
+from .models.diagnostics import (
+    Confusion as Confusion,
+    importance_table as importance_table,
+    permutation_importance as permutation_importance,
+)
 from .models.fit import (
     FIT_VERSION as FIT_VERSION,
     assemble as assemble,
     fit_and_score as fit_and_score,
     fit_predictions as fit_predictions,
     fitted as fitted,
-)
-from .models.importance import (
-    importance_table as importance_table,
-    permutation_importance as permutation_importance,
 )
 from .models.keys import score_key as score_key, score_parts as score_parts
 from .models.options import check_metrics as check_metrics

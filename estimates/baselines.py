@@ -11,8 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Evidence
-from evenfold.estimates.intervals.rows import LEAST_STRETCHES, cancels, scatter, standard_error
-from evenfold.estimates.intervals.splits import around, corrected_resampled_t
+from evenfold.estimates.intervals.methods import (
+    LEAST_STRETCHES,
+    around,
+    cancels,
+    corrected_resampled_t,
+    scatter,
+    standard_error,
+)
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.problem import IntArray, Problem

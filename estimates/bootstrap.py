@@ -13,8 +13,7 @@ from evenfold.estimates.draws import DrawScores
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.folds import sample_sd, spread_note
 from evenfold.estimates.intervals.evidence import Declined, Made
-from evenfold.estimates.intervals.rows import within_range
-from evenfold.estimates.intervals.splits import ALIKE, corrected_resampled_t
+from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, within_range
 from evenfold.estimates.metrics.record import Codes, Floats, Metric
 from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate
 from evenfold.estimates.metrics.responses import replay

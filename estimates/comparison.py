@@ -10,8 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Declined, few, overfitting, per_row
-from evenfold.estimates.intervals.rows import cancels, moves, scatter, standard_error, too_few
-from evenfold.estimates.intervals.splits import CorrectedT, Spread, around, corrected_resampled_t
+from evenfold.estimates.intervals.methods import (
+    CorrectedT,
+    Spread,
+    around,
+    cancels,
+    corrected_resampled_t,
+    moves,
+    scatter,
+    standard_error,
+    too_few,
+)
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed

@@ -12,8 +12,8 @@ import pandas as pd
 
 from .draws import DrawScores
 from .intervals.evidence import Declined, Evidence
+from .intervals.methods import SAME_SCORE, cancels, moves, standard_error, within_range
 from .intervals.registry import interval_for
-from .intervals.rows import SAME_SCORE, cancels, moves, standard_error, within_range
 from .metrics.registry import metric_of
 from .models.problem import IntArray, Problem
 from .results import FoldScore, Interval

@@ -11,8 +11,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.intervals.rows import scatter
-from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.intervals.methods import corrected_resampled_t, scatter
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import bisect

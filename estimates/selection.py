@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Declined, Evidence
+from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.estimates.intervals.registry import interval_for
-from evenfold.estimates.intervals.splits import corrected_resampled_t
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
 from evenfold.splitters import Stream

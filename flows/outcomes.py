@@ -191,7 +191,7 @@ class Evaluation(Displayed, Measured):
     def as_page(self) -> Page:
         """Return what is told of it."""
         from evenfold.reports import summary_page
-        from evenfold.reports.evaluations.importance import importance_words
+        from evenfold.reports.evaluations.pictures import importance_words
         from evenfold.reports.evaluations.words import by_level, encoding_words, imputing_words, look_words, notes_of
 
         split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"

@@ -11,12 +11,12 @@ from evenfold.manifests.audits.findings import Audit
 from evenfold.manifests.balance import measure
 from evenfold.manifests.figures import BalanceReport, points
 from evenfold.manifests.manifest import Manifest
+from evenfold.reports.splits.data import target_gap
 
 from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import remarks_on, score_tiles
 from .page import Page, Remark, Section, Table, Tile, Verdict, counted, number
 from .splits.data import see
-from .splits.gaps import target_gap
 from .splits.page import split_page
 
 

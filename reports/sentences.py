@@ -10,9 +10,8 @@ from evenfold.manifests.membership import LOCKED
 from evenfold.manifests.store.header import WAITING
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import counted, listed
+from evenfold.reports.splits.data import target_gap
 from evenfold.splitters.base import ONE_OF
-
-from .splits.gaps import target_gap
 
 
 def split_sentences(

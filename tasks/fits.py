@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from evenfold.estimates import EvaluationError, fit_and_score, fit_predictions, fitted, score_draws
+from evenfold.estimates.models.diagnostics import MOST_FOLDS
 from evenfold.estimates.models.fit import inner_pairs
-from evenfold.estimates.models.importance import MOST_FOLDS
 from evenfold.estimates.models.warned import hearing
 from evenfold.splitters import SplitError, Splitter
 

@@ -17,9 +17,8 @@ from evenfold.estimates import (
     fit_predictions,
     interval_for,
 )
+from evenfold.estimates.intervals.methods import around, standard_error
 from evenfold.estimates.intervals.registry import nested, nested_splits
-from evenfold.estimates.intervals.rows import standard_error
-from evenfold.estimates.intervals.splits import around
 from evenfold.estimates.metrics.responses import replay
 from evenfold.splitters import KFold, StratifiedKFold, Stream
 from scipy import stats

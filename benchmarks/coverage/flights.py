@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import bootstrap_interval, corrected_resampled_t, nested_interval
-from evenfold.estimates.intervals.rows import standard_error
-from evenfold.estimates.intervals.splits import around
+from evenfold.estimates.intervals.methods import around, standard_error
 from evenfold.splitters import Bootstrap, KFold, SortedStratifiedKFold
 from numpy.typing import NDArray
 

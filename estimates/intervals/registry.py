@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.intervals.evidence import Declined, Evidence, Made, Pair
-from evenfold.estimates.intervals.rows import corrected_wald, stretches, wald
-from evenfold.estimates.intervals.splits import of_splits
+from evenfold.estimates.intervals.methods import corrected_wald, of_splits, stretches, wald
 from evenfold.estimates.metrics.record import Floats
 from evenfold.estimates.results import Interval, require_level
 from numpy.typing import ArrayLike, NDArray

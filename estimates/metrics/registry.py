@@ -12,8 +12,7 @@ from evenfold.splitters import Stream
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
-from . import losses, no_information, quick
-from .influence import of_auc, of_auc_ovr, of_cells, of_mean, of_r2, of_rmse
+from . import formulas
 from .own import lower_is_better, path_in, title_of
 from .record import Answered, Floats, Influence, Metric, RowLoss
 from .responses import recorded
@@ -29,7 +28,7 @@ def _mean(name: str, title: str, loss: RowLoss, **more: Any) -> Metric:
         lower_is_better=error,
         high=loss.best,
         loss=loss,
-        influence=partial(of_mean, loss),
+        influence=partial(formulas.influence_on_mean, loss),
         **({} if error else {"low": 0.0}) | more,
     )
 
@@ -40,14 +39,14 @@ def _numbers(name: str, title: str, of: Any, aliases: tuple[str, ...] = (), **mo
 
 def _chances(name: str, title: str, of: Any, *aliases: str) -> Metric:
     loss = RowLoss(0.0, of, reads="predict_proba")
-    rate = no_information.of_loss(loss)
+    rate = partial(formulas.rate_over_classes, loss)
     return _mean(name, title, loss, task="classification", aliases=aliases, no_information=rate)
 
 
 def _areas(name: str, title: str, *aliases: str, **more: Any) -> Metric:
     return Metric(
         name=name, title=title, aliases=aliases, task="classification", unit="share", low=0.0, high=1.0,
-        needs="every class", ranks=True, **({"no_information": no_information.half} | more),
+        needs="every class", ranks=True, **({"no_information": formulas.rate_of_ranking} | more),
     )  # fmt: skip
 
 
@@ -55,7 +54,7 @@ def _cells(name: str, title: str, *aliases: str, low: float = 0.0, **more: Any) 
     """Return the record of a function of the confusion matrix."""
     return Metric(
         name=name, title=title, aliases=aliases, task="classification", unit="share", low=low, high=1.0,
-        influence=of_cells(name), needs="every class", **more,
+        influence=partial(formulas.influence_on_cells, name), needs="every class", **more,
     )  # fmt: skip
 
 
@@ -63,7 +62,7 @@ def _variances(name: str, title: str, *aliases: str, **more: Any) -> Metric:
     return Metric(name=name, title=title, aliases=aliases, task="regression", high=1.0, needs="spread", **more)
 
 
-_RIGHT = RowLoss(1.0, losses.wrong, share=True)
+_RIGHT = RowLoss(1.0, formulas.wrong, share=True)
 _AVERAGES = {
     "": "", "_macro": ", mean of the classes", "_micro": ", all rows together", "_weighted": ", weighted by class size",
 }  # fmt: skip
@@ -73,11 +72,11 @@ METRICS: dict[str, Metric] = {
     for metric in (
         _mean(
             "accuracy", "accuracy", _RIGHT, task="classification", aliases=("acc",), unit="share",
-            no_information=no_information.of_loss(_RIGHT),
+            no_information=partial(formulas.rate_over_classes, _RIGHT),
         ),
         _cells(
-            "balanced_accuracy", "balanced accuracy", "bacc", quick=quick.balanced_accuracy,
-            no_information=no_information.of_recalls(_RIGHT), of_recalls=True,
+            "balanced_accuracy", "balanced accuracy", "bacc", quick=formulas.quick_balanced_accuracy,
+            no_information=partial(formulas.rate_over_classes, _RIGHT, alike=True), of_recalls=True,
         ),
         _cells("matthews_corrcoef", "Matthews correlation", "mcc", low=-1.0),
         *(_cells(f"f1{end}", f"F1{words}") for end, words in _AVERAGES.items()),
@@ -89,36 +88,40 @@ METRICS: dict[str, Metric] = {
         _cells("sensitivity", "sensitivity", "tpr", one_sided=True),
         _cells("specificity", "specificity", "tnr", one_sided=True),
         *(_cells(f"jaccard{end}", f"Jaccard{words}") for end, words in _AVERAGES.items()),
-        _areas("roc_auc", "AUC", "auc", "auroc", influence=of_auc, quick=quick.auc),
-        _areas("roc_auc_ovr", "AUC, one against the rest", influence=of_auc_ovr),
+        _areas("roc_auc", "AUC", "auc", "auroc", influence=formulas.influence_on_auc, quick=formulas.quick_auc),
+        _areas("roc_auc_ovr", "AUC, one against the rest", influence=formulas.influence_on_auc_ovr),
         _areas(
             "roc_auc_ovr_weighted", "AUC, one against the rest, weighted by class size",
-            influence=partial(of_auc_ovr, weighted=True),
+            influence=partial(formulas.influence_on_auc_ovr, weighted=True),
         ),
         _areas("roc_auc_ovo", "AUC, one against one"),
         _areas("roc_auc_ovo_weighted", "AUC, one against one, weighted by class size"),
         _areas("average_precision", "average precision", "ap", "pr_auc", no_information=None),
-        _chances("neg_log_loss", "log loss", losses.log, "log_loss", "logloss"),
-        _chances("neg_brier_score", "Brier score", losses.brier, "brier"),
-        _variances("r2", "R2", influence=of_r2, quick=quick.r2, no_information=no_information.of_r2),
+        _chances("neg_log_loss", "log loss", formulas.log, "log_loss", "logloss"),
+        _chances("neg_brier_score", "Brier score", formulas.brier, "brier"),
+        _variances(
+            "r2", "R2", influence=formulas.influence_on_r2, quick=formulas.quick_r2,
+            no_information=formulas.rate_of_r2,
+        ),
         _variances("explained_variance", "explained variance"),
         _variances("d2_absolute_error_score", "D2 of absolute errors"),
         Metric(
             name="neg_root_mean_squared_error", title="RMSE", aliases=("rmse",), task="regression",
-            lower_is_better=True, unit="target", high=0.0, influence=of_rmse, quick=quick.rmse,
+            lower_is_better=True, unit="target", high=0.0,
+            influence=formulas.influence_on_rmse, quick=formulas.quick_rmse,
         ),
         _numbers(
-            "neg_mean_squared_error", "MSE", losses.squared, ("mse",), unit="target squared",
-            no_information=no_information.of_squares,
+            "neg_mean_squared_error", "MSE", formulas.squared, ("mse",), unit="target squared",
+            no_information=formulas.rate_of_squares,
         ),
         _numbers(
-            "neg_mean_absolute_error", "MAE", losses.absolute, ("mae",), unit="target",
-            no_information=no_information.of_distances,
+            "neg_mean_absolute_error", "MAE", formulas.absolute, ("mae",), unit="target",
+            no_information=formulas.rate_of_distances,
         ),
-        _numbers("neg_mean_absolute_percentage_error", "MAPE", losses.relative, ("mape",), unit="share"),
-        _numbers("neg_mean_squared_log_error", "mean squared log error", losses.squared_log, ("msle",)),
-        _numbers("neg_mean_poisson_deviance", "mean Poisson deviance", losses.poisson),
-        _numbers("neg_mean_gamma_deviance", "mean gamma deviance", losses.gamma),
+        _numbers("neg_mean_absolute_percentage_error", "MAPE", formulas.relative, ("mape",), unit="share"),
+        _numbers("neg_mean_squared_log_error", "mean squared log error", formulas.squared_log, ("msle",)),
+        _numbers("neg_mean_poisson_deviance", "mean Poisson deviance", formulas.poisson),
+        _numbers("neg_mean_gamma_deviance", "mean gamma deviance", formulas.gamma),
         Metric(
             name="neg_median_absolute_error", title="median absolute error", task="regression", lower_is_better=True,
             unit="target", high=0.0, of_single_rows="leaving out rows does not tell how far the median absolute error "
@@ -151,7 +154,7 @@ def metric_of(name: str) -> Metric:
     base, of, label = name.partition(OF)
     if of and base in METRICS:  # of one class, by its name
         record = METRICS[base]
-        influence = of_cells(name) if record.influence else None
+        influence = partial(formulas.influence_on_cells, name) if record.influence else None
         return replace(record, name=name, title=f"{record.title}{of}{label}", influence=influence)
     try:
         error = get_scorer(name)._sign < 0

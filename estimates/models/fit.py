@@ -24,8 +24,8 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from sklearn.pipeline import Pipeline
 
 from .corrections import evened, saying_labels
+from .diagnostics import permutation_importance
 from .encoding import encoding_step, encodings
-from .importance import permutation_importance
 from .options import class_weight_names, fit_with, reads_names, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.models.confusion import Confusion
-from evenfold.estimates.models.importance import importance_table
+from evenfold.estimates.models.diagnostics import Confusion, importance_table
 from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut, shortened
+from evenfold.reports.evaluations.pictures import calibration_section, importance_rows, importance_section
 from evenfold.reports.page import (
     Block,
     Origin,
@@ -36,8 +36,6 @@ from evenfold.reports.splits.page import remarks_of, verdict_of
 from evenfold.reports.templates import macro
 from markupsafe import Markup
 
-from .calibration import calibration_section
-from .importance import importance_rows, importance_section
 from .pictures import score_pictures
 from .studies import fold_count_table, study_pictures
 from .words import (

@@ -31,10 +31,10 @@ from evenfold.reports.page import (
     listed,
     number,
 )
+from evenfold.reports.splits.data import target_gap
 from evenfold.splitters import PackReport
 
 from .data import MOST_LINES, SplitData, each_of, group_sizes, measured_all, see, split_names, unit_of
-from .gaps import target_gap
 from .groups import largest_group
 from .pictures import split_pictures
 

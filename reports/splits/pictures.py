@@ -12,6 +12,7 @@ from evenfold.manifests.manifest import ACTIVE
 from evenfold.manifests.membership import Draws
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut, ends, short
 from evenfold.reports.page import counted
+from evenfold.reports.splits.data import random_distance, random_share, target_gap
 from numpy.typing import NDArray
 
 from .data import (
@@ -27,7 +28,6 @@ from .data import (
     split_names,
     unit_of,
 )
-from .gaps import random_distance, random_share, target_gap
 from .groups import group_histogram, group_picks, group_piles
 
 MOST_CLASSES, MOST_FOLDS, MOST_GROUPS = 12, 60, 60

@@ -36,9 +36,8 @@ from evenfold.estimates import (
     interval_for,
     nested_interval,
 )
+from evenfold.estimates.intervals.methods import around, standard_error, stretches, within_range
 from evenfold.estimates.intervals.registry import not_nestable
-from evenfold.estimates.intervals.rows import standard_error, stretches, within_range
-from evenfold.estimates.intervals.splits import around
 from evenfold.splitters import KFold
 from scipy import stats
 

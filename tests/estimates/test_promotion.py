@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates.comparison import compare
-from evenfold.estimates.intervals.splits import corrected_resampled_t
+from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.estimates.promotion import (
     YEARLY,
     Decision,

@@ -17,7 +17,7 @@ from evenfold.estimates import (
     corrected_resampled_t,
     interval_for,
 )
-from evenfold.estimates.intervals.rows import standard_error
+from evenfold.estimates.intervals.methods import standard_error
 from evenfold.splitters import ShuffleSplit
 
 CANCER_ONCE = pd.concat(CANCER_FRAMES).query("row < 90")  # few rows are scored faster

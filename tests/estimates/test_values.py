@@ -26,7 +26,7 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.bootstrap import interval_of_draws
 from evenfold.estimates.draws import RowTotals
-from evenfold.estimates.intervals.rows import within_range
+from evenfold.estimates.intervals.methods import within_range
 from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import rounded

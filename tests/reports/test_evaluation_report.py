@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score
-from evenfold.estimates.models.confusion import thresholds
+from evenfold.estimates.models.diagnostics import thresholds
 from evenfold.flows import evaluate
 from evenfold.manifests import Audit
 from evenfold.reports import evaluation_page
-from evenfold.reports.evaluations.calibration import Reliability
+from evenfold.reports.evaluations.pictures import Reliability
 from pages import Page
 from scipy.stats import binomtest
 from sklearn.datasets import load_breast_cancer

@@ -10,8 +10,7 @@ import pytest
 from evenfold.manifests import Audit, BalanceReport, decide, extend, measure
 from evenfold.manifests.figures import points
 from evenfold.reports import Verdict, report_html, verdict_of
-from evenfold.reports.splits.data import SplitData, cumulative, evenness, group_sizes, see
-from evenfold.reports.splits.gaps import target_gap
+from evenfold.reports.splits.data import SplitData, cumulative, evenness, group_sizes, see, target_gap
 from evenfold.reports.splits.page import split_page
 from evenfold.reports.splits.pictures import split_pictures
 from pages import Page, require_silent

@@ -1,22 +1,23 @@
-"""What a model uses: how much its score falls when a feature's values change places among test rows."""
+"""Diagnostics of a model: the features that it uses, and the classes that it confuses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.record import Answered
+from evenfold.estimates.metrics.record import Answered, codes_of
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.metrics.responses import Replay, Responses, recorded
+from evenfold.estimates.models.problem import IntArray, Problem
+from evenfold.estimates.models.warned import hearing
 from evenfold.estimates.results import FoldScore
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import IMPORTANCE
 from numpy.typing import NDArray
-
-from .problem import IntArray, Problem
-from .warned import hearing
+from sklearn.metrics import confusion_matrix
 
 MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2
 AT_LEAST = 5_000  # predictions that are cheap beside any fit
@@ -87,3 +88,57 @@ def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
     ]
     table = pd.DataFrame(rows, columns=["feature", "mean", "sd", "least", "most", "folds"])
     return table.sort_values("mean", ascending=False, kind="stable", ignore_index=True)
+
+
+MOST_CLASSES = 20
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Counts of true by predicted classes, over all folds' test rows; ``apparent``: over the model's training rows.
+
+    ``counts``: a row per true class, a column per predicted one. ``thresholds``: the lowest and the highest over
+    the folds, of ``positive``, where the model has one that is not .5; else None.
+    """
+
+    classes: list[str]
+    counts: list[list[int]]
+    positive: str | None = None
+    thresholds: tuple[float, float] | None = None
+    apparent: bool = False
+
+    @classmethod
+    def of(cls, problem: Problem, predictions: pd.DataFrame, apparent: bool = False) -> Confusion | None:
+        """Return it for predictions of classes; None for numbers, and for more than 20 classes."""
+        classes = problem.classes
+        if not classes or len(classes) > MOST_CLASSES:
+            return None
+        truth, called = (codes_of(predictions[name].to_numpy(), classes) for name in ("y", "prediction"))
+        has_threshold = problem.model.threshold is not None and f"proba_{problem.positive}" in predictions
+        return cls(
+            [str(label) for label in classes],
+            confusion_matrix(truth, called, labels=range(len(classes))).tolist(),
+            None if problem.positive is None else str(problem.positive),
+            thresholds(problem, predictions) if has_threshold else None,
+            apparent,
+        )
+
+
+def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:
+    """Return the lowest and the highest threshold over the folds, as probabilities of the positive class.
+
+    As given, or for a threshold of each fold midway between the largest probability called a no and the least
+    called a yes.
+    """
+    threshold = problem.model.threshold
+    if threshold is None or isinstance(threshold, float):
+        return (threshold or 0.5,) * 2
+    label = problem.positive
+    yes = predictions["prediction"] == label
+    probability = predictions[f"proba_{label}"]
+    by = [predictions["repeat"], predictions["fold"]]
+    # Where a fold calls none a yes, or none a no, the threshold is somewhere beyond: taken as the end of the scale.
+    least = probability.where(yes).groupby(by).min().fillna(1.0)
+    most = probability.mask(yes).groupby(by).max().fillna(0.0)
+    middle = (least + most) / 2
+    return float(middle.min()), float(middle.max())
