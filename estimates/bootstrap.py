@@ -182,7 +182,7 @@ def bootstrap_aggregate(
 
     ``apparent`` and ``predictions``: of one extra fit on all rows, ``fit_and_score`` with all rows on both sides.
     Out-of-bag is ``err1`` where the metric is a mean over rows, else the mean over draws (``oob`` among the
-    ingredients). Draws that were scored on their own training rows add the textbook's ``.632 per resample``.
+    ingredients).
     ``drawn``: how often each row was drawn, for intervals of metrics that are means over rows. ``baseline``: of
     ``baseline_of_draws``; its out-of-bag score stands beside all of them, as a constant hardly learns rows by
     heart. Raises EvaluationError where more than half of the draws have no score.
@@ -192,7 +192,7 @@ def bootstrap_aggregate(
         of_metric = _of_metric(metric, draws, apparent, predictions, problem, seed)
         if drawn is not None and interval != "none":
             of_metric = _with_intervals(of_metric, draws, predictions, problem, drawn, interval, level)
-        estimates += [*of_metric, *_per_resample(metric, draws.table)]
+        estimates += of_metric
     return [with_baseline(estimate, draws.table, baseline) for estimate in estimates]
 
 
@@ -288,25 +288,6 @@ def _ingredients(
     never = int(np.sum(~seen))
     note = f"{never:,} of {seen.size:,} rows were never out of bag and are not in err1; draw more resamples."
     return estimate.scores(loss.best), [note] if never else []
-
-
-def _per_resample(metric: str, table: pd.DataFrame) -> list[Estimate]:
-    if f"apparent_{metric}" not in table or table[f"apparent_{metric}"].isna().all():
-        return []
-    both = table[[metric, f"apparent_{metric}"]].dropna()
-    mixed = 0.632 * both[metric] + 0.368 * both[f"apparent_{metric}"]
-    value, apparent = float(mixed.mean()), float(both[f"apparent_{metric}"].mean())
-    notes = (
-        spread_note(len(mixed), "draws"),
-        "Each draw's apparent score is on its own training rows, some of which are repeated, so this variant is more "
-        "optimistic than .632 with one fit on all rows; quantiles of the draws are a spread too, no interval.",
-    )
-    return [
-        Estimate(
-            metric, ".632 per resample", value, sample_sd(mixed.tolist()), None, len(mixed), None, apparent,
-            apparent - value, notes=notes,
-        )
-    ]  # fmt: skip
 
 
 def resampled_aggregate(

@@ -33,8 +33,8 @@ class DrawScores:
     """The scores of many draws; blocks of draws add up, and memory for losses does not grow with their number.
 
     ``table``: a row per draw with draw, n_train, n_test, seconds_fit, seconds_score, error (why the draw has no
-    scores, or None), warned (the first line of each warning), a column per metric (NaN where undefined), and
-    ``apparent_<metric>`` on request. ``totals``: per metric that is a mean over rows, each row's sum of losses and
+    scores, or None), warned (the first line of each warning), and a column per metric (NaN where undefined).
+    ``totals``: per metric that is a mean over rows, each row's sum of losses and
     their count.
     """
 
@@ -97,19 +97,17 @@ def score_draws(
     draws: Iterable[tuple[int, tuple[IntArray, IntArray]]],
     *,
     seed: int,
-    apparent: bool = False,
     inner: Splitter | None = None,
 ) -> DrawScores:
     """Fit and score every draw of ``draws``: its number and its (train, test).
 
     A draw whose fit fails, or on which a metric is undefined, stays in the table without that score, adds no losses
     of it, and is counted by the estimates. A predicted label that is none of the problem's classes raises
-    ModelError, as in ``fit_and_score``. ``apparent``: also score each draw on its own training rows, for the
-    textbook's .632.
+    ModelError, as in ``fit_and_score``.
     """
     model = model.completed(problem.task, len(problem.classes))
     totals = {metric: RowTotals.empty(problem.n) for metric in model.metrics if metric_of(metric).loss is not None}
-    rows = [_one(model, problem, i, pair, seed, totals, apparent, inner) for i, pair in draws]
+    rows = [_one(model, problem, i, pair, seed, totals, inner) for i, pair in draws]
     return DrawScores(pd.DataFrame(rows), totals)
 
 
@@ -120,7 +118,6 @@ def _one(
     pair: tuple[IntArray, IntArray],
     seed: int,
     totals: dict[str, RowTotals],
-    apparent: bool,
     inner: Splitter | None,
 ) -> Row:
     train, test = pair
@@ -136,14 +133,10 @@ def _one(
     between = perf_counter()
     try:
         scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
-        apparent_scores = (
-            _scores(model.metrics, problem, Responses(estimator, take(X, train)), train)[0] if apparent else {}
-        )
     except ModelError as error:
         raise ModelError(f"draw {i}: {error}") from None
     for metric, lost in losses.items():
         totals[metric].add(test, lost)
-    scored |= {f"apparent_{metric}": value for metric, value in apparent_scores.items()}
     times = {"seconds_fit": between - started, "seconds_score": perf_counter() - between, "error": None}
     row |= {"warned": "\n".join(heard)}
     return {**row, **times, **scored}

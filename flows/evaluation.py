@@ -23,7 +23,7 @@ from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Measured, S
 from evenfold.tasks.record.evaluations import failure_of, record_evaluation
 from evenfold.tasks.record.looks import record_look, record_look_scores
 from evenfold.tasks.record.studies import record_segments
-from evenfold.tasks.requests import FoldFields, LookFields
+from evenfold.tasks.requests import LookFields, RecordFields
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import say, saying
@@ -73,9 +73,7 @@ class Fits:
         return unaggregated(self.split, self.model, self.results, self.apparent, self.errors)
 
 
-def fit_splits(
-    split: SplitRef, model: ModelSpec, *, apparent: str = "full", time_limit: float | None = None, quiet: bool = False
-) -> Fits:
+def fit_splits(split: SplitRef, model: ModelSpec, *, time_limit: float | None = None, quiet: bool = False) -> Fits:
     """Fit every split; finished fits come from the cache, and one that fails does not stop the others."""
     fits = Fits(split, model)
     if not split.in_blocks:
@@ -86,8 +84,7 @@ def fit_splits(
         whole = finished_each(fit_fold, [(split, "all rows", model)], time_limit=time_limit)
         fits.apparent = next(iter(_collected(fits, whole, [1], True)), None)
     blocks = split.blocks()
-    how = {"time_limit": time_limit, "apparent": apparent if split.kind == "draws" else "full"}
-    outcomes = finished_each(fit_fold, [(split, block, model) for block in blocks], **how)
+    outcomes = finished_each(fit_fold, [(split, block, model) for block in blocks], time_limit=time_limit)
     fits.results = _collected(fits, outcomes, [last - first for first, last in blocks], quiet, fits.states)
     return fits
 
@@ -216,7 +213,7 @@ def run_evaluation(request: Request) -> Evaluation | Segments:
 
 def check_segments(request: Request) -> str:
     """Raise SplitError or ModelError for what can be no segment's; what one alone lacks is said in its row."""
-    unused = [*request.given(LookFields), *(name for name in request.given(FoldFields) if name != "run_label")]
+    unused = [*request.given(LookFields), *(name for name in request.given(RecordFields) if name != "run_label")]
     require_none(unused, "for one split, and by makes many", "or by")
     spec, *_ = segmented(from_anywhere(request.data), request.specification, request.recipe, request.by)
     return spec.name
@@ -276,7 +273,7 @@ def evaluated(split: Split, split_run_id: str, recipe: ModelSpec, request: Reque
             f"log_models='all' keeps a model per fold, and {split.ref.strategy} makes "
             f"{split.ref.n_splits:,} splits that are fitted in blocks; choose 'final'."
         )
-    fits = fit_splits(split.ref, recipe, apparent=getattr(request, "apparent", "full"), time_limit=limit)
+    fits = fit_splits(split.ref, recipe, time_limit=limit)
     fit_more(fits, request.interval, limit)
     outcome = fits.evaluated(request.allow_partial, interval=request.interval, level=request.level)
     models = {} if fits.errors or log_models == "none" else {"all rows": run(fit_final, split.ref, recipe)}

@@ -154,9 +154,8 @@ def _split(request: Request, aside: str) -> tuple[SplitRef, bool]:
 
 def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     interval, draws = request.interval, split.kind == "draws"
-    apparent = request.parameters.get("apparent", "full") if draws else "full"
     blocks = split.blocks() if split.in_blocks else []
-    keys = [(last - first, key_of_fit(work, (first, last), apparent=apparent)) for first, last in blocks]
+    keys = [(last - first, key_of_fit(work, (first, last))) for first, last in blocks]
     keys += [] if blocks else [(1, key_of_fit(work, i)) for i in split.splits()]
     hits = [not request.refresh and ready(f"score/{key}") is not None for _, key in keys]
     states = [COMES[hit] for (n, _), hit in zip(keys, hits, strict=True) for _ in range(n)]
@@ -164,7 +163,7 @@ def _fits(request: Request, split: SplitRef, work: Work) -> Step:
     beside = [key_of_fit(work, "all rows")] if draws else []
     beside += [key_of_fit(work, i, interval) for i in range(n_further)]
     n_cached = states.count("cached") + _n_kept([f"score/{key}" for key in beside])
-    preimage = preimage_of_fits(work, apparent, interval if n_further else None)
+    preimage = preimage_of_fits(work, interval if n_further else None)
     step = _step(request, preimage, len(states) + len(beside), n_cached, work.marks)
     return step.model_copy(update={"states": states})
 

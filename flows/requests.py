@@ -14,7 +14,7 @@ from evenfold.reports.page import listed
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters
 from evenfold.tasks.plans import check_columns, plan_of
-from evenfold.tasks.requests import FoldFields, RecipeFields, SpecFields, signature_of
+from evenfold.tasks.requests import RecipeFields, RecordFields, SpecFields, signature_of
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.work import check_model
@@ -161,7 +161,7 @@ def check_look(request: Request) -> None:
         return
     if not request.reason.strip():
         raise SplitError("a look at the holdout needs a reason, which is recorded; pass reason (--reason).")
-    unused = request.given(FoldFields)
+    unused = request.given(RecordFields)
     why = f"for the folds, and a look at the holdout does nothing with {verb(len(unused), 'it', 'them')}"
     require_none(unused, why, "or evaluate the folds: on='folds' (--on folds)")
 

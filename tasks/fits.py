@@ -16,7 +16,7 @@ from evenfold.estimates.models.warned import hearing
 from evenfold.splitters import SplitError, Splitter
 
 from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef
-from .parameters import Apparent, Model, TimeLimit
+from .parameters import Model, TimeLimit
 from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
 from .runtime.limits import limited, within
@@ -26,9 +26,9 @@ from .steps.step import UNDER_KEY, refreshing, step
 from .work import Work, further_pairs, key_of_fit, training_rows, work_of
 
 
-def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", apparent: str = "full", **_: Any) -> Any:
+def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: Any) -> Any:
     # A look at the locked rows is never taken from the cache.
-    return None if i == "holdout" else f"score/{key_of_fit(work_of(split, model), i, of, apparent)}"
+    return None if i == "holdout" else f"score/{key_of_fit(work_of(split, model), i, of)}"
 
 
 def _name(work: Work, i: Any, of: str | int) -> str:
@@ -54,13 +54,12 @@ def fit_fold(
     model: Model = None,
     *,
     of: str | int = "folds",
-    apparent: Apparent = "full",
     time_limit: TimeLimit = None,
 ) -> FitResult:
     """Fit a model on split ``i``, keep its test predictions, and return its scores.
 
-    ``i`` may also be a block of splits (first, last + 1), whose predictions make one file, of draws their scores;
-    ``apparent="resample"`` scores each on its own draw too. "all rows" is fitted on and scored by all that may be used;
+    ``i`` may also be a block of splits (first, last + 1), whose predictions make one file, of draws their scores.
+    "all rows" is fitted on and scored by all that may be used;
     "holdout" tests the locked rows: record the look first, see ``record_look``. ``of="inside"`` predicts the training
     rows of split ``i`` over folds of its own strategy, and ``of`` an interval method, or so many repeats, makes its
     further fit ``i`` (``further_pairs``); neither scores. A fit is computed once for what it depends on: the rows of
@@ -68,23 +67,23 @@ def fit_fold(
     EvaluationError, ModelError or SplitError, as where a strategy cannot split some of the rows again.
     """
     work = work_of(split, model)
-    key = _unchanged(key_of_fit(work, i, of, apparent))
-    return within(time_limit, _name(work, i, of), _fit, split, i, model, of, apparent, key)
+    key = _unchanged(key_of_fit(work, i, of))
+    return within(time_limit, _name(work, i, of), _fit, split, i, model, of, key)
 
 
-def _fit(split: SplitRef, i: Any, model: Any, of: str | int, apparent: str, key: str) -> FitResult:
+def _fit(split: SplitRef, i: Any, model: Any, of: str | int, key: str) -> FitResult:
     work = work_of(split, model)
     problem, seed = work.problem, work.manifest.spec.seed
     how: dict[str, Any] = {"seed": seed, "inner": work.inner}
     about: dict[str, Any] = {
         "key": key, "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "model": problem.model,
         "i": i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i),
-        "of": of, "apparent": apparent,
+        "of": of,
     }  # fmt: skip
     with limited(work.problem.X.size):
         if work.manifest.kind == "draws" and isinstance(i, (tuple, list)):
             draws = ((number, work.pair(number)) for number in range(*i))
-            scored = score_draws(problem.model, problem, draws, apparent=apparent == "resample", **how)
+            scored = score_draws(problem.model, problem, draws, **how)
             scores, losses = scored.to_frames()
             sums = keep_predictions(losses, f"{key}-rows")
             return FitResult(predictions=keep_predictions(scores, key), losses=sums, **about)

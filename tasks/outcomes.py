@@ -160,7 +160,7 @@ Fits = int | Block | Literal["all rows", "holdout"]
 class FitResult(Outcome):
     """What ``fit_fold`` fitted, kept under ``key``: of which split, recipe and values; its scores and its predictions.
 
-    ``fingerprint``: of every column that the model read. ``i``, ``of``, ``apparent``: as they were asked for. Of draws
+    ``fingerprint``: of every column that the model read. ``i``, ``of``: as they were asked for. Of draws
     ``predictions`` are the table of their scores, and ``losses`` the sums of losses per row.
     """
 
@@ -170,7 +170,6 @@ class FitResult(Outcome):
     model: ModelSpec
     i: Fits
     of: str | int = "folds"
-    apparent: str = "full"
     scores: list[FoldScore] = []
     predictions: KeptFile
     losses: KeptFile | None = None

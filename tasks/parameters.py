@@ -216,10 +216,6 @@ Build = Annotated[
 ]
 Features = Annotated[SomeNames, Flag("A column to learn from; repeat for several.", "COLUMN", "Model")]
 Exclude = Annotated[SomeNames, Flag("A column not to learn from; repeat for several.", "COLUMN", "Model")]
-Apparent = Annotated[
-    Literal["full", "resample"],
-    Flag("Bootstraps: one fit on all rows, or also each resample on itself.", panel="Model", default="full"),
-]
 Intervals = Annotated[
     Literal["auto", "bootstrap", "corrected_t", "nested", "none"],
     Flag("How intervals are made; nested asks for further fits.", "METHOD", "Model", default="auto"),

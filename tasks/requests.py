@@ -183,12 +183,6 @@ class RecordFields(TypedDict, total=False):
     build: of.Build
 
 
-class FoldFields(RecordFields, total=False):
-    """What the evaluation of folds takes, and a look at the locked part does not."""
-
-    apparent: of.Apparent
-
-
 class RunFields(TypedDict, total=False):
     """How steps are run, and whether what is kept is made anew."""
 
@@ -200,7 +194,7 @@ class SplitRunFields(SplitFields, RunFields, total=False):
     """What ``split`` takes."""
 
 
-class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, FoldFields, RunFields, total=False):
+class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, RecordFields, RunFields, total=False):
     """What the evaluation of one split takes."""
 
     importance: Annotated[

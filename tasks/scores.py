@@ -88,7 +88,7 @@ def aggregate(
         fit, score = (float(table[name].median()) for name in ("seconds_fit", "seconds_score"))
         by = interval if refits else None
         seconds = {"seconds": fit, "seconds_score": score}
-        remember(preimage_of_fits(work, results[0].apparent, by, **seconds), work.marks)
+        remember(preimage_of_fits(work, by, **seconds), work.marks)
     confusion = Confusion.of(work.problem, predictions, not evaluated.predictions)
     update = {
         "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion
@@ -199,7 +199,7 @@ def _is_of(fit: FitResult, work: Work, interval: str) -> bool:
         return True
     with suppress(SplitError):
         if fit.of == "folds":
-            return fit.key == key_of_fit(work, fit.i, apparent=fit.apparent)
+            return fit.key == key_of_fit(work, fit.i)
         return fit.key in {key_of_fit(work, i, interval) for i in range(len(further_pairs(work, interval)))}
     return False
 

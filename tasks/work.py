@@ -262,14 +262,12 @@ def _number(i: object, most: int) -> bool:
     return isinstance(i, (int, np.integer)) and not isinstance(i, bool) and 0 <= int(i) <= most
 
 
-def key_of_fit(work: Work, i: Fits, of: str | int = "folds", apparent: str = "full") -> str:
+def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:
     """Return the score key of what ``fit_fold`` fits; raises SplitError for what there is not.
 
     Other splits, and columns that the model does not read, leave it alone. More draws leave finished blocks and the one
     fit on all rows alone; another locked part does not.
     """
-    if apparent not in ("full", "resample"):
-        raise SplitError(f"apparent={apparent!r} is unknown; choose full or resample.")
     if of not in ("folds", "inside"):
         pairs = further_pairs(work, of)
         if not _number(i, len(pairs) - 1):
@@ -285,8 +283,7 @@ def key_of_fit(work: Work, i: Fits, of: str | int = "folds", apparent: str = "fu
     if isinstance(i, (tuple, list)):
         if not (len(i) == 2 and all(_number(end, n) for end in i) and i[0] < i[1]):
             raise SplitError(f"{title} has no block {i!r}; give (first, last + 1) of its {n:,} splits, as (0, {n}).")
-        splits = digest_json([_of_split(work, number) for number in range(*i)])
-        return _key_of(work, f"apparent {splits}" if apparent == "resample" else splits)
+        return _key_of(work, digest_json([_of_split(work, number) for number in range(*i)]))
     if not _number(i, n - 1):
         raise SplitError(f"{title} has no split {i!r}; its {n:,} are called 0 to {n - 1}.")
     if of == "folds":
@@ -365,12 +362,12 @@ def _beside_rows(work: Work) -> dict[str, Any]:
     return {"seed": work.manifest.spec.seed, "inner": inner, "code": work.code}
 
 
-def preimage_of_fits(work: Work, apparent: str, interval: str | int | None, **seconds: float) -> Preimage:
+def preimage_of_fits(work: Work, interval: str | int | None, **seconds: float) -> Preimage:
     """Return what the fits of a model on a split depend on, and took; ``interval``: what asked for further ones."""
     parts = score_parts(work.problem.model, **_beside_rows(work))
     libraries = [f"scikit-learn=={parts.pop('scikit-learn')}", *str(parts.pop("estimator")).split(", ")]
     versions: dict[str, Any] = dict(each.split("==") for each in libraries if "==" in each)  # else its own code counts
-    parts |= {"versions": versions | {"evenfold's fits": parts.pop("fit")}, "apparent": apparent, "interval": interval}
+    parts |= {"versions": versions | {"evenfold's fits": parts.pop("fit")}, "interval": interval}
     parts |= split_parts(work.manifest) | dict(work.digests)
     n_train, n_test = (max(rows.size, 1) for rows in work.pair(0))
     return Preimage(kind="fits", name=work.manifest.name, parts=parts, n_train=n_train, n_test=n_test, **seconds)

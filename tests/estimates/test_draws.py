@@ -70,18 +70,6 @@ def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
     assert any("not a mean over rows" in note for note in auc[".632+"].notes)
 
 
-def test_draws_scored_on_their_own_rows_give_the_textbooks_variant() -> None:
-    """Each draw's .632, averaged; more optimistic, and it says so."""
-    draws = draws_of(CANCER, 6)
-    with_own = score_draws(CANCER.model, CANCER, draws, seed=0, apparent=True)
-    made = bootstrap_aggregate(with_own, *apparent_of(CANCER), CANCER)
-    (textbook,) = [e for e in made if e.metric == "accuracy" and e.method == ".632 per resample"]
-    each = 0.632 * with_own.table["accuracy"] + 0.368 * with_own.table["apparent_accuracy"]
-    assert textbook.value == pytest.approx(each.mean())
-    assert textbook.sd == pytest.approx(each.std())
-    assert "more optimistic" in textbook.notes[1]
-
-
 def test_a_draw_without_a_class_is_counted_not_fatal() -> None:
     table = pd.DataFrame({"x": range(40), "y": ["rare"] * 3 + ["often"] * 37})
     problem = Problem.of(table, ModelSpec(estimator=LOGISTIC), "y")
@@ -181,12 +169,11 @@ def test_draws_score_as_folds_do(estimator: Any, rows: Any, metrics: tuple[str, 
     params = {} if estimator else {"max_iter": 5}
     problem = Problem.of(rows, ModelSpec(estimator=estimator, metrics=metrics, params=params), "target")
     draws = draws_of(problem, 2)
-    table = score_draws(problem.model, problem, draws, seed=1, apparent=True).table
+    table = score_draws(problem.model, problem, draws, seed=1).table
     for i, pair in draws:
         slow, _ = fit_and_score(problem.model, problem, *pair, seed=1, name=f"draw {i}")
         for metric in problem.model.metrics:
             assert table[metric][i] == pytest.approx(slow.test[metric], abs=1e-12)
-            assert table[f"apparent_{metric}"][i] == pytest.approx(slow.apparent[metric], abs=1e-12)
 
 
 def of_draws(n: int = 60, n_draws: int = 150, groups: int = 0) -> tuple[Any, ...]:

@@ -56,7 +56,7 @@ def test_a_field_of_the_split_beside_a_manifest_is_refused(made: str, no_fit: No
 
 def test_a_look_refuses_what_only_folds_take(home: Home) -> None:
     look = {"on": "holdout", "reason": "final", "key": "id", "target": "y", "holdout": 0.2, "name": "looked"}
-    of_folds = {"apparent": "resample", "run_label": "mine", "log_models": "final", "allow_partial": True}
+    of_folds = {"run_label": "mine", "log_models": "final", "allow_partial": True}
     of_folds["build"] = "sklearn.preprocessing:scale"
     for field, value in of_folds.items():
         with pytest.raises(SplitError, match=rf"^{field} is for the folds, .*; leave it out, or"):

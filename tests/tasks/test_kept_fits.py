@@ -93,8 +93,6 @@ def test_results_of_another_split_are_not_aggregated(path: Path) -> None:
     first = finished_here(fit_fold, drawn[1], (0, 6), RIDGE)
     assert first.cached
     assert finished_here(aggregate, drawn[0], [first.value], apparent=whole).value.estimates
-    resampled = finished_here(fit_fold, drawn[1], (0, 6), RIDGE, apparent="resample").value
-    assert finished_here(aggregate, drawn[0], [resampled], apparent=whole).value.estimates
     for foreign in draws[1:]:
         with pytest.raises(EvaluationError, match="of several models or splits"):
             assert finished_here(aggregate, drawn[0], [foreign], apparent=whole).value
