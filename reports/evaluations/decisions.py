@@ -24,11 +24,11 @@ from evenfold.reports.page import (
     listed,
     number,
 )
-from evenfold.reports.splits.page import checks_table, remarks_of, verdict_of
+from evenfold.reports.splits.page import checks_section, checks_table, remarks_of, verdict_of
 from evenfold.reports.templates import rendered
 
 from .page import estimates_table, remarks_on, score_tiles, tiles_beside, warnings_of
-from .pictures import month_pictures, score_pictures
+from .pictures import month_pictures, pictured, score_pictures
 from .words import kept_promises, look_words, once, written
 
 SAME, UNTOLD = "no difference", "cannot be told"
@@ -166,24 +166,14 @@ def retraining_page(
     """
     what = f"{name} version {version} is the champion" if decision.promote and version else f"{name} stays as it is"
     lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"
-    recipe = f"the {decision.winner}'s recipe{f', {serves}' if serves else ''}"
-    tiles = [Tile("promoted" if decision.promote else "not promoted", recipe)]
-    if decision.difference is not None:
-        words = [f"{metric_of(decision.metric).title}, candidate - champion", _between(decision)]
-        about = ", ".join(filter(None, words))
-        tiles.append(Tile(f"{decision.difference:+.3g}", about, "" if decision.p is None else f"p = {decision.p:.2g}"))
     verdict, within = verdict_of(None, audit), [words for words in checked.passed.values() if words] if checked else []
-    details = [Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])]
-    details += [Section("rule", "The rule", [Paragraph(decision.rule)])]
-    details += [Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []
-    details += [Section("model", "The new model", [Paragraph(words) for words in within])] if within else []
+    scores = Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])
     joined = [Paragraph(words[:1].upper() + words[1:]) for words in growth]
-    pictures = [(f"months-{i}", picture) for i, picture in enumerate(month_pictures(months or {}))]
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
         verdict=Verdict.LOOK if unclear and verdict is Verdict.GOOD else verdict,
         lead=lead.strip(),
-        tiles=[*tiles, *score_tiles(estimates)],
+        tiles=[*_tiles_of_decision(decision, serves), *score_tiles(estimates)],
         findings=[
             *([Remark("note", decision.answer)] if decision.answer else []),
             *(Remark("warning", words) for words in unclear), *remarks_of(audit), *remarks_of(checked),
@@ -191,11 +181,27 @@ def retraining_page(
         ],
         sections=[
             *([Section("split", "What joined the split", joined)] if joined else []),
-            *(Section(name, picture.title, [picture]) for name, picture in pictures),
+            *pictured("months", month_pictures(months or {})),
         ],
-        details=details if estimates else details[1:],
+        details=[
+            *([scores] if estimates else []),
+            Section("rule", "The rule", [Paragraph(decision.rule)]),
+            *checks_section(audit),
+            *([Section("model", "The new model", [Paragraph(words) for words in within])] if within else []),
+        ],
         footer=(origin or Origin()).words(),
     )  # fmt: skip
+
+
+def _tiles_of_decision(decision: Decision, serves: str) -> list[Tile]:
+    """Return whether the candidate was promoted, and how far it is from the champion where they were compared."""
+    recipe = f"the {decision.winner}'s recipe{f', {serves}' if serves else ''}"
+    promoted = Tile("promoted" if decision.promote else "not promoted", recipe)
+    if decision.difference is None:
+        return [promoted]
+    words = [f"{metric_of(decision.metric).title}, candidate - champion", _between(decision)]
+    note = "" if decision.p is None else f"p = {decision.p:.2g}"
+    return [promoted, Tile(f"{decision.difference:+.3g}", ", ".join(filter(None, words)), note)]
 
 
 def difference_words(decision: Decision, serves: str = "", loser: str = "") -> str:
@@ -254,8 +260,7 @@ def look_page(
         lead=" ".join([lead, *promises]),
         tiles=tiles_beside(of_metric, promised),
         findings=[*warnings, *([Remark("note", look_words(level))] if level else [])],
-        sections=[Section(f"metric-{i}", picture.title, [picture])
-                  for i, picture in enumerate(score_pictures([score], of_metric).values())],
+        sections=pictured("metric", score_pictures([score], of_metric).values()),
         details=[Section("look", "This look", [facts("This look", [("number", f"{look}{of}"),
                  ("reason", reason or "not told"), ("by", by or "not told"), ("model", model),
                  ("training rows", f"{score.n_train:,}")])])],

@@ -16,7 +16,6 @@ from evenfold.estimates.models.problem import Problem
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut, shortened
-from evenfold.reports.evaluations.pictures import calibration_section, importance_rows, importance_section
 from evenfold.reports.page import (
     Block,
     Origin,
@@ -36,7 +35,7 @@ from evenfold.reports.splits.page import remarks_of, verdict_of
 from evenfold.reports.templates import macro
 from markupsafe import Markup
 
-from .pictures import score_pictures
+from .pictures import calibration_section, importance_rows, importance_section, pictured, score_pictures
 from .studies import fold_count_table, study_pictures
 from .words import (
     encoding_words,
@@ -100,16 +99,9 @@ def evaluation_page(
     its name. Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows +
     splits).
     """
-    drawn = score_pictures(scores, estimates).values()
-    sections = [Section(f"metric-{i}", picture.title, [picture]) for i, picture in enumerate(drawn)]
     used = importance_table(scores)
-    sections += importance_section(used, problem.model.metrics[0])
     confusion = confusion if predictions is None else Confusion.of(problem, predictions)
-    sections += [*_by_level(levels), *confusion_section(confusion)]
     level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
-    sections += calibration_section(problem, predictions, level)
-    if study is not None:
-        sections += [Section(f"fold-count-{i}", each.title, [each]) for i, each in enumerate(study_pictures(study))]
     partial = partial_words(scores, n_missing)
     of = (problem.n, "row"), (len(scores), unit_of(scores)), (len(problem.features), "feature")
     verdict = _verdict(audit, [partial, *(words for estimate in estimates for words in estimate.warnings)])
@@ -120,7 +112,14 @@ def evaluation_page(
         + (why_good(estimates) if verdict is Verdict.GOOD else ""),
         tiles=score_tiles(estimates),
         findings=_remarks(partial, audit, scores, estimates),
-        sections=sections,
+        sections=[
+            *pictured("metric", score_pictures(scores, estimates).values()),
+            *importance_section(used, problem.model.metrics[0]),
+            *_by_level(levels),
+            *confusion_section(confusion),
+            *calibration_section(problem, predictions, level),
+            *pictured("fold-count", [] if study is None else study_pictures(study)),
+        ],
         details=_details(problem, scores, estimates, study, split, used, states or {}),
         footer=[
             counted(problem.n, "row"),
@@ -225,8 +224,7 @@ def summary_page(
 
     It holds the first strip, every estimate, up to ten splits, the confusion, the audit's findings and notes.
     """
-    pictures = list(score_pictures(scores, estimates).values())[:1]
-    sections = [Section("metric-0", picture.title, [picture]) for picture in pictures]
+    sections = pictured("metric", [*score_pictures(scores, estimates).values()][:1])
     sections += [Section("estimates", "Every estimate", [scores_table(estimates)])]
     if 1 < len(scores) <= MOST_SHOWN:
         sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores, states or {})]))
@@ -314,7 +312,7 @@ def _details(
         ),
     ]
     importances = f"Importance of {counted(len(used), 'feature')}"
-    sections = [
+    return [
         Section("estimates", "Every estimate in figures", [estimates_table(estimates)]),
         Section("notes", f"About these numbers ({len(about)})", [*map(Paragraph, about or ["Nothing."])]),
         Section("splits", f"Every {unit_of(scores)} ({len(scores):,})", [_splits(scores, states)]),
@@ -322,10 +320,9 @@ def _details(
         *([Section("importances", importances, [importance_rows(used)])] if len(used) else []),
         Section("model", "What was trained", [facts("What was trained", settings)]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),
-    ]
-    if study is not None:
-        sections.append(Section("fold-count", "The number of folds, in figures", [fold_count_table(study)]))
-    return sections
+        *([Section("fold-count", "The number of folds, in figures", [fold_count_table(study)])]
+          if study is not None else []),
+    ]  # fmt: skip
 
 
 FIGURES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,11 @@ def score_pictures(scores: Sequence[FoldScore], estimates: Sequence[Estimate]) -
         drawn = any(estimate.method in METHODS for estimate in about)
         pictures[metric] = _histogram(metric, scores, about) if drawn else _strip(metric, scores, about)
     return pictures
+
+
+def pictured(name: str, pictures: Iterable[Picture]) -> list[Section]:
+    """Return a section for each picture under the picture's title; their ids are the name with a number."""
+    return [Section(f"{name}-{i}", picture.title, [picture]) for i, picture in enumerate(pictures)]
 
 
 MONTHS = {

@@ -238,7 +238,7 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
         *([] if seen.parts else [Section("folds", title, [folds])]),
         Section("balance", "How even, in figures", _figures_of(seen.balance)),
         Section("codes", "Rows of each fold or part", [_sizes(manifest)]),
-        *([Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []),
+        *checks_section(audit),
         Section("asked", f"What was asked: {manifest.spec.strategy}", [_asked_of(manifest)]),
         Section("identity", f"Identity {manifest.split_id[:12]}", [_identity_of(manifest)]),
     ]
@@ -304,6 +304,11 @@ def _sizes(manifest: Manifest) -> Table:
     rows = [[manifest.membership.code_name(int(code)), number(n)] for code, n in drawn]
     note = f"The first {len(drawn):,} of {len(held):,}." if len(held) > len(drawn) else ""
     return Table("Rows of each fold or part", rows, ["fold or part", "rows"], note)
+
+
+def checks_section(audit: Audit | None) -> list[Section]:
+    """Return the section of every check; nothing without an audit."""
+    return [Section("checks", f"Checks ({len(audit.passed)} passed)", [checks_table(audit)])] if audit else []
 
 
 def checks_table(audit: Audit) -> Table:
