@@ -14,9 +14,8 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.folds import sample_sd, spread_note
 from evenfold.estimates.intervals.evidence import Declined, Made
 from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, within_range
-from evenfold.estimates.metrics.record import Codes, Floats, Metric
+from evenfold.estimates.metrics.record import Codes, Floats, Metric, replay
 from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate
-from evenfold.estimates.metrics.responses import replay
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import Estimate, FoldScore, Interval
 from numpy.typing import NDArray

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.record import Answered, Floats
+from evenfold.estimates.metrics.record import Answered, Floats, Responses, replay
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.metrics.responses import Responses, replay
 from evenfold.estimates.metrics.scoring import method_of, score
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem

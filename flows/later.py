@@ -21,8 +21,8 @@ from evenfold.estimates import (
     depends_on_model,
     metric_of,
 )
-from evenfold.estimates.metrics.responses import Responses
-from evenfold.estimates.metrics.scoring import describe_classes, is_mean_of_classes, scores_of
+from evenfold.estimates.metrics.record import Responses, describe_classes
+from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
 from evenfold.estimates.models.encoding import Kind, feature_table, kind_of
 from evenfold.estimates.models.fit import confidence, predictions_of
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifest, measure
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
-from evenfold.reports.sentences import split_sentences
+from evenfold.reports.texts import split_sentences
 from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef

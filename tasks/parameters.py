@@ -70,7 +70,7 @@ def _several(values: Any) -> Any:
 def _metric(metric: Any) -> Any:
     if metric is None or isinstance(metric, str):
         return metric
-    from evenfold.estimates.metrics.own import name_of
+    from evenfold.estimates.metrics.scoring import name_of
 
     return name_of(metric)
 

@@ -19,7 +19,7 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.intervals.methods import around, standard_error
 from evenfold.estimates.intervals.registry import nested, nested_splits
-from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.record import replay
 from evenfold.splitters import KFold, StratifiedKFold, Stream
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin

@@ -13,7 +13,7 @@ from evenfold.estimates import (
 )
 from evenfold.estimates.bootstrap import interval_of_draws, spread_of_draws
 from evenfold.estimates.draws import RowTotals
-from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.record import replay
 
 from .processes import POPULATION, Array, Process, Sample
 from .study import LEVEL, Covered, _covered, _frame, _population

@@ -22,7 +22,7 @@ from evenfold.estimates import (
     interval_for,
     metric_of,
 )
-from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.record import replay
 from evenfold.estimates.metrics.scoring import score
 
 from .processes import POPULATION, Array, Process, Sample

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates.errors import ModelError
+from evenfold.estimates.metrics.record import recorded
+from evenfold.estimates.metrics.scoring import lower_is_better, path_in, title_of
 from evenfold.splitters import Stream
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
 from . import formulas
-from .own import lower_is_better, path_in, title_of
 from .record import Answered, Floats, Influence, Metric, RowLoss
-from .responses import recorded
 from .scoring import OF, OF_ONE_CLASS, score, scorer_of
 
 

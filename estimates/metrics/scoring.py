@@ -1,22 +1,122 @@
-"""scikit-learn's scorers: what they say of some rows, and why they cannot."""
+"""Scorers, scikit-learn's and one's own by import path: their names, their scores of rows, and why there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from inspect import signature
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from inspect import isroutine, signature
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import EvaluationError, ModelError
+from evenfold.estimates.metrics.record import Replay, all_classes, describe_classes
+from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
+from evenfold.splitters.importing import METRIC, require_trusted, resolve
+from evenfold.splitters.naming import named, plain
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer, make_scorer, r2_score
+from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, r2_score
 
-from .own import path_in, scorer_at
-from .responses import Replay, all_classes
+_NAMED = re.compile(r"([\w.]+:\w+)(?:\((.{1,500})\))?", re.DOTALL)
+ERRORS = ("_error", "_loss", "_deviance")  # how scikit-learn ends the names of functions that are better lower
 
-MOST_SHOWN_CLASSES = 5
+
+def path_in(metric: str) -> str | None:
+    """Return the import path that a metric is named by; None of a scorer of scikit-learn's."""
+    match = _NAMED.fullmatch(metric)
+    return match and match[1]
+
+
+def is_trusted(metric: str) -> bool:
+    """Return whether a metric that a record names may be imported: what a deployed run may, too."""
+    try:
+        if path := path_in(metric):
+            require_trusted(path, METRIC)
+    except UntrustedNameError:
+        return False
+    return True
+
+
+def options_in(metric: str) -> dict[str, object]:
+    """Return the arguments behind a path, plain values as Python writes them: ``shop.metrics:cost(rate=2)``.
+
+    Nothing is imported. Raises ModelError for anything else.
+    """
+    match = _NAMED.fullmatch(metric)
+    try:
+        call: Any = ast.parse(f"_({(match and match[2]) or ''})", mode="eval").body
+        options = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        if isinstance(call.func, ast.Name) and not call.args and "None" not in options:
+            return options
+    except (AttributeError, SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    raise ModelError(f"{metric[:80]!r} names no metric; write package.module:name, or package.module:name(rate=2).")
+
+
+def lower_is_better(metric: str) -> bool:
+    """Return whether a metric by its path is an error: as it says, or else as scikit-learn ends the names of those."""
+    return not options_in(metric).get("greater_is_better", not str(path_in(metric)).endswith(ERRORS))
+
+
+def title_of(metric: str) -> str:
+    """Return what people call it: its function, with what that is given."""
+    options = {k: v for k, v in options_in(metric).items() if k not in ("greater_is_better", "response_method")}
+    return _written(str(path_in(metric)).partition(":")[2].replace("_", " "), options)
+
+
+def scorer_at(metric: str) -> Any:
+    """Return the scorer at a path, or one of the function there; its ``response_method`` is predict by default."""
+    path, options = str(path_in(metric)), options_in(metric)
+    try:
+        function = resolve(path, METRIC)
+    except UntrustedNameError:
+        raise
+    except SplitError as error:
+        raise ModelError(str(error)) from None
+    if hasattr(function, "_score_func"):
+        if options:
+            raise ModelError(f"{path!r} is a scorer, and takes nothing more; name its function.")
+        return function
+    return make_scorer(function, **{"greater_is_better": not lower_is_better(metric), **options})
+
+
+def name_of(metric: Any) -> str:
+    """Return the name of a metric: its scorer in scikit-learn, else the path of its function with its arguments.
+
+    A text is a path, or a name as it stands; scikit-learn's functions become their first scorer, as ``roc_auc``.
+    Raises ModelError for what no other process finds, and what is no metric.
+    """
+    if isinstance(metric, str):
+        return name_of(scorer_at(metric)) if path_in(metric) else metric
+    scorers = {name: get_scorer(name) for name in sorted(get_scorer_names(), key=lambda each: each[:4] != "neg_")}
+    try:
+        if hasattr(metric, "_score_func"):
+            function, error, response, kwargs = parts = _parts(metric)
+            if alike := [name for name, each in scorers.items() if _parts(each) == parts]:
+                return str(alike[0])
+            path = named(function)
+            options: dict[str, object] = {} if error == lower_is_better(path) else {"greater_is_better": not error}
+            return _written(path, options | ({} if response == "predict" else {"response_method": response}) | kwargs)
+        if isroutine(metric):
+            return next((name for name, each in scorers.items() if each._score_func is metric), None) or named(metric)
+    except SplitError as error:
+        raise ModelError(str(error)) from None
+    raise ModelError(
+        f"a value of type {type(metric).__name__} is no metric; pass a scorer's name, make_scorer(...), or a function "
+        "of (y_true, y_pred)."
+    )
+
+
+def _parts(scorer: Any) -> tuple[Any, bool, Any, dict[str, object]]:
+    return scorer._score_func, scorer._sign < 0, scorer._response_method, plain(scorer._kwargs, "the scorer's argument")
+
+
+def _written(name: str, options: Mapping[str, object]) -> str:
+    return f"{name}({', '.join(f'{each}={options[each]!r}' for each in sorted(options))})" if options else name
+
+
 OF = " of "
 # What is asked of one of two classes, by its name alone or as ``recall of yes``; specificity is of the other one.
 OF_ONE_CLASS = ("precision", "recall", "f1", "jaccard", "average_precision", "sensitivity", "specificity")
@@ -210,14 +310,6 @@ def scores_of(
         elif not alone:
             raise EvaluationError(_undefined(metric, y, answers, name, side, "the score is not a number."))
     return scores
-
-
-def describe_classes(y: NDArray[Any]) -> str:
-    """Return ``one class ('no')`` or ``2 classes ('no', 'yes')`` for the labels in ``y``."""
-    levels = np.unique(y).tolist()
-    listing = ", ".join(shown(repr(level)) for level in levels[:MOST_SHOWN_CLASSES])
-    more = ", …" if len(levels) > MOST_SHOWN_CLASSES else ""
-    return f"{'one class' if len(levels) == 1 else f'{len(levels)} classes'} ({listing}{more})"
 
 
 def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str, because: str) -> str:

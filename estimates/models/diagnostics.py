@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.record import Answered, codes_of
+from evenfold.estimates.metrics.record import Answered, Replay, Responses, codes_of, recorded
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
-from evenfold.estimates.metrics.responses import Replay, Responses, recorded
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.models.warned import hearing
 from evenfold.estimates.results import FoldScore

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import EvaluationError, ModelError
-from evenfold.estimates.metrics.record import codes_of
-from evenfold.estimates.metrics.responses import Responses
-from evenfold.estimates.metrics.scoring import describe_classes, scores_of
+from evenfold.estimates.metrics.record import Responses, codes_of, describe_classes
+from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import FoldScore
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.metrics.own import path_in
+from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Replay
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
-from evenfold.estimates.metrics.responses import Replay
-from evenfold.estimates.metrics.scoring import MOST_SHOWN_CLASSES, OF, first_line, method_of, score
+from evenfold.estimates.metrics.scoring import OF, first_line, method_of, path_in, score
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.importing import TRANSFORMER, distribution_of
 from numpy.typing import NDArray

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.metrics.own import name_of
 from evenfold.estimates.metrics.registry import ALIASES
-from evenfold.estimates.metrics.scoring import of_positive, positive_class
+from evenfold.estimates.metrics.scoring import name_of, of_positive, positive_class
 from evenfold.estimates.models.encoding import (
     choose_features,
     feature_table,

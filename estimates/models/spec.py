@@ -12,9 +12,9 @@ from typing import Any, Literal
 import pandas as pd
 import yaml
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.metrics.own import name_of, path_in
 from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
+from evenfold.estimates.metrics.scoring import name_of, path_in
 from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import reason_of, require_readable

@@ -17,10 +17,9 @@ from evenfold.manifests import Audit, BalanceReport, StoredManifest, read_header
 from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
-from evenfold.reports.markdown import page_note, places_table
 from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, text_of
-from evenfold.reports.sentences import split_sentences
 from evenfold.reports.splits.page import checks_table, remarks_of
+from evenfold.reports.texts import page_note, places_table, split_sentences
 from evenfold.tasks import Home, Retraining, SplitRef
 from evenfold.tasks.plans import decided_otherwise
 from evenfold.tasks.runtime.progress import SAY, Say

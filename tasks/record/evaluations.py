@@ -14,8 +14,8 @@ from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importanc
 from evenfold.manifests import digest_json
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
 from evenfold.reports.evaluations.words import scores_table
-from evenfold.reports.markdown import in_markdown, linked, page_note
 from evenfold.reports.pictures import scores_figures
+from evenfold.reports.texts import in_markdown, linked, page_note
 from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final

@@ -16,7 +16,7 @@ from evenfold.estimates.ledger import Ledger, LookLine, level_of_look
 from evenfold.estimates.results import Interval
 from evenfold.manifests import Manifest
 from evenfold.reports import Origin, Page, look_page, tuning_page
-from evenfold.reports.markdown import page_note
+from evenfold.reports.texts import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level

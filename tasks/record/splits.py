@@ -7,8 +7,8 @@ from functools import partial
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import BalanceReport, digest_json, measure
 from evenfold.manifests.exchange.export import sides_of
-from evenfold.reports.markdown import figures_table, page_note, places_table
 from evenfold.reports.pictures import split_pages
+from evenfold.reports.texts import figures_table, page_note, places_table
 from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import RunRef, SplitRef

@@ -14,7 +14,7 @@ from evenfold.estimates import Comparison, CorrectedT, Estimate, Interval, Model
 from evenfold.estimates.folds import sample_sd
 from evenfold.manifests import Audit, Manifest, SplitSpec, audit, digest_json
 from evenfold.reports import Page, Verdict, audit_page, comparison_page, segments_page
-from evenfold.reports.markdown import page_note
+from evenfold.reports.texts import page_note
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks.outcomes import RunRef, Segment, SplitRef

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import pandas as pd
 from evenfold.manifests.store.header import sha256
-from evenfold.reports.markdown import plain
+from evenfold.reports.texts import plain
 from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.results.preimages import differences
 from evenfold.tasks.runtime.files import room, write_aside

@@ -15,7 +15,7 @@ from evenfold.estimates import (
     no_information_rate,
 )
 from evenfold.estimates.draws import RowTotals
-from evenfold.estimates.metrics.responses import Replay
+from evenfold.estimates.metrics.record import Replay
 from evenfold.splitters import Bootstrap, Stream
 from sklearn.metrics import get_scorer
 

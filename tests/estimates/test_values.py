@@ -27,7 +27,7 @@ from evenfold.estimates import (
 from evenfold.estimates.bootstrap import interval_of_draws
 from evenfold.estimates.draws import RowTotals
 from evenfold.estimates.intervals.methods import within_range
-from evenfold.estimates.metrics.responses import replay
+from evenfold.estimates.metrics.record import replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.results import rounded
 from evenfold.splitters import Predefined

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.estimates import ModelError, ModelSpec, Problem
-from evenfold.estimates.metrics.own import name_of
 from evenfold.estimates.metrics.registry import metric_of
+from evenfold.estimates.metrics.scoring import name_of
 from evenfold.splitters import UntrustedNameError
 from evenfold.tasks import Home
 from own_code import edit, write

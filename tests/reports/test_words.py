@@ -8,8 +8,8 @@ import pytest
 from evenfold.estimates import Estimate
 from evenfold.estimates.results import Interval
 from evenfold.reports.evaluations.words import kept_promises
-from evenfold.reports.markdown import page_note
 from evenfold.reports.page import Page, Paragraph, Remark, Section, Table, Tile, Verdict
+from evenfold.reports.texts import page_note
 from markdown_it import MarkdownIt
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from uuid import UUID
 
 from evenfold.manifests import digest_json
-from evenfold.reports.markdown import plain
+from evenfold.reports.texts import plain
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome

@@ -14,7 +14,7 @@ import pandas as pd
 from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
 from evenfold.estimates.intervals.months import Judgement, Month, Reading, blocks, judge, month_of
 from evenfold.estimates.levels import LevelScore
-from evenfold.estimates.metrics.responses import Responses, all_classes, replay
+from evenfold.estimates.metrics.record import Responses, all_classes, replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.fit import fitted
 from evenfold.manifests import Audit

@@ -15,7 +15,7 @@ import pandas as pd
 from evenfold.estimates import Estimate, EvaluationError, ModelSpec
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.reports.evaluations.words import scores_table
-from evenfold.reports.markdown import page_note, plain
+from evenfold.reports.texts import page_note, plain
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.fits import require_final

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from evaluations import CANCER_ROWS, LOGISTIC, WINE_ROWS
 from evenfold.estimates import Answered, ModelError, ModelSpec, Problem, fit_and_score, score_draws
-from evenfold.estimates.metrics.responses import Responses
+from evenfold.estimates.metrics.record import Responses
 from evenfold.estimates.metrics.scoring import score
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression

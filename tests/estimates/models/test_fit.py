@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
-from evenfold.estimates.metrics.responses import Replay
+from evenfold.estimates.metrics.record import Replay
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import warned
 from evenfold.splitters import KFold, StratifiedKFold

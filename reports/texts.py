@@ -1,4 +1,4 @@
-"""What a run came to, as Markdown for the pages of Prefect and MLflow."""
+"""Runs as text: Markdown for the pages of Prefect and MLflow, sentences for terminals and logs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from evenfold.manifests import BalanceReport
-from evenfold.manifests.figures import RowsBalance
-
-from .page import Page, Paragraph, Table, Verdict, text_of
+from evenfold.manifests.figures import BalanceReport, RowsBalance
+from evenfold.manifests.membership import LOCKED
+from evenfold.manifests.store.header import WAITING
+from evenfold.manifests.tables.canonical import verb
+from evenfold.reports.page import Page, Paragraph, Table, Verdict, counted, listed, text_of
+from evenfold.reports.splits.data import target_gap
+from evenfold.splitters.base import ONE_OF
 
 # Whatever begins a mark, a link, a reference, HTML or a block; and what hides letters or turns them round.
 MARKS = re.compile(
@@ -81,3 +84,35 @@ def plain(value: Any) -> str:
     """Return what reads as ``value`` in Markdown: one line of text, and neither markup nor HTML."""
     line = HIDDEN.sub("\ufffd", " ".join(str(value).splitlines()))
     return MARKS.sub(lambda mark: {"<": "&lt;", "&": "&amp;"}.get(mark[0], f"\\{mark[0]}"), line)
+
+
+def split_sentences(
+    split: Mapping[str, Any], header: Mapping[str, Any], report: BalanceReport, cached: bool
+) -> list[str]:
+    """Return three sentences: what the split is, how even it is beside random folds, and its identity."""
+    gap = target_gap(report) if report.folds and report.n_rows else None
+    random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
+    even = [(figure, figure.said(value)) for figure, value, _ in report.shown() if figure.sentence]
+    return [
+        f"{split['name']} {split['version']}: {_amount(split, header)} ({split['strategy']})",
+        "; ".join(words + (random if figure.of_target else "") for figure, words in even),
+        f"id {split['split_id'][:12]}, {'decided before' if cached else 'decided now'}",
+    ]
+
+
+def _amount(split: Mapping[str, Any], header: Mapping[str, Any]) -> str:
+    """Return how many rows in use are in how many folds, draws or parts, and what stays together."""
+    counts, parts, columns = header["counts"], header["parts"], header["spec"].get("columns", {})
+    # A split of more folds than are counted has no counts: its rows are all that there ever were.
+    rows = counted(sum(rows for code, rows in counts.items() if int(code) >= LOCKED) or split["n_rows"], "row")
+    if parts:
+        shares = (f"{part['name']} {counts.get(str(part['code']), 0):,}" for part in parts)
+        return f"{rows}: {', '.join(shares)}"
+    group = columns.get("group") or columns.get("entities") or []
+    whole = f" by {listed([group] if isinstance(group, str) else group)}" if group else ""
+    locked = f", {counted(counts['-2'], 'row')} locked away" if counts.get("-2") else ""
+    crossed = counts.get("-3") if header["spec"].get("group_mode") == "cross" else 0
+    out = f", {counted(crossed, 'row')} left out" if crossed else ""
+    waiting = sum(file["rows"] for file in header["files"] if file["path"] == WAITING)
+    later = f", {counted(waiting, 'more row')} {verb(waiting, 'waits', 'wait')} for a target" if waiting else ""
+    return f"{rows} in {counted(split['n_splits'], ONE_OF[split['kind']])}{whole}{locked}{out}{later}"
