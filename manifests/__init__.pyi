@@ -32,16 +32,16 @@ from .tables.canonical import (
     require_columns as require_columns,
     require_complete as require_complete,
 )
-from .tables.limits import (
-    NoRoomError as NoRoomError,
-    fits_in_memory as fits_in_memory,
-    require_room as require_room,
-)
 from .tables.read import (
     blocks_of as blocks_of,
     column_names as column_names,
     data_files as data_files,
     read_table as read_table,
     write_whole as write_whole,
+)
+from .tables.source import (
+    NoRoomError as NoRoomError,
+    fits_in_memory as fits_in_memory,
+    require_room as require_room,
 )
 from .verbs import decide as decide, name_of as name_of, planned as planned, specification as specification

@@ -16,7 +16,7 @@ import pyarrow as pa
 from evenfold.manifests.tables.keys import key_values
 from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter
 from evenfold.splitters.base import Kind as Kind, pairs_of_labels
-from evenfold.splitters.encoding import encode
+from evenfold.splitters.numbers import encode
 from numpy.typing import NDArray
 
 from .identity import digest_resample, resample_counts

@@ -34,9 +34,8 @@ from evenfold.splitters import (
     Stream,
 )
 from evenfold.splitters.catalogue import strategy_code
-from evenfold.splitters.encoding import Coded
 from evenfold.splitters.kernels.random import HOLDOUT
-from evenfold.splitters.numbers import CLASSES_VERSION, label_type
+from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray

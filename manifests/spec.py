@@ -14,8 +14,7 @@ import yaml
 from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed, require_complete
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.catalogue import strategy_named, strategy_recipe
-from evenfold.splitters.deployed import reason_of, require_readable, shown
-from evenfold.splitters.documents import read_document, require_bounded
+from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable, shown
 from evenfold.splitters.errors import meant
 from evenfold.splitters.importing import refusal
 from evenfold.splitters.numbers import is_whole, plain_numbers

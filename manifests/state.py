@@ -12,8 +12,7 @@ import pyarrow as pa
 from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import LabelSplitter, Predefined, Rows, Splitter
 from evenfold.splitters.base import shares_of_parts
-from evenfold.splitters.encoding import Coded, encode
-from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, is_number
+from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
 from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of
 from numpy.typing import NDArray
 
@@ -37,26 +36,21 @@ def is_numeric_target(column: pa.ChunkedArray) -> bool:
     return is_number(kind, distinct)
 
 
-def balanced_columns(table: pa.Table, columns: Columns) -> NDArray[Any] | None:
-    """Return what is to be shared out evenly: one column's values, several side by side, or None."""
-    arrays = [table.column(name) for name in columns.shared_out]
-    values = [to_numpy(column) for column in arrays]
-    if len(values) == 1 and is_numeric_target(arrays[0]):
-        return values[0].astype(np.float64)
-    if len(values) < 2:
-        return values[0] if values else None
-    return np.column_stack([column.astype(object) for column in values])
-
-
 def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None:
-    """Return what ``balanced_columns`` does, text and several columns as codes: much faster, and all a split needs."""
+    """Return what is to be shared out evenly: a number or class of each row, or those of several columns; None of none.
+
+    Text and several columns come as codes: much faster, and all that a split needs.
+    """
     balanced = [table.column(name) for name in columns.shared_out]
-    if len(balanced) == 1 and pa.types.is_large_string(balanced[0].type):
-        return coded(balanced[0])
-    if len(balanced) < 2:
-        return balanced_columns(table, columns)
-    codes = [coded(column) for column in balanced]
-    return Coded(np.column_stack([column.codes for column in codes]), [column.levels for column in codes])
+    if len(balanced) > 1:
+        codes = [coded(column) for column in balanced]
+        return Coded(np.column_stack([column.codes for column in codes]), [column.levels for column in codes])
+    for column in balanced:
+        if pa.types.is_large_string(column.type):
+            return coded(column)
+        values = to_numpy(column)
+        return values.astype(np.float64) if is_numeric_target(column) else values
+    return None
 
 
 def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, float]:
@@ -107,11 +101,11 @@ class State:
         """The number of strata."""
         return len(self.edges) + 1 if self.edges is not None else max(len(self.classes or ()), 1)
 
-    def strata(self, y: NDArray[Any] | None, n: int) -> tuple[NDArray[np.int64], State]:
+    def strata(self, y: NDArray[Any] | Coded | None, n: int) -> tuple[NDArray[np.int64], State]:
         """Return the stratum of each of ``n`` rows, and the state with the classes that are new added at the end."""
         if y is None:
             return np.zeros(n, dtype=np.int64), self
-        if self.edges is not None:
+        if self.edges is not None and not isinstance(y, Coded):
             return np.searchsorted(np.array(self.edges), y.astype(np.float64), side="right"), self
         by_name = {_name(level): number for number, level in enumerate(self.classes or ())}
         codes, levels = _levels(y)
@@ -120,14 +114,14 @@ class State:
         return np.array(numbers, dtype=np.int64)[codes], replace(self, classes=[*(self.classes or ()), *new])
 
 
-def _levels(y: NDArray[Any]) -> tuple[NDArray[np.int64], list[Any]]:
+def _levels(y: NDArray[Any] | Coded) -> tuple[NDArray[np.int64], list[Any]]:
     """Return a code per row by first appearance, and what it stands for as JSON has it: a class, or one a column."""
-    if y.ndim == 1:
-        codes, levels = encode(y, "y")
-        return codes, [plain(level) for level in levels]
-    encoded = (encode(column, "y") for column in y.T)
-    codes, first = combined((codes, len(levels)) for codes, levels in encoded)
-    return codes, [[plain(value) for value in row] for row in y[first].tolist()]
+    if isinstance(y, Coded) and y.codes.ndim == 2:
+        codes, first = combined(zip(y.codes.T, map(len, y.levels), strict=True))
+        rows = y.codes[first].tolist()
+        return codes, [[plain(levels[code]) for levels, code in zip(y.levels, row, strict=True)] for row in rows]
+    codes, levels = encode(y, "y")
+    return codes, [plain(level) for level in levels]
 
 
 def combined(columns: Iterable[tuple[NDArray[Any], int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -216,12 +210,6 @@ def cell_counts(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int,
 MOST_COUNTED_CLASSES = 100
 
 
-def groups_of(column: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
-    """Return a code per row by first appearance, and the groups that the codes stand for; None for one of no name."""
-    codes, groups = numbered(column.column(0))
-    return codes.astype(np.int64), pa.table({column.column_names[0]: groups})
-
-
 def first_group_table(rows: Rows, column: pa.ChunkedArray, membership: Membership) -> pa.Table:
     """Return each group with its fold (of each repeat) and its rows, of each class where there are few classes."""
     assert rows.groups is not None
@@ -260,11 +248,11 @@ def levels_of(table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
     """
     codes, entities, start = [], [], 0
     for name in table.column_names:
-        numbers, levels = groups_of(table.select([name]))
-        codes.append(numbers + start)
-        start += levels.num_rows
-        text = levels.column(0).cast(pa.large_string())
-        entities.append(pa.table({"entity": pa.array([name] * levels.num_rows, pa.large_string()), "group": text}))
+        numbers, levels = numbered(table.column(name))
+        codes.append(numbers.astype(np.int64) + start)
+        start += len(levels)
+        names = pa.array([name] * len(levels), pa.large_string())
+        entities.append(pa.table({"entity": names, "group": levels.cast(pa.large_string())}))
     return np.column_stack(codes), pa.concat_tables(entities).combine_chunks()
 
 

@@ -9,7 +9,9 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.engines.spill import EngineName, engine_named, spilled
+from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, require_rows, room_of
 from evenfold.splitters import HashSplit, SplitError
+from evenfold.splitters.deployed import is_address
 
 from .fields import Columns
 from .manifest import Manifest
@@ -17,9 +19,7 @@ from .plan import Plan, used_columns
 from .spec import SplitSpec, name_like, read_spec
 from .store.stored import StoredManifest
 from .store.write import write_manifest
-from .tables.addresses import is_address
 from .tables.canonical import InKeyOrder, numbered, require_columns
-from .tables.limits import bytes_of_memory, fits_in_memory, require_rows, room_of
 from .tables.read import no_rows
 from .tables.source import source_of
 

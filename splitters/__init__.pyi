@@ -25,10 +25,6 @@ from .strategies.forward_chaining import (
     TimeSplit as TimeSplit,
 )
 from .strategies.given import FromSklearn as FromSklearn, Predefined as Predefined, PredefinedPairs as PredefinedPairs
-from .strategies.group_stratified_shuffle_split import (
-    GroupStratifiedShuffleSplit as GroupStratifiedShuffleSplit,
-    PickFrequencies as PickFrequencies,
-)
 from .strategies.grouped import (
     BalancedGroupKFold as BalancedGroupKFold,
     BalancedGroupSplit as BalancedGroupSplit,
@@ -49,6 +45,7 @@ from .strategies.kfold import (
 from .strategies.purged import CombinatorialPurgedKFold as CombinatorialPurgedKFold, PurgedKFold as PurgedKFold
 from .strategies.shuffles import (
     GroupShuffleSplit as GroupShuffleSplit,
+    GroupStratifiedShuffleSplit as GroupStratifiedShuffleSplit,
     ShuffleSplit as ShuffleSplit,
     StratifiedShuffleSplit as StratifiedShuffleSplit,
 )

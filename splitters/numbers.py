@@ -1,13 +1,18 @@
-"""Numbers and the types of arrays that everything else here counts with; and when a target is one to predict."""
+"""Values, numbers and arrays: how they are told apart, become integer codes, and where one is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from evenfold.splitters.deployed import reason_of
 from evenfold.splitters.errors import SplitError
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
 
 
 def label_type(n_labels: int) -> type[np.int16] | type[np.int32]:
@@ -65,3 +70,121 @@ def is_number(dtype_kind: str, distinct: Callable[[], Any]) -> bool:
         return len(values) > MOST_CLASSES_OF_NUMBERS
     numbers = np.asarray(values, dtype=np.float64)
     return not np.all(np.isfinite(numbers) & (numbers == np.floor(numbers)))
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Values that a container has encoded already: int64 codes by first appearance, and the values they stand for.
+
+    ``codes`` (n, or n by columns); ``levels`` the values of a column, or of each column. Nothing is missing.
+    ``names``: what the columns are called, for messages only.
+    """
+
+    codes: IntArray
+    levels: list[Any]
+    names: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the values."""
+        return self.codes.shape
+
+
+def encode(values: Any, name: str) -> tuple[IntArray, list[Any]]:
+    """Return a code per value and the values that the codes stand for.
+
+    Codes follow first appearance, so renaming a label changes no code. Missing values (None, NaN, NaT, NA) are a
+    SplitError that counts them. O(n).
+    """
+    if isinstance(values, Coded):
+        return values.codes, values.levels
+    array = present(values, name)
+    if array.dtype.kind not in "biufmM" or array.dtype.itemsize > 8:
+        seen: dict[Any, int] = {}
+        try:
+            numbers = (seen.setdefault(value, len(seen)) for value in array.tolist())
+            return np.fromiter(numbers, np.int64, array.size), list(seen)
+        except TypeError as error:
+            what = f"{name} holds values that cannot be compared ({reason_of(error)})"
+            raise SplitError(f"{what}; pass numbers or text.") from None
+    from pandas import factorize
+
+    plain = array.astype(array.dtype.newbyteorder("="), copy=False)
+    # As whole numbers: pandas makes other units of times.
+    codes, levels = factorize(plain.view(np.int64) if plain.dtype.kind in "mM" else plain)
+    return codes, np.asarray(levels).view(plain.dtype).tolist()
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array of one dimension, from any container."""
+    array = array_of(values, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise SplitError(f"{name} has {array.ndim} dimensions; pass one value per row.")
+    return array
+
+
+def array_of(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array in which every value is still itself."""
+    array = values if isinstance(values, np.ndarray) else _converted(values)
+    if array.ndim == 0:
+        raise SplitError(f"{name} is of type {type(values).__name__}; pass one value per row.")
+    return array.astype(object) if array.dtype.kind == "T" else array  # text that has its own missing value
+
+
+def _converted(values: Any) -> NDArray[Any]:
+    if not isinstance(values, (list, tuple)):
+        return np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of unequal length
+        array = np.empty(len(values), dtype=object)
+        for i, value in enumerate(values):
+            array[i] = value
+    # NumPy makes text of everything beside text (NaN becomes the word), and floats of integers beyond its own.
+    changed = array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= 2.0**53).any()))
+    return np.array(values, dtype=object) if changed else array
+
+
+def present(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array of one dimension that misses nothing."""
+    array = as_array(values, name)
+    require_present(array, name)
+    return array
+
+
+def require_present(array: NDArray[Any], name: str, mend: str = "drop or fill those rows first.") -> None:
+    """Raise a SplitError that counts the missing values, if there are any, and says what would ``mend`` it."""
+    missing = _missing(array)
+    if missing is not None and missing.any():
+        rows = np.flatnonzero(missing)
+        raise SplitError(
+            f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows "
+            f"(first at {first_rows(rows)}); {mend}"
+        )
+
+
+def first_rows(rows: IntArray) -> str:
+    """Return ``row 3`` or ``rows 3, 7, 9`` for the first three positions."""
+    return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
+
+
+def _missing(array: NDArray[Any]) -> NDArray[np.bool_] | None:
+    if array.dtype.kind in "fc":
+        return np.asarray(np.isnan(array))
+    if array.dtype.kind in "mM":
+        return np.asarray(np.isnat(array))
+    if array.dtype.kind == "O":
+        return np.fromiter((_is_missing(value) for value in array.tolist()), np.bool_, array.size)
+    return None
+
+
+def _is_missing(value: Any) -> bool:
+    # NaN and NaT differ from themselves; pandas' NA is neither equal nor not, and a signalling NaN cannot be asked.
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ArithmeticError):
+        return True
+    except ValueError:  # an array, which is no single value, but is there
+        return False

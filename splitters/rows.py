@@ -8,14 +8,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.kernels.components import components_of
-from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.order import components_of, stable_order
 from evenfold.splitters.kernels.random import IntArray
-from evenfold.splitters.numbers import is_number
+from evenfold.splitters.numbers import Coded, array_of, as_array, encode, is_number, present, require_present
 from numpy.typing import NDArray
 
 from .deployed import shown
-from .encoding import Coded, array_of, as_array, encode, present, require_present
 from .errors import SplitError
 from .times import ends_of, times_of
 

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from evenfold.splitters.numbers import present
 from numpy.typing import NDArray
 
-from .encoding import present
 from .errors import SplitError
 from .numbers import is_real, is_whole
 

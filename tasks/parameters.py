@@ -123,8 +123,7 @@ def _grid(source: Any) -> Any:
         return source
     import yaml
     from evenfold.estimates import ModelError
-    from evenfold.splitters.deployed import reason_of, require_readable
-    from evenfold.splitters.documents import read_document
+    from evenfold.splitters.deployed import read_document, reason_of, require_readable
 
     inline = str(source).lstrip().startswith("{")
     try:

@@ -29,12 +29,13 @@ from evenfold.manifests import (
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import VERSION
-from evenfold.manifests.tables.addresses import is_address, version_of
+from evenfold.manifests.tables.addresses import version_of
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.catalogue import modules_of_strategy, strategy_code
 from evenfold.splitters.code import code_of
+from evenfold.splitters.deployed import is_address
 from evenfold.splitters.importing import installed
 from evenfold.tasks.results.preimages import Marks, Preimage, differences
 from evenfold.tasks.runtime.home import Home, Settings

@@ -21,7 +21,7 @@ from evenfold.estimates.models.encoding import (
     require_columns,
 )
 from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.encoding import first_rows
+from evenfold.splitters.numbers import first_rows
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 from sklearn.base import is_classifier, is_regressor

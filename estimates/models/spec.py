@@ -17,8 +17,7 @@ from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import name_of, path_in
 from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
-from evenfold.splitters.deployed import reason_of, require_readable
-from evenfold.splitters.documents import read_document, require_bounded
+from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable
 from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, Role, check_params, require_trusted
 from evenfold.splitters.naming import named, recipe_of
 from evenfold.splitters.numbers import is_number, plain_numbers

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
 from evenfold.manifests import Audit, BalanceReport, StoredManifest, read_header
-from evenfold.manifests.tables.addresses import is_address
 from evenfold.reports import audit_page
 from evenfold.reports.evaluations.words import written
 from evenfold.reports.page import Page, Paragraph, Remark, Table, counted, text_of
 from evenfold.reports.splits.page import checks_table, remarks_of
 from evenfold.reports.texts import page_note, places_table, split_sentences
+from evenfold.splitters.deployed import is_address
 from evenfold.tasks import Home, Retraining, SplitRef
 from evenfold.tasks.plans import decided_otherwise
 from evenfold.tasks.runtime.progress import SAY, Say

@@ -7,10 +7,9 @@ and order it differently.
 from __future__ import annotations
 
 import mmap
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -22,14 +21,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
-from evenfold.manifests.store.write import clear_abandoned, owned
+from evenfold.manifests.store.write import aside
 from evenfold.manifests.tables.addresses import Source, quoted
 from evenfold.manifests.tables.canonical import ARROW_TYPES, InKeyOrder, canonical_table, listed, whole
-from evenfold.manifests.tables.read import data_files, is_parquet, no_rows, not_written
+from evenfold.manifests.tables.read import data_files, is_parquet, no_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of
 
 SHARD_ROWS = 1_000_000
+SPILLED = ".spilling"  # what a folder is called for what is on disk for a while
 # What engines compare alike everywhere: times and dates as the integers that they are.
 STORED: dict[pa.DataType, pa.DataType] = {ARROW_TYPES["timestamp"]: pa.int64(), ARROW_TYPES["date"]: pa.int32()}
 
@@ -179,7 +179,7 @@ def spilled(
     SplitError for a table without rows.
     """
     canonical = Canonical(tuple(names), tuple((name, kind) for name, kind in types.items() if name in names))
-    with room_beside(to) as room:
+    with aside(Path(to), SPILLED, Path(to)) as room:
         table = mapped(engine(source, canonical, key, room), canonical.schema(source.schema), room)
     if not table.table.num_rows:
         raise no_rows("the table")
@@ -294,27 +294,3 @@ def _in_this_process(
 ) -> Iterator[pa.Table]:
     parts = (canonical(part) for part in source.batches(list(canonical.names)))
     return in_order(parts, key, folder, memory) if key else parts
-
-
-@contextmanager
-def room_beside(root: str | Path) -> Iterator[Path]:
-    """Give a folder for what is spilled, on the disk of the results, and clear it; also those of killed processes."""
-    home = Path(root)
-    # They go again where nothing comes of it.
-    created = [place for place in (home, *home.parents) if not place.exists()]
-    folder = home / owned(".spilling")
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise not_written(root, error) from None
-    clear_abandoned(home, ".spilling")
-    try:
-        yield folder
-    except OSError as error:
-        raise not_written(folder, error) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        for place in created:
-            if not place.exists() or any(place.iterdir()):
-                break
-            place.rmdir()

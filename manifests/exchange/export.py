@@ -13,18 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.attributes import PARTS
 from evenfold.manifests.exchange.forms import Dialect, Format
-from evenfold.manifests.exchange.kept import (
+from evenfold.manifests.exchange.partition import rows_of
+from evenfold.manifests.exchange.parts import (
+    COLUMN,
     FOLDS,
     folds_of_kept,
+    for_torch,
     in_order_of,
     kept_keys,
     kept_rows,
     labels_of,
+    parts_of,
     require_data,
     sides,
+    with_words,
 )
-from evenfold.manifests.exchange.partition import rows_of
-from evenfold.manifests.exchange.parts import COLUMN, for_torch, parts_of, with_words
 from evenfold.manifests.exchange.warehouse import normalizes, warehouse_sql
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.manifest import Manifest, ManifestCV

@@ -16,20 +16,18 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.ipc
 import pyarrow.parquet as pq
-from evenfold.manifests.engines.spill import require_alike, room_beside
+from evenfold.manifests.engines.spill import SPILLED, require_alike
+from evenfold.manifests.exchange.parts import labels_of
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_fold, require_role
 from evenfold.manifests.store.stored import in_memory
-from evenfold.manifests.store.write import appear
+from evenfold.manifests.store.write import appear, aside
 from evenfold.manifests.tables.addresses import BATCH_ROWS, Source
 from evenfold.manifests.tables.canonical import listed, require_columns
-from evenfold.manifests.tables.limits import bytes_of_memory, fits_in_memory
 from evenfold.manifests.tables.read import write_whole
-from evenfold.manifests.tables.source import source_of
+from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, source_of
 from evenfold.splitters import SplitError
 from evenfold.splitters.kernels.order import stable_order
 from numpy.typing import NDArray
-
-from .kept import labels_of
 
 MOST_PARTS = 1_000
 MOST_FILES = 500  # that are written at once, as rows are sorted
@@ -136,12 +134,12 @@ def partition(
         "rows": {str(code): int(n) for code, n in zip(*np.unique(codes, return_counts=True), strict=True)},
         "columns": [*source.schema.names, PLACE],
     }
-    appear(Path(to), lambda aside: _write_parted(source, lookup.rank, codes, described, aside))
+    appear(Path(to), lambda folder: _write_parted(source, lookup.rank, codes, described, folder))
     return Partitions(Path(to))
 
 
 def _write_parted(
-    source: Source, ranks: NDArray[Any], codes: NDArray[Any], described: dict[str, Any], aside: Path
+    source: Source, ranks: NDArray[Any], codes: NDArray[Any], described: dict[str, Any], folder: Path
 ) -> None:
     """Write every row to the file of its fold, in the table's order."""
 
@@ -154,7 +152,7 @@ def _write_parted(
     first = next(batches)
     pyarrow.dataset.write_dataset(
         chain([first], batches),
-        aside,
+        folder,
         schema=first.schema,
         format="parquet",
         file_options=pyarrow.dataset.ParquetFileFormat().make_write_options(compression="zstd"),
@@ -163,9 +161,9 @@ def _write_parted(
         max_rows_per_group=200_000,
         preserve_order=True,
     )
-    for file in aside.glob("fold=*/rows0.parquet"):
+    for file in folder.glob("fold=*/rows0.parquet"):
         file.rename(file.with_name("rows.parquet"))
-    (aside / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
+    (folder / DESCRIPTION).write_text(json.dumps(described), encoding="utf-8")
 
 
 def _numbered(source: Source) -> Iterator[tuple[pa.Table, slice]]:
@@ -208,7 +206,8 @@ def rows_of(
     if fits_in_memory(source, memory=memory):
         yield pa.concat_tables(source.batches(source.schema.names), promote_options="permissive").take(pa.array(rows))
         return
-    with room_beside(Path(beside).parent) as room:
+    home = Path(beside).parent
+    with aside(home, SPILLED, home) as room:
         for file in _in_stretches(source, rows, room, bytes_of_memory(memory)):
             with pa.OSFile(str(file)) as stored:
                 table = pa.ipc.open_stream(stored).read_all().unify_dictionaries()

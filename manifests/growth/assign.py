@@ -12,15 +12,14 @@ import pyarrow.compute as pc
 from evenfold.manifests.manifest import DELETED, QUARANTINED, Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, UNKNOWN, codes_in
 from evenfold.manifests.plan import used_columns
-from evenfold.manifests.state import State, balanced_columns, bins_of, cell_counts, group_table_of, groups_of, shares_of
-from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, verb
+from evenfold.manifests.state import State, bins_of, cell_counts, group_table_of, shares_of, to_balance
+from evenfold.manifests.tables.canonical import amount, canonical_table, key_order, numbered, verb
 from evenfold.manifests.tables.keys import key_values, positions_in, with_keys
 from evenfold.manifests.tables.maturity import matured, waiting_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import HashSplit, SplitError, Stream
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.kernels.random import EXTENDING
-from evenfold.splitters.kernels.sampling import fill
+from evenfold.splitters.kernels.random import EXTENDING, fill
 from evenfold.splitters.packing.pack import pack_into
 from evenfold.splitters.strategies.hash_split import share_of_key
 from numpy.typing import NDArray
@@ -171,7 +170,7 @@ class _Dealing:
         self.bin_codes = np.array(list(self.of_code))
         self.shares = np.array(list(self.of_code.values()))
         ignored = manifest.splitter.needs.y == "ignored"
-        y = None if ignored else balanced_columns(arrival.table, manifest.spec.columns)
+        y = None if ignored else to_balance(arrival.table, manifest.spec.columns)
         self.strata, self.state = state.strata(y, arrival.table.num_rows)
         self.n_strata = self.state.n_strata
 
@@ -275,13 +274,13 @@ class _Groups:
         old, theirs = self.arrival.known >= 0, self.arrival.codes()
         stays = old & self.column.column(0).is_null().to_numpy()
         fresh = np.flatnonzero((self.place < 0) & ~stays)
-        codes, groups = groups_of(self.column.take(fresh))
+        codes, groups = numbered(self.column.column(0).take(fresh))
         folds, generation = codes_in(self.known).astype(np.int64), self.dealing.manifest.generation + 1
-        packed = self.dealing.packed(fresh, codes, groups.column(0))
+        packed = self.dealing.packed(fresh, codes.astype(np.int64), groups)
         if self.dealing.manifest.spec.missing_group == "alone":  # a group that is named late follows its rows
             packed[codes[old[fresh]]] = theirs[fresh[old[fresh]]]
         all_folds = np.vstack([folds, packed])
-        joined = group_table_of({"group": groups.column(0)}, packed, None, generation)
+        joined = group_table_of({"group": groups}, packed, None, generation)
         joined = joined.cast(pa.schema([self.known.schema.field(name) for name in joined.column_names]))
         self.table = pa.concat_tables([self.known, joined], promote_options="default").combine_chunks()
         place = self.place.copy()

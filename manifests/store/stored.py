@@ -20,7 +20,7 @@ from evenfold.manifests.state import State
 from evenfold.manifests.store.header import REMEDY, WAITING as WAITING, Header, folder_of, prove_files, read_header
 from evenfold.manifests.tables.canonical import is_pseudonym
 from evenfold.manifests.tables.keys import key_names
-from evenfold.manifests.tables.limits import require_rows
+from evenfold.manifests.tables.source import require_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, reason_of
 from numpy.typing import NDArray

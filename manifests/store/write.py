@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -36,7 +36,7 @@ def write_manifest(manifest: Manifest, root: str | Path, staged: Path | None = N
     same folds by another plan, as of another target, are another one.
     """
     final = Path(root) / manifest.name / manifest.version
-    return appear(final, lambda aside: _write_files(manifest, aside, final.parent), staged)
+    return appear(final, lambda folder: _write_files(manifest, folder, final.parent), staged)
 
 
 def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None) -> Path:
@@ -45,24 +45,35 @@ def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None
     ``staged``, a folder beside ``final`` that ``owned`` names: they stay there until ``settle`` renames it. Raises
     SplitError as ``write_manifest`` does, and leaves nothing behind then.
     """
-    created = [folder for folder in (final.parent, *final.parent.parents) if not folder.exists()]
-    aside = staged or final.parent / owned(STAGED)  # beside the versions, and a reader never takes it for one
+    # Beside the versions, where a reader never takes it for one.
+    with aside(final.parent, STAGED, final) as folder:
+        fill(folder)
+        place = settle(folder, final) if staged is None else folder.rename(staged)
+    return place
+
+
+@contextmanager
+def aside(home: Path, kind: str, of: Path) -> Iterator[Path]:
+    """Give a folder of this process alone below ``home``, and clear it, and those of killed processes.
+
+    What ``home`` was made for goes again where nothing comes of it. An error of the disk is a SplitError about ``of``.
+    """
+    created = [place for place in (home, *home.parents) if not place.exists()]
+    folder = home / owned(kind)
     try:
-        aside.mkdir(parents=True)
+        folder.mkdir(parents=True)
     except OSError as error:
-        raise not_written(aside.parent, error) from None
-    clear_abandoned(aside.parent, STAGED)  # of processes that were killed
+        raise not_written(home, error) from None
+    clear_abandoned(home, kind)
     try:
-        fill(aside)
-    except BaseException as error:
-        shutil.rmtree(aside, ignore_errors=True)
+        yield folder
+    except OSError as error:
+        raise not_written(of, error) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):  # others may have written there meanwhile
-            for folder in created:
-                folder.rmdir()
-        if isinstance(error, OSError):
-            raise not_written(final, error) from None
-        raise
-    return staged or settle(aside, final)
+            for place in created:
+                place.rmdir()
 
 
 def settle(aside: Path, final: Path) -> Path:

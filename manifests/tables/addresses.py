@@ -52,11 +52,6 @@ class Source:
         return rows * int(fixed * NUMBER_BYTES + (len(types) - fixed) * TEXT_BYTES)
 
 
-def is_address(source: Any) -> bool:
-    """Return whether a source is an address, such as s3://bucket/rows.parquet, and no path."""
-    return isinstance(source, str) and "://" in source
-
-
 def opened(address: str) -> Source:
     """Return the table behind an address, no row of it read.
 

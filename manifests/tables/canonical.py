@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.encoding import Coded, first_rows, require_present
 from evenfold.splitters.errors import meant
 from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.numbers import Coded, first_rows, require_present
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]

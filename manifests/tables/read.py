@@ -19,10 +19,10 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet as pq
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import is_deployed, reason_of, require_readable
+from evenfold.splitters.deployed import is_address, is_deployed, reason_of, require_readable
 from narwhals.exceptions import NarwhalsError
 
-from .addresses import Source, files_here, is_address, is_aside, opened
+from .addresses import Source, files_here, is_aside, opened
 from .canonical import INDEX, one_schema, require_columns
 from .csv_files import csv_names, read_csv, texts_of_long
 

@@ -1,11 +1,15 @@
-"""The one source of randomness: raw Philox bits and integer arithmetic, the same on every machine."""
+"""The one source of randomness, and what is drawn and dealt by it: raw Philox bits and integer arithmetic alone."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from math import ceil, floor
+from typing import Any, Literal
 
-IntArray = NDArray[np.int64]
+import numpy as np
+from evenfold.splitters.errors import SplitError
+from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.numbers import IntArray as IntArray, is_real, is_whole, label_type
+from numpy.typing import NDArray
 
 # Numbers made at a time; a part of what the numbers are, so it never changes.
 STRETCH = 1 << 14
@@ -111,3 +115,148 @@ class Stream:
 def _position_mask(n: int) -> np.uint64:
     """Return the low bits that the positions 0..n-1 take."""
     return np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
+
+
+def take_evenly(n: int, count: int, stream: Stream) -> IntArray:
+    """Return ``count`` of the ranks 0..n-1, ascending: systematic sampling with a random start, in integers.
+
+    Each rank is taken with the same probability, count / n. Among any L consecutive ranks, L x count / n are taken,
+    rounded up or down. O(count). Source: Madow and Madow (1944), On the theory of systematic sampling.
+    """
+    start = int(stream.below(n, 1)[0])
+    # Rank r is taken where start + r x count passes a multiple j of n: r = ceil((j n - start) / count). Multiple 0 is
+    # passed by rank 0, and only from a start below count.
+    crossings = np.arange(count) + (start >= count)
+    return -((start - crossings * n) // count)
+
+
+def shuffled_in_blocks(n: int, length: int, stream: Stream) -> IntArray:
+    """Return the ranks 0..n-1 with each ``length`` neighbours in random order; the last block may be shorter. O(n)."""
+    whole = n - n % length
+    blocks = stream.shuffled_rows(whole // length, length) + np.arange(0, whole, length)[:, None]
+    return np.concatenate([blocks.reshape(-1), whole + stream.permutation(n - whole)])
+
+
+def deal(order: IntArray, n_folds: int, stream: Stream, by: Literal["cycle", "block"]) -> NDArray[Any]:
+    """Return a fold for each row, so that neighbours in ``order`` land in different folds.
+
+    ``cycle``: one random permutation of the folds, repeated. In any run of consecutive rows, folds' counts differ
+    by at most 1; so classes laid end to end have even counts, and so has the whole.
+    ``block``: a fresh permutation for every ``n_folds`` rows. Counts before any point of the order differ by at
+    most 1, and which rows meet is as random as that allows.
+    A last block that is not full goes to distinct folds. O(n), and O(n log n_folds) for blocks.
+    """
+    n = order.size
+    labels: NDArray[Any] = np.empty(n, dtype=label_type(n_folds))
+    if by == "cycle":
+        dealt: NDArray[Any] = np.resize(stream.permutation(n_folds).astype(labels.dtype), n)
+    else:
+        dealt = stream.shuffled_rows(-(-n // n_folds), n_folds).reshape(-1)[:n]
+    labels[order] = dealt
+    return labels
+
+
+def fill(strata: IntArray, held: IntArray, shares: NDArray[np.float64], stream: Stream) -> IntArray:
+    """Return a bin for each new row.
+
+    ``strata`` is each new row's class (or bin of a number, or 0); ``held`` what each bin holds of each stratum already
+    (bins by strata); bin f wants ``shares[f]`` of every stratum.
+    Promises: after filling, a stratum is as close to its shares as is possible without moving a row: where no bin
+    had more than its share before, every bin is within 1 row of it, and so are the sizes. Rows of one stratum are
+    interchangeable: which of them goes where is random. O(n log n + strata x bins log bins).
+    """
+    order = stable_order(strata)
+    counts = np.bincount(strata, minlength=held.shape[1])
+    bins = np.empty(strata.size, dtype=np.int64)
+    owed = np.zeros(shares.size)
+    start = 0
+    for stratum in np.flatnonzero(counts).tolist():
+        count = int(counts[stratum])
+        seats, owed = _seats(held[:, stratum], count, shares, owed)
+        rows = order[start : start + count]
+        bins[rows[stream.permutation(count)]] = np.repeat(np.arange(shares.size), seats)
+        start += count
+    return bins
+
+
+def _seats(
+    held: IntArray, count: int, shares: NDArray[np.float64], owed: NDArray[np.float64]
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """Return how many of ``count`` rows each bin gets, and what rounding still owes each bin.
+
+    What is owed is carried from stratum to stratum, so that the sizes are rounded once and not once a stratum.
+    """
+    wanted = _water(shares * (int(held.sum()) + count) - held, count, shares)
+    seats = np.floor(wanted + 1e-9).astype(np.int64)  # a whole number of rows may come as a little less in floats
+    left = wanted - seats
+    # Bins that lack a part of a row come before any that holds its share or more, whatever these are owed.
+    served = np.lexsort((-(left + owed), left <= 1e-9))[: count - int(seats.sum())]
+    # The rounding rest is less than a row a bin, so no bin is served twice.
+    seats[served] += 1
+    return seats, owed + wanted - seats
+
+
+def _water(missing: NDArray[np.float64], count: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shares of ``count`` that lift the emptiest bins to one level: none where a bin holds too much already."""
+    # A bin takes part while its lack per share is above the level; the level is found in the order of lacks.
+    lack = missing / shares
+    order = np.argsort(-lack, kind="stable")
+    levels = (np.cumsum(missing[order]) - count) / np.cumsum(shares[order])
+    taking = int(np.flatnonzero(lack[order] > levels)[-1]) + 1 if count else 0
+    level = levels[taking - 1] if taking else 0.0
+    return np.maximum(missing - level * shares, 0.0) if count else np.zeros(shares.size)
+
+
+def groups_until(sizes: IntArray, wanted: int, most: int) -> IntArray:
+    """Return the places of the groups to take from an order so that their rows come close to ``wanted``.
+
+    ``sizes`` are the groups' rows in that order. Groups are taken while they bring the number of rows closer; those
+    that alone would miss it by more than none at all are passed over, unless all are like that. At least one
+    group is taken and at most ``most``. The number is missed by half the largest group taken or met after, at most,
+    as long as the groups suffice. O(groups).
+    """
+    fit = np.flatnonzero(sizes < 2 * wanted)
+    fit = fit if fit.size else np.arange(1)
+    missed = np.abs(np.cumsum(sizes[fit])[:most] - wanted)
+    return fit[: 1 + int(np.argmin(missed))]
+
+
+Size = float | int | None
+
+
+def rows_of_share(share: float, n: int, *, trained: bool = False) -> int:
+    """Return how many of ``n`` rows a share is: the one rule by which draws, parts and holdouts have their sizes.
+
+    scikit-learn's of ShuffleSplit: what is tested is rounded up, what is trained on is rounded down. Several tested
+    parts are rounded up together and share that number out by the largest remainders (``part_sizes``).
+    """
+    rows = float(share) * n  # 0.1 x 30 is a little above 3 in floats; that is no fourth row
+    return floor(rows + 1e-9) if trained else ceil(rows - 1e-9)
+
+
+def sizes_of(n: int, test_size: Size, train_size: Size, default: float) -> tuple[int, int]:
+    """Return (train rows, test rows) of ``n``: shares below 1, or whole numbers of rows.
+
+    Shares are rounded by ``rows_of_share``, and what is not given is what the other leaves; where neither is given,
+    test gets the share ``default``. Raises SplitError where a side stays empty or both together are more than n.
+    """
+    if test_size is None and train_size is None:
+        test_size = default
+    n_test = None if test_size is None else _rows("test_size", test_size, n)
+    n_train = None if train_size is None else _rows("train_size", train_size, n, trained=True)
+    n_test = n - (n_train or 0) if n_test is None else n_test
+    n_train = n - n_test if n_train is None else n_train
+    if n_train < 1 or n_test < 1 or n_train + n_test > n:
+        raise SplitError(
+            f"test_size={test_size} and train_size={train_size} make {n_train:,} train and {n_test:,} test rows "
+            f"of {n:,}; choose sizes that leave each side a row and are no more than all."
+        )
+    return n_train, n_test
+
+
+def _rows(name: str, size: float | int, n: int, trained: bool = False) -> int:
+    if is_whole(size):
+        return int(size)
+    if is_real(size) and 0 < size < 1:
+        return rows_of_share(size, n, trained=trained)
+    raise SplitError(f"{name}={size!r}; choose a share above 0 and below 1, or a whole number of rows.")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from evenfold.splitters.kernels.components import by_appearance
-from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.order import by_appearance, stable_order
 from evenfold.splitters.kernels.random import IntArray, Stream
 from numpy.typing import NDArray
 

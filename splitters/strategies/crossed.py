@@ -10,7 +10,7 @@ import numpy as np
 from evenfold.splitters.base import LabelSplitter, refines
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.components import components_of
+from evenfold.splitters.kernels.order import components_of
 from evenfold.splitters.kernels.random import CROSSING, HOLDOUT, IntArray, Stream
 from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.packing.crossing import Crossing, bins_of_levels

@@ -25,6 +25,11 @@ Optimiser = Literal["evenfold", "published"] | Mapping[str, Any]
 STARTS = ("greedy", "random", "zero")
 
 
+def of_effort(version: int) -> Any:
+    """Make a version another one where a population of packings follows the exchanges."""
+    return refines(version)(lambda self: f"{version}.1" if searches_on(self.effort) else version)
+
+
 class GroupPacker(LabelSplitter):
     """A strategy that packs groups into bins of given shares, by rows and by classes at once."""
 
@@ -155,6 +160,7 @@ class BalancedGroupKFold(GroupPacker):
     """
 
     promises = LabelSplitter.promises | {"groups_whole", "no_empty_fold"}
+    version = of_effort(6)
 
     def __init__(
         self,
@@ -172,11 +178,6 @@ class BalancedGroupKFold(GroupPacker):
         self.optimiser = optimiser
         self.rare = rare
         self.random_state = random_state
-
-    @refines(6)
-    def version(self) -> str | int:
-        """Another one where a population of packings follows the exchanges."""
-        return "6.1" if searches_on(self.effort) else 6
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""
@@ -207,6 +208,7 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
     """
 
     promises = PartSplitter.promises | {"groups_whole"}
+    version = of_effort(5)
 
     def __init__(
         self,
@@ -224,11 +226,6 @@ class BalancedGroupSplit(GroupPacker, PartSplitter):
         self.optimiser = optimiser
         self.rare = rare
         self.random_state = random_state
-
-    @refines(5)
-    def version(self) -> str | int:
-        """Another one where a population of packings follows the exchanges."""
-        return "5.1" if searches_on(self.effort) else 5
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the code of each row's part."""
@@ -260,16 +257,12 @@ class BalancedKFold(LabelSplitter):
 
     needs = Needs(y="any")
     promises = LabelSplitter.promises | {"even_sizes"}
+    version = of_effort(3)
 
     def __init__(self, n_splits: int = 5, *, effort: Effort = DEFAULT_EFFORT, random_state: int = 0) -> None:
         self.n_splits = n_splits
         self.effort = effort
         self.random_state = random_state
-
-    @refines(3)
-    def version(self) -> str | int:
-        """Another one where a population of packings follows the exchanges."""
-        return "3.1" if searches_on(self.effort) else 3
 
     def labels(self, rows: Rows, stream: Stream) -> NDArray[Any]:
         """Return the fold of each row."""

@@ -11,12 +11,10 @@ import numpy as np
 from evenfold.splitters.base import LabelSplitter, follows, refines
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.encoding import encode
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import REPEATS, IntArray, Stream
-from evenfold.splitters.kernels.sampling import deal
-from evenfold.splitters.numbers import check_count, label_type
+from evenfold.splitters.kernels.random import REPEATS, IntArray, Stream, deal
+from evenfold.splitters.numbers import check_count, encode, label_type
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 

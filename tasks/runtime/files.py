@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from evenfold.estimates import EvaluationError, ModelError
 from evenfold.manifests import read_table
-from evenfold.manifests.tables.addresses import from_everywhere, is_address
+from evenfold.manifests.tables.addresses import from_everywhere
 from evenfold.splitters import SplitError
+from evenfold.splitters.deployed import is_address
 
 from .home import Home
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from evenfold.splitters import SplitError
-from evenfold.splitters.documents import DEEPEST, read_document, require_bounded
+from evenfold.splitters.deployed import DEEPEST, read_document, require_bounded
 from evenfold.splitters.importing import (
     ESTIMATOR,
     SPLITTER,

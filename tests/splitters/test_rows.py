@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from evenfold.splitters import BalancedGroupKFold, KFold, Needs, Rows, SplitError, StratifiedKFold
-from evenfold.splitters.encoding import array_of
+from evenfold.splitters.numbers import array_of
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 

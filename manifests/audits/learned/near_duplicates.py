@@ -8,7 +8,7 @@ import numpy as np
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels.components import joined_by
+from evenfold.splitters.kernels.order import joined_by
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 

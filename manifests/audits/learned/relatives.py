@@ -13,7 +13,7 @@ from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels.components import by_appearance, joined_by
+from evenfold.splitters.kernels.order import by_appearance, joined_by
 from evenfold.splitters.kernels.random import AUDITING
 from scipy.spatial import cKDTree
 

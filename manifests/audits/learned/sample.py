@@ -18,8 +18,7 @@ from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError, Stream
-from evenfold.splitters.kernels.components import by_appearance
-from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.kernels.order import by_appearance, stable_order
 from evenfold.splitters.kernels.random import AUDITING
 from numpy.typing import NDArray
 
