@@ -120,7 +120,7 @@ def test_sizes_and_prevalences_of_a_group_draw_are_close() -> None:
         for train, test in GroupStratifiedShuffleSplit(200).split(None, y, groups)
     ]
     assert np.mean(errors, axis=0).max() <= 0.003
-    tested = tested_of(GroupStratifiedShuffleSplit(500), y, groups)
+    tested = picks_of(GroupStratifiedShuffleSplit(500), y, groups)
     assert tested.min() > 0
     assert tested.std() / tested.mean() <= 0.25
 
@@ -146,14 +146,14 @@ def test_the_published_rule_by_hand() -> None:
         assert set(groups[train]) in ({0, 1}, {1, 2})
 
 
-def tested_of(splitter: GroupStratifiedShuffleSplit, y: Any, groups: Any) -> Any:
+def picks_of(splitter: GroupStratifiedShuffleSplit, y: Any, groups: Any) -> Any:
     """How often each group is tested."""
     return np.bincount(np.concatenate([np.unique(groups[test]) for _, test in splitter.split(None, y, groups)]))
 
 
 def test_a_higher_beta_never_tests_more_groups() -> None:
     y, groups = students(5)
-    low, high = (tested_of(GroupStratifiedShuffleSplit(200, beta=beta), y, groups) for beta in (1, 1000))
+    low, high = (picks_of(GroupStratifiedShuffleSplit(200, beta=beta), y, groups) for beta in (1, 1000))
     assert np.count_nonzero(high) < np.count_nonzero(low)
 
 
