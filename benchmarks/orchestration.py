@@ -42,7 +42,7 @@ from evenfold.flows.evaluation import fit_splits
 from evenfold.flows.flow import _quiet, _served
 from evenfold.tasks import Home
 from evenfold.tasks.runtime.limits import limited
-from evenfold.tasks.runtime.runners import task_runner
+from evenfold.tasks.runtime.limits import task_runner
 from evenfold.tasks.runtime.home import Settings
 from prefect import flow
 folds, trees = int(sys.argv[1]), int(sys.argv[2])

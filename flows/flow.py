@@ -23,8 +23,8 @@ from evenfold.splitters import EvenfoldError
 from evenfold.tasks import parameters
 from evenfold.tasks.runtime.files import naming_once, room
 from evenfold.tasks.runtime.home import CONSOLE, Home
+from evenfold.tasks.runtime.limits import task_runner
 from evenfold.tasks.runtime.locks import overlapping
-from evenfold.tasks.runtime.runners import task_runner
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key
 from evenfold.tasks.runtime.stopping import at_stop, crash

@@ -36,7 +36,7 @@ from evenfold.tasks.record.models.registry import (
     record_decision,
     register_model,
 )
-from evenfold.tasks.record.models.tags import moved_code
+from evenfold.tasks.record.models.signatures import moved_code
 from evenfold.tasks.record.reading import read_split
 from evenfold.tasks.record.splits import balance_of
 from evenfold.tasks.references import splits_of

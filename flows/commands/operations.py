@@ -161,7 +161,7 @@ def leaderboard(
     Example: evenfold leaderboard flights@1.0 --metric r2
     """
     with busy(f"looking for models on {split}"):
-        from evenfold.tasks.record.leaderboard import leaderboard as ranked
+        from evenfold.tasks.record.runs import leaderboard as ranked
 
         from .show import show_leaderboard
 

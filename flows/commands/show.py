@@ -30,7 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from .console import Words as Words, consoles as consoles, lined_up
 
 if TYPE_CHECKING:
-    from evenfold.tasks.record.leaderboard import Leaderboard
+    from evenfold.tasks.record.runs import Leaderboard
 
 MOST_PLACES = 12
 QUICK = 2.0  # seconds; a step that is done sooner needs no line

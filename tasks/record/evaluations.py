@@ -21,6 +21,7 @@ from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
+from evenfold.tasks.record.links import data_input, split_input
 from evenfold.tasks.record.studies import kept_study
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
@@ -29,7 +30,6 @@ from evenfold.tasks.steps.running import publish
 from evenfold.tasks.steps.step import is_refreshing, step
 from evenfold.tasks.work import Work, work_of
 
-from .datasets import data_input, split_input
 from .entries import (
     MOST_FOLDS,
     PARTIAL,

@@ -1,22 +1,31 @@
-"""Addresses of MLflow's pages: those of training runs, where MLflow would else open its page for language models."""
+"""What a run names: MLflow's pages, who made it and by which command, and the data and split that it reads."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from evenfold.manifests import Audit, BalanceReport
+from evenfold.manifests.tables.keys import key_names
+from evenfold.manifests.tables.read import has_columns_apart, schema_of
+from evenfold.reports import verdict_of
+from evenfold.tasks.outcomes import SplitRef
+from evenfold.tasks.record.entries import SHORT
+from evenfold.tasks.record.tracker import active_run
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted
 from evenfold.tasks.steps.step import flow_run_tags
 from prefect.context import FlowRunContext
 
-from .entries import SHORT
-from .tracker import active_run
+if TYPE_CHECKING:
+    from mlflow.entities import DatasetInput
 
-TRAINING = "workflowType=machine_learning"
+TRAINING = "workflowType=machine_learning"  # else MLflow opens its page for language models
 
 
 def run_page(experiment_id: str, run_id: str, below: str = "", server: str = "") -> str:
@@ -59,3 +68,76 @@ def command() -> str:
     if program.name in ("ipykernel_launcher.py", "colab_kernel_launcher.py"):
         return "notebook"
     return program.name if program.name not in ("", "-c") else "python"
+
+
+# What MLflow calls the types of our columns; all others are times.
+COLUMN_TYPES = {"int": "long", "float": "double", "text": "string", "bool": "boolean"}
+
+
+def split_input(
+    split: SplitRef, run_id: str, report: BalanceReport | None = None, audit: Audit | None = None
+) -> DatasetInput:
+    """Return the split as a dataset of the type ``evenfold_split``, which ``mlflow.data.get_source`` loads.
+
+    MLflow keeps what it is told first, which is the split's own record: its worst figures and the audit's verdict.
+    """
+    source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
+    manifest = split.stored()
+    keys = [name for name in key_names(manifest.spec) if name in manifest.types]
+    profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
+    profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
+    if audit is not None:
+        severities = [finding.severity for finding in audit.findings]
+        counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
+        profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
+    return _input(
+        "split",
+        name=f"{split.name}@{split.version}",
+        digest=split.split_id[:32],  # as long as MLflow keeps one
+        source_type="evenfold_split",
+        source=json.dumps(source | {"artifact": f"runs:/{run_id}/split"}),
+        schema=_schema({name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}),
+        profile=json.dumps(profile),
+    )
+
+
+def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
+    """Return the data by our own digest (MLflow's reads the first 10,000 rows only), with columns and rows.
+
+    Parquet files and addresses are told with all their columns, others with those that the split read; an address
+    without what opens it, such as a token.
+    """
+    uri = redacted(split.data)
+    return _input(
+        context,
+        name=Path(uri).name[:500],
+        digest=digest[:32],
+        source_type="local",
+        source=json.dumps({"uri": uri}),
+        schema=_schema(_columns(split)),
+        profile=json.dumps({"rows": split.n_rows}),
+    )
+
+
+def _columns(split: SplitRef) -> dict[str, str]:
+    if not has_columns_apart(split.data):
+        return split.stored().types
+    kinds = {"int": "int", "uint": "int", "float": "float", "double": "float", "bool": "bool"}
+    kinds |= {"timestamp": "timestamp", "date": "date"}
+    return {
+        field.name: next((kind for start, kind in kinds.items() if str(field.type).startswith(start)), "text")
+        for field in schema_of(split.data)
+    }
+
+
+def _schema(types: dict[str, str]) -> str:
+    columns = [
+        {"name": name, "type": COLUMN_TYPES.get(kind, "datetime"), "required": False} for name, kind in types.items()
+    ]
+    return json.dumps({"mlflow_colspec": columns})
+
+
+def _input(context: str, **dataset: str) -> DatasetInput:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    return DatasetInput(Dataset(**dataset), [InputTag("mlflow.data.context", context)])

@@ -20,12 +20,12 @@ from evenfold.reports.texts import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
+from evenfold.tasks.record.links import data_input, split_input
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.steps.step import step
 from evenfold.tasks.work import work_of
 
-from .datasets import data_input, split_input
 from .entries import (
     MOST_FOLDS,
     Entry,
@@ -217,18 +217,7 @@ def record_tuning(
     )
     with tracker.run(whole) as run_id:
         tracker.reads(run_id, data_input(split, split.manifest().fingerprint, "training"), split_input(split, run_id))
-        for number, trial in enumerate(tried if len(tried) <= MOST_FOLDS else ()):
-            name = f"{model.title} configuration {number}"
-            child = Entry(
-                key=run_key(kind="configuration", parent=whole.key, number=number),
-                name=name,
-                tags=short_tags(split),
-                params=trial.params,
-                metrics=estimate_metrics(trial.estimates),
-                light_model=light_model_of(split, name, trial.params),
-            )
-            with tracker.run(child, parent=run_id):
-                pass
+        _record_trials(tracker, run_id, whole.key, split, model, tried if len(tried) <= MOST_FOLDS else ())
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         keep_signed(tracker, run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
         trials = [{"params": each.params, "estimates": [one.to_json() for one in each.estimates]} for each in tried]
@@ -240,6 +229,24 @@ def record_tuning(
         tracker.keep(run_id, {"tuning.json": tuning, "report.html": page.html()})
         _tell(tracker, run_id, split, page)
     return run_id
+
+
+def _record_trials(
+    tracker: Tracker, tuning: str, key: str, split: SplitRef, model: ModelSpec, tried: Sequence[Tried]
+) -> None:
+    """Give each configuration a run below the tuning's, which ``key`` names."""
+    for number, trial in enumerate(tried):
+        name = f"{model.title} configuration {number}"
+        child = Entry(
+            key=run_key(kind="configuration", parent=key, number=number),
+            name=name,
+            tags=short_tags(split),
+            params=trial.params,
+            metrics=estimate_metrics(trial.estimates),
+            light_model=light_model_of(split, name, trial.params),
+        )
+        with tracker.run(child, parent=tuning):
+            pass
 
 
 def _of(metric: str, estimates: Sequence[Estimate]) -> Estimate:

@@ -25,6 +25,7 @@ from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.parameters import Data
 from evenfold.tasks.plans import require_rows
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
+from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.redaction import redacted
@@ -32,9 +33,72 @@ from evenfold.tasks.steps.step import step
 from pydantic import TypeAdapter, ValidationError
 
 from .entries import MOST_FOLDS, code_in
-from .models.signatures import RECIPE, read_signed
-from .runs import is_registered, metrics_in, run_named
+from .models.signatures import EVALUATION, RECIPE, read_signed, require_signed_version
+from .runs import metrics_in
 from .tracker import Tracker
+
+
+def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
+    """Return the run that evaluated a registered model, of which ``which`` is an alias (``at`` is "@") or a version.
+
+    Raises SplitError where the registry has no such model or it names none, UntrustedNameError where it is not signed.
+    """
+    look = tracker.client.get_model_version_by_alias if at == "@" else tracker.client.get_model_version
+    try:
+        version = look(name, which)
+    except Exception:  # MLflow has a kind of error of its own per store
+        raise SplitError(
+            f"there is no registered model {f'models:/{name}{at}{which}'!a} in {tracker.home.tracking_uri}; write "
+            "models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
+        ) from None
+    require_signed_version(version)
+    if EVALUATION not in version.tags:
+        raise SplitError(
+            f"version {version.version} of {name} names no evaluation, whose recipe and split stand for its model; "
+            "retrain, and take the version that makes."
+        )
+    return str(version.tags[EVALUATION])
+
+
+def run_named(tracker: Tracker, reference: Any) -> Any:
+    """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
+
+    ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe, a retraining for the
+    version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked.
+    """
+    run_id = getattr(reference, "run_id", reference)
+    if isinstance(reference, Retraining) and (served := reference.served):
+        run_id = _evaluated_by(tracker, served.name, "/", served.version)
+    if not isinstance(run_id, str):
+        raise SplitError(
+            f"a value of type {type(reference).__name__} is no run; pass its id, or what the flow returned."
+        )
+    if run_id.startswith("models:/"):
+        address = run_id.removeprefix("models:/")
+        of_version = address.rpartition("/")[2].isdecimal()  # a name may hold @, and none holds /
+        run_id = _evaluated_by(tracker, *address.rpartition("/" if of_version else "@"))
+
+    digits = SHORT_ID.fullmatch(run_id)
+    try:
+        if len(run_id) == 32:
+            return tracker.client.get_run(run_id)
+        runs = [run for run in tracker.runs() if run.info.run_id.startswith(run_id)] if digits else []
+    except Exception as error:  # MLflow has a kind of error of its own per store
+        raise SplitError(
+            f"there is no run {run_id!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
+        ) from None
+    if len(runs) == 1:
+        return runs[0]
+    if not runs:
+        evaluations = () if digits else tracker.runs("tags.`evenfold.record` = 'evaluation'")
+        alike = [run.info.run_id[:8] for run in evaluations if run.info.run_name.partition(" @ ")[0] == run_id]
+        hint = "" if digits else "; a registered model is models:/NAME@champion"
+        hint = f"; runs of {run_id} are {listed(alike[:3])}" if alike else hint
+        raise SplitError(
+            f"there is no run {run_id!r} in {tracker.home.tracking_uri}; evenfold list shows those that are{hint}."
+        )
+    names = ", ".join(f"{run.info.run_id[: len(run_id) + 4]} ({run.info.run_name})" for run in runs[:3])
+    raise SplitError(f"{len(runs)} runs begin with {run_id!r}: {names}; write more digits.")
 
 
 @dataclass(frozen=True)
@@ -111,7 +175,7 @@ class Recipe:
     code: dict[str, str] = field(default_factory=dict)
 
 
-def read_recipe(run_id: str, data: str | None = None) -> Recipe:
+def read_recipe(run_id: str | Retraining, data: str | None = None) -> Recipe:
     """Return what the run of an evaluation, or of a tuning, trained; ``data``: where its table lies now.
 
     A recipe that this home or its team signed names what it likes at a terminal; any other what
@@ -127,7 +191,8 @@ def read_recipe(run_id: str, data: str | None = None) -> Recipe:
             f"run {run.info.run_id[:8]} ({run.info.run_name}) names no recipe; give the run of an evaluation or a "
             "tuning (evenfold list), made by this version."
         ) from None
-    if not signed and is_registered(run_id):
+    stands_for_model = isinstance(run_id, Retraining) or str(run_id).startswith("models:/")
+    if not signed and stands_for_model:
         raise UntrustedNameError(
             f"{RECIPE} of run {run.info.run_id[:8]}, which evaluated that version, was not signed by this home, or was "
             "changed since, and is not used; look at it and say evenfold trust NAME@VERSION at a terminal."

@@ -1,4 +1,4 @@
-"""What a store holds: its runs, each by its id or the first digits of it, and its registered models."""
+"""What a store holds, in lists: its runs, its registered models, and the recipes that were judged on a split."""
 
 from __future__ import annotations
 
@@ -7,84 +7,16 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError
-from evenfold.tasks.references import SHORT_ID, Listed
-from evenfold.tasks.retrained import Retraining
+from evenfold.tasks.references import Listed
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.redaction import redacted
+from pydantic import BaseModel, ConfigDict
 
-from .models.signatures import require_signed_version
-from .models.tags import EVALUATION
+from .entries import allowed
 from .tracker import Tracker
 
-
-def _evaluated_by(tracker: Tracker, name: str, at: str, which: str) -> str:
-    """Return the run that evaluated a registered model, of which ``which`` is an alias (``at`` is "@") or a version.
-
-    Raises SplitError where the registry has no such model or it names none, UntrustedNameError where it is not signed.
-    """
-    look = tracker.client.get_model_version_by_alias if at == "@" else tracker.client.get_model_version
-    try:
-        version = look(name, which)
-    except Exception:  # MLflow has a kind of error of its own per store
-        raise SplitError(
-            f"there is no registered model {f'models:/{name}{at}{which}'!a} in {tracker.home.tracking_uri}; write "
-            "models:/NAME@champion or models:/NAME/2, as evenfold list shows them."
-        ) from None
-    require_signed_version(version)
-    if EVALUATION not in version.tags:
-        raise SplitError(
-            f"version {version.version} of {name} names no evaluation, whose recipe and split stand for its model; "
-            "retrain, and take the version that makes."
-        )
-    return str(version.tags[EVALUATION])
-
-
-def is_registered(reference: Any) -> bool:
-    """Return whether ``run_named`` looks into the registry for it."""
-    return isinstance(reference, Retraining) or str(reference).startswith("models:/")
-
-
-def run_named(tracker: Tracker, reference: Any) -> Any:
-    """Return the MLflow run of an id, of its first four digits or more, or of what a flow returned.
-
-    ``models:/NAME@champion`` and ``models:/NAME/2`` stand for the run that evaluated the recipe, a retraining for the
-    version that serves. Raises SplitError where there is none, several begin so, or the store cannot be asked.
-    """
-    run_id = getattr(reference, "run_id", reference)
-    if isinstance(reference, Retraining) and (served := reference.served):
-        run_id = _evaluated_by(tracker, served.name, "/", served.version)
-    if not isinstance(run_id, str):
-        raise SplitError(
-            f"a value of type {type(reference).__name__} is no run; pass its id, or what the flow returned."
-        )
-    if run_id.startswith("models:/"):
-        address = run_id.removeprefix("models:/")
-        of_version = address.rpartition("/")[2].isdecimal()  # a name may hold @, and none holds /
-        run_id = _evaluated_by(tracker, *address.rpartition("/" if of_version else "@"))
-
-    digits = SHORT_ID.fullmatch(run_id)
-    try:
-        if len(run_id) == 32:
-            return tracker.client.get_run(run_id)
-        runs = [run for run in tracker.runs() if run.info.run_id.startswith(run_id)] if digits else []
-    except Exception as error:  # MLflow has a kind of error of its own per store
-        raise SplitError(
-            f"there is no run {run_id!r} in {tracker.home.tracking_uri} ({redacted(str(error))})."
-        ) from None
-    if len(runs) == 1:
-        return runs[0]
-    if not runs:
-        evaluations = () if digits else tracker.runs("tags.`evenfold.record` = 'evaluation'")
-        alike = [run.info.run_id[:8] for run in evaluations if run.info.run_name.partition(" @ ")[0] == run_id]
-        hint = "" if digits else "; a registered model is models:/NAME@champion"
-        hint = f"; runs of {run_id} are {listed(alike[:3])}" if alike else hint
-        raise SplitError(
-            f"there is no run {run_id!r} in {tracker.home.tracking_uri}; evenfold list shows those that are{hint}."
-        )
-    names = ", ".join(f"{run.info.run_id[: len(run_id) + 4]} ({run.info.run_name})" for run in runs[:3])
-    raise SplitError(f"{len(runs)} runs begin with {run_id!r}: {names}; write more digits.")
+HEADLINE = "value/"
 
 
 def recorded_runs(home: Home, kind: str) -> list[Listed]:
@@ -184,3 +116,82 @@ def _literal(params: dict[str, str], name: str, kind: type) -> Any:
         value = ast.literal_eval(params.get(name, str(kind())))
         return kind(value) if isinstance(value, (kind, tuple)) else None
     return None
+
+
+class Judgement(BaseModel):
+    """A recipe that was judged on a split: its score as scorers give it (higher is better), interval, and its run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    params: dict[str, str]
+    value: float
+    low: float | None
+    high: float | None
+    run_id: str
+    url: str
+
+
+class Leaderboard(BaseModel):
+    """Recipes by the value of a metric on one split, the best first; ``metrics``: what else they were scored by."""
+
+    model_config = ConfigDict(frozen=True)
+
+    split: str
+    split_id: str
+    metric: str
+    metrics: list[str]
+    judgements: list[Judgement]
+
+
+def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Leaderboard:
+    """Return the ``most`` best recipes judged on a split (``name@1.0``, a name for its newest, a split_id, a plan_id).
+
+    ``metric``: a scorer's name, else the first of the newest evaluation. One search of logged models by the split's
+    digest, in every experiment. Raises SplitError without such a split, or where nothing was judged on it so.
+    """
+    from .links import run_page, server_of  # whoever lists runs waits for no Prefect, which these know
+    from .reading import read_split
+
+    home = Home.here()
+    manifest = read_split(reference, home)
+    tracker = Tracker(home, manifest.name)
+    newest = _judged_on(tracker, manifest, "creation_time", 1)
+    if not newest:
+        raise SplitError(
+            f"no model was judged on {manifest.name} {manifest.version} in {home.tracking_uri}; evaluate one on it."
+        )
+    metrics = [each.key.removeprefix(HEADLINE) for each in newest[0].metrics or [] if each.key.startswith(HEADLINE)]
+    metric = allowed(metric or metrics[0])
+    runs = _judged_on(tracker, manifest, f"metrics.{HEADLINE}{metric}", most)
+    server, ranked = server_of(home), []
+    for model in runs:
+        value, run_id = _value(model, HEADLINE + metric), model.source_run_id or ""
+        if value is not None:
+            url = run_page(model.experiment_id, run_id, server=server) if server else ""
+            low, high = (_value(model, f"{side}/{metric}") for side in ("low", "high"))
+            about = {"model": model.name, "params": dict(model.params or {}), "run_id": run_id, "url": url}
+            ranked.append(Judgement(value=value, low=low, high=high, **about))
+    if not ranked:
+        others = " or ".join(metrics)
+        raise SplitError(f"no model on {manifest.name} {manifest.version} was scored by {metric!r}; say {others}.")
+    return Leaderboard(
+        split=f"{manifest.name} {manifest.version}",
+        split_id=manifest.split_id,
+        metric=metric,
+        metrics=metrics,
+        judgements=ranked,
+    )
+
+
+def _judged_on(tracker: Tracker, manifest: Manifest, order: str, most: int) -> list[Any]:
+    on = {"dataset_name": f"{manifest.name}@{manifest.version}", "dataset_digest": manifest.split_id[:32]}
+    by = {"field_name": order, "ascending": False} | (on if order.startswith("metrics.") else {})
+    places, kind = tracker.experiments(), "model_type = 'evenfold-recipe'"
+    return list(tracker.client.search_logged_models(places, kind, [on], max_results=most, order_by=[by]))
+
+
+def _value(model: Any, name: str) -> float | None:
+    # Of several runs of one recipe, or a value that changed, the last is meant.
+    values = sorted((metric.timestamp, metric.value) for metric in model.metrics or [] if metric.key == name)
+    return float(values[-1][1]) if values else None

@@ -18,9 +18,8 @@ from evenfold.estimates.models.fit import fitted
 from evenfold.flows.later import predict_later, score_later
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.tasks import Home
-from evenfold.tasks.record.models.signatures import RECIPE, read_signed, require_signed_version
+from evenfold.tasks.record.models.signatures import RECIPE, decision_in, read_signed, require_signed_version
 from evenfold.tasks.record.models.stored_models import load_final
-from evenfold.tasks.record.models.tags import decision_in
 from evenfold.tasks.record.reading import read_evaluation
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.signing import is_signed, require_team_key, sign

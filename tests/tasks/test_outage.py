@@ -109,7 +109,7 @@ def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch
     """A run that was begun anew is not marked by an earlier attempt, and an outage hides no reason by its own."""
     from evenfold.tasks.record.entries import Entry
     from evenfold.tasks.record.models.registry import fail_retraining
-    from evenfold.tasks.record.models.tags import OPENED
+    from evenfold.tasks.record.models.signatures import OPENED
     from evenfold.tasks.retrained import Opened
 
     made = flows.split(rows(), key="id", target="y", name="rows", strategy="KFold", engine="plain")

@@ -25,8 +25,8 @@ from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Judged, SplitRef
+from evenfold.tasks.record.models.signatures import EVALUATION, RecordedScore, moved_code, scores_in
 from evenfold.tasks.record.models.stored_models import load_final
-from evenfold.tasks.record.models.tags import EVALUATION, RecordedScore, moved_code, scores_in
 from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import Tracker, tracker_of
 from evenfold.tasks.runtime.limits import limited

@@ -11,8 +11,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import pandas as pd
-from evenfold.estimates import Estimate, EvaluationError, ModelSpec
+from evenfold.estimates import Estimate, EvaluationError, ModelSpec, Problem
 from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
@@ -24,6 +23,16 @@ from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels,
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
 from evenfold.tasks.record.links import origin_tags
+from evenfold.tasks.record.models.signatures import (
+    ANSWERED,
+    DECISION,
+    EVALUATION,
+    MODEL,
+    OPENED,
+    SCORES,
+    decision_in,
+    recipe_in,
+)
 from evenfold.tasks.record.splits import split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
@@ -48,7 +57,6 @@ from .signatures import (
     sign_version,
 )
 from .stored_models import requirements, typical_row
-from .tags import ANSWERED, DECISION, EVALUATION, MODEL, OPENED, SCORES, decision_in, recipe_in
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -228,10 +236,8 @@ def register_model(
     require_final(work, final, "final", [None, *split.splits()])
     tracker = tracker_of(split)
     client, run = tracker.client, tracker.client.get_run(run_id)
-    key = run.data.tags.get(RUN_KEY, run_id)
-    recipe = work.problem.model.model_dump(mode="json", exclude_defaults=True)
-    tags = split_tags(split) | flow_run_tags() | {RUN_KEY: key, MODEL: json.dumps(recipe)}
-    tags |= {CODE: json.dumps(work.problem.model.code)} if work.problem.model.code else {}
+    tags = split_tags(split) | flow_run_tags() | _recipe_tags(work.problem.model)
+    tags |= {RUN_KEY: run.data.tags.get(RUN_KEY, run_id)}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
@@ -243,8 +249,7 @@ def register_model(
         if decision is not None:
             _require_champion(client, name, decision, number)
         if number is None:
-            row = typical_row(work.problem.X)
-            own = _new_version(tracker, run, name, recipe["estimator"], final, tags, row)
+            own = _new_version(tracker, run, name, work.problem, final, tags)
             number = version_of_run(client, name, run_id) or own
             if own != number:  # two hosts share no lock: the first of the twins stays
                 client.delete_model_version(name, own)
@@ -335,15 +340,16 @@ def quoted(name: str) -> str:
     return name
 
 
+def _recipe_tags(model: ModelSpec) -> dict[str, str]:
+    """Return what a version says of its recipe, and of the user's code that this names."""
+    code = {CODE: json.dumps(model.code)} if model.code else {}
+    return code | {MODEL: json.dumps(model.model_dump(mode="json", exclude_defaults=True))}
+
+
 def _new_version(
-    tracker: Tracker,
-    run: Run,
-    name: str,
-    estimator: str,
-    final: FinalModel,
-    tags: dict[str, str],
-    example: pd.DataFrame,
-) -> str:
+    tracker: Tracker, run: Run, name: str, problem: Problem, final: FinalModel, tags: dict[str, str]
+) -> str:  # fmt: skip
+    estimator, example = str(problem.model.estimator), typical_row(problem.X)
     uri = tracker.keep_model(run.info.run_id, final, requirements(estimator), example)
     decided = _decided(run)
     what = f"{estimator.rpartition(':')[2]}, trained on {final.n_train:,} rows of {tags['evenfold.spec']}."

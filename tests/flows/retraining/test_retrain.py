@@ -14,7 +14,7 @@ from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.models.registry import open_retraining
-from evenfold.tasks.record.runs import run_named
+from evenfold.tasks.record.reading import run_named
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.scores import kept_scores
 from evenfold.tasks.work import work_of

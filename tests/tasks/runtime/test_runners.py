@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from evenfold.tasks.runtime.runners import task_runner
+from evenfold.tasks.runtime.limits import task_runner
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 
