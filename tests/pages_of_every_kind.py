@@ -108,7 +108,6 @@ def evaluation(target: str) -> str:
         scores,
         aggregate(scores, predictions, problem, problem.model),
         predictions,
-        study=fold_count_study(problem.model, problem, [3, 5]),
         audit=audit(manifest, rows()),
         split=SplitLink(f"{manifest.name} {manifest.version}", manifest.split_id, "split/report.html"),
     ).html()

@@ -202,18 +202,12 @@ def folds(
 ) -> None:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
 
-    Later evaluations of the same rows and model have the curve in their report.
-
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     from evenfold.estimates import fold_count_study
-    from evenfold.tasks import Home
-    from evenfold.tasks.record.studies import keep_study
 
     about = {"counts": _counts(counts), "seed": seed or 0, "strategy": strategy}
-    problem, table = _told(data, "number of folds", fold_count_study, about, output, as_json, fields)
-    if strategy is None:  # an evaluation's page shows the plain one
-        keep_study(Home.here(), problem, table)
+    _told(data, "number of folds", fold_count_study, about, output, as_json, fields)
 
 
 @flat
@@ -267,15 +261,15 @@ def _counts(text: str) -> list[int]:
 def _told(
     data: str, what: str, study: Callable[..., pd.DataFrame], about: dict[str, object], output: Path, as_json: bool,
     fields: StudyFields,
-) -> tuple[Problem, pd.DataFrame]:  # fmt: skip
-    """Run a study by its parameters, ``about``; return its problem and its table, written, recorded and printed.
+) -> None:  # fmt: skip
+    """Run a study by its parameters, ``about``, and write, record and print its table.
 
     ``fields``: of the columns, and of the recipe. Raises SplitError as ``_problem`` does.
     """
     from evenfold.manifests import name_of, write_whole
     from evenfold.reports import study_page, study_pictures
     from evenfold.reports.charts import stacked
-    from evenfold.tasks.record.studies import record_study, study_key
+    from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
 
@@ -287,9 +281,9 @@ def _told(
     page, pictures = study_page(problem, table), study_pictures(table)
     write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"
-    params = {"data": Path(data).name, "problem": study_key(problem)}
-    params |= {key: str(value) for key, value in about.items() if value is not None}
-    record_study(name_of(data), name, params, page, table)  # in the experiment that is called as the data's file
+    params = {"data": Path(data).name} | {key: str(value) for key, value in about.items() if value is not None}
+    experiment = name_of(data)  # the one that is called as the data's file
+    record_study(experiment, name, problem, params, page, table)
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
 
@@ -298,7 +292,6 @@ def _told(
         out.say(f"  page {output}")
 
     answer(came, as_json, show)
-    return problem, table
 
 
 def _problem(

@@ -36,7 +36,6 @@ from evenfold.reports.templates import macro
 from markupsafe import Markup
 
 from .pictures import calibration_section, importance_rows, importance_section, pictured, score_pictures
-from .studies import fold_count_table, study_pictures
 from .words import (
     encoding_words,
     headline,
@@ -81,7 +80,6 @@ def evaluation_page(
     estimates: Sequence[Estimate],
     predictions: pd.DataFrame | None = None,
     title: str = "Evaluation",
-    study: pd.DataFrame | None = None,
     audit: Audit | None = None,
     split: SplitLink | None = None,
     origin: Origin | None = None,
@@ -93,11 +91,10 @@ def evaluation_page(
     """Return the page about an evaluation; its ``html()`` needs no network and runs no script.
 
     ``predictions``: the rows of predictions.parquet, for confusion matrix and calibration; bootstraps have none,
-    and the ``confusion`` of their apparent score. ``study``: of ``fold_count_study`` for the same problem, drawn as
-    a curve. ``audit``: of the split, decides the verdict. ``split``: the one evaluated. ``origin``: data, run and
-    day for the footer. ``n_missing``: the splits without a score. ``states``: where each split's fit came from, by
-    its name. Every figure stands in a ``<data value>`` at full precision, equal to estimates.json. O(rows +
-    splits).
+    and the ``confusion`` of their apparent score. ``audit``: of the split, decides the verdict. ``split``: the one
+    evaluated. ``origin``: data, run and day for the footer. ``n_missing``: the splits without a score. ``states``:
+    where each split's fit came from, by its name. Every figure stands in a ``<data value>`` at full precision, equal to
+    estimates.json. O(rows + splits).
     """
     used = importance_table(scores)
     confusion = confusion if predictions is None else Confusion.of(problem, predictions)
@@ -118,9 +115,8 @@ def evaluation_page(
             *_by_level(levels),
             *confusion_section(confusion),
             *calibration_section(problem, predictions, level),
-            *pictured("fold-count", [] if study is None else study_pictures(study)),
         ],
-        details=_details(problem, scores, estimates, study, split, used, states or {}),
+        details=_details(problem, scores, estimates, split, used, states or {}),
         footer=[
             counted(problem.n, "row"),
             *([f"split {split.split_id[:12]}"] if split else []),
@@ -292,7 +288,6 @@ def _details(
     problem: Problem,
     scores: Sequence[FoldScore],
     estimates: Sequence[Estimate],
-    study: pd.DataFrame | None,
     split: SplitLink | None,
     used: pd.DataFrame,
     states: Mapping[str, str],
@@ -320,9 +315,7 @@ def _details(
         *([Section("importances", importances, [importance_rows(used)])] if len(used) else []),
         Section("model", "What was trained", [facts("What was trained", settings)]),
         *([Section("split", f"Split {split.name}", [split.block()])] if split else []),
-        *([Section("fold-count", "The number of folds, in figures", [fold_count_table(study)])]
-          if study is not None else []),
-    ]  # fmt: skip
+    ]
 
 
 FIGURES = (

@@ -22,7 +22,6 @@ from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
 from evenfold.tasks.record.links import data_input, split_input
-from evenfold.tasks.record.studies import kept_study
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
@@ -154,8 +153,7 @@ class _Record:
     @cached_property
     def content(self) -> str:
         """The digest of all that it is made of, but for what differs from time to time."""
-        split, study = self.evaluation.split, kept_study(Home.here(), self.work.problem)
-        study_json = "" if study is None else study.to_json()
+        split = self.evaluation.split
         place = [
             split.uri,
             split.data,
@@ -164,9 +162,7 @@ class _Record:
             sorted(self.models),
             *parts_of_build(self.build).values(),
         ]
-        return digest_json(
-            [self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold"), study_json]
-        )
+        return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold")])
 
     @cached_property
     def same(self) -> str:
@@ -274,7 +270,7 @@ class _Record:
         )  # fmt: skip
 
     def _page(self) -> Page:
-        """Return the page about what was evaluated, with the study of the number of folds where one was run."""
+        """Return the page about what was evaluated."""
         of, split, problem = self.evaluation, self.evaluation.split, self.work.problem
         name, members = f"{split.name} {split.version}", self.work.manifest.membership
         return evaluation_page(
@@ -283,7 +279,6 @@ class _Record:
             of.estimates,
             self.tables.get("predictions.parquet"),
             f"Evaluation on {name}",
-            kept_study(Home.here(), problem),
             audit=audit_of(split, of.features, build=self.build),
             split=SplitLink(name, split.split_id, split_page_from(split, self.split_run)),
             origin=Origin(Path(split.data).name),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -22,7 +22,6 @@ from evenfold.tasks.record.entries import Entry, id_tags, run_key, short_tags
 from evenfold.tasks.record.links import origin_tags, run_page
 from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.record.tracker import NOTE, Tracker
-from evenfold.tasks.runtime.files import write_aside
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.steps.step import step
 
@@ -67,8 +66,18 @@ def _with_ends(kind: str, measured: Sequence[tuple[str, float, Interval | None]]
     return figures | {f"{kind}_high/{metric}": interval.high for metric, interval in ends}
 
 
-def record_study(experiment: str, name: str, about: dict[str, str], page: Page, table: pd.DataFrame) -> str:
-    """Record what a study of folds or strategies found: its page and its table; return the run."""
+def record_study(
+    experiment: str, name: str, problem: Problem, about: dict[str, str], page: Page, table: pd.DataFrame
+) -> str:
+    """Record what a study of folds or strategies found: its page and its table; return the run.
+
+    The same parameters, ``about``, of the same model and rows are one run. O(rows x columns).
+    """
+    beside = {"target": problem.y, "weight": problem.weights, "group": problem.groups}
+    columns = pd.DataFrame({role: values for role, values in beside.items() if values is not None})
+    rows = pd.util.hash_pandas_object(pd.concat([problem.X.reset_index(drop=True), columns], axis=1), index=False)
+    read = [*problem.features, problem.target, hashlib.sha256(rows.to_numpy().tobytes()).hexdigest()]
+    about = about | {"problem": digest_json([problem.model.canonical() | problem.model.code, read])}
     return _record(experiment, name, "study", about, page, {}, {}, study=table.to_dict("records"))
 
 
@@ -190,37 +199,3 @@ def _one_for_each(
             f"of at least two; {', '.join(wrong) or 'what there is'} is not: give them in the order of as_cv."
         )
     return {name: each.tolist() for name, each in numbers.items()}
-
-
-def keep_study(home: Home, problem: Problem, table: pd.DataFrame) -> None:
-    """Keep the table of a fold-count study below the home, in place of an earlier one of the same problem."""
-    content = table.to_json(orient="records")
-    write_aside(home.path / "studies" / f"{study_key(problem)}.json", lambda aside: aside.write_text(content))
-
-
-def kept_study(home: Home, problem: Problem) -> pd.DataFrame | None:
-    """Return the study of the same rows, features and model, whatever their order; None where there is none."""
-    path = home.path / "studies" / f"{study_key(problem)}.json"
-    return pd.DataFrame(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
-
-
-def study_key(problem: Problem) -> str:
-    """Return what names a problem: its model but for the metrics, and its rows in any order. O(rows x columns).
-
-    Of rows it reads the features, the target and the weights. Groups count by the rows that they hold,
-    whatever they are called.
-    """
-    weights = {} if problem.weights is None else {"weight": problem.weights}
-    beside = pd.DataFrame({"target": problem.y, **weights})
-    # Names are not hashed, the order of the columns is: a feature may be called as one of these is here.
-    table = pd.concat([problem.X.reset_index(drop=True), beside], axis=1)
-    rows = pd.util.hash_pandas_object(table, index=False).to_numpy()
-    if problem.groups is not None:
-        held = pd.Series(rows).groupby(problem.groups).transform("sum")
-        rows = pd.util.hash_pandas_object(pd.DataFrame({"row": rows, "held": held}), index=False).to_numpy()
-    model = problem.model.canonical() | ({"code": problem.model.code} if problem.model.code else {})
-    del model["metrics"]
-    # A sum does not depend on the order of rows: a study reads the file's, an evaluation the key's.
-    content = [str(rows.sum()), len(rows)]
-    columns = [*problem.features, problem.target]
-    return digest_json({"model": model, "columns": columns, "content": content, "groups": problem.groups is not None})

@@ -1,4 +1,4 @@
-"""A kept fit or study is given to whoever asks for that very one, and to nobody else."""
+"""A kept fit is given to whoever asks for that very one, and to nobody else."""
 
 import shutil
 from pathlib import Path
@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import EvaluationError, ModelSpec, Problem
+from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, split
-from evenfold.tasks.record.studies import study_key
 from evenfold.tasks.steps.running import Finished, finished_here
 from evenfold.tasks.work import key_of_fit, work_of
 
@@ -119,18 +118,3 @@ def test_a_result_that_comes_twice_is_refused(path: Path) -> None:
     whole = finished_here(fit_fold, drawn, "all rows", RIDGE).value
     with pytest.raises(EvaluationError, match=r"^resample 3 is given 2 times"):
         assert finished_here(aggregate, drawn, blocks, apparent=whole).value
-
-
-DRAW = np.random.default_rng(0)
-TABLE = pd.DataFrame(DRAW.normal(size=(40, 3)), columns=["x", "y", "w"]).assign(w=lambda t: t["w"] ** 2)
-
-
-def key(table: pd.DataFrame, **model: Any) -> str:
-    return study_key(Problem.of(table, ModelSpec(estimator="sklearn.linear_model:Ridge", **model), "y"))
-
-
-def test_other_weights_are_another_study() -> None:
-    shifted = TABLE.assign(w=np.roll(TABLE["w"], 1))
-    assert key(TABLE, weights="w") == key(TABLE.iloc[::-1], weights="w")
-    assert key(TABLE, weights="w") != key(shifted, weights="w")
-    assert key(TABLE, exclude=("w",)) == key(shifted, exclude=("w",)), "of a column that no fit reads"

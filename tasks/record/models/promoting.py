@@ -236,14 +236,14 @@ def judge_month(
     figures, a step for each generation.
     """
     odd = [text for name, text in (arrival.passed if arrival else {}).items() if name in TELLING and text]
-    judgement, scored = (Judgement(), {}) if champion is None else _by_champion(split, champion, metric)
+    judgement, scored, rows = (Judgement(), None, 0) if champion is None else _by_champion(split, champion, metric)
     verdict = "unclear" if odd and judgement.verdict == "sound" else judgement.verdict
     series: dict[str, dict[int, float]] = {}
     if champion is not None and judgement.figures and run_id:
         tracker, generation = tracker_of(split), int(split.version.partition(".")[2])
         series = _series(tracker, champion, judgement.figures, generation)
         tracker.measured(run_id, {}, series)
-    return Judged(verdict=verdict, sentences=[*judgement.sentences, *odd], series=series, **scored)
+    return Judged(verdict=verdict, sentences=[*judgement.sentences, *odd], series=series, score=scored, rows=rows)
 
 
 def _series(
@@ -259,11 +259,11 @@ def _series(
     return series
 
 
-def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tuple[Judgement, dict[str, Any]]:
-    """Return the judgement, and the score on the new rows with their number where they can be scored."""
+def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tuple[Judgement, float | None, int]:
+    """Return the judgement, the score on the new rows where they can be scored, and how many were predicted."""
     trained_on = champion.tags.get("evenfold.spec", "unknown")
     if trained_on == f"{split.name}@{split.version}":  # nothing joined since
-        return Judgement(), {}
+        return Judgement(), None, 0
     line, _, generation = trained_on.rpartition(".")
     why = "it names no recipe" if champion.model is None else ""
     if line != f"{split.name}@{split.version.partition('.')[0]}":
@@ -275,17 +275,17 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
             work = work_of(split, champion.model)
             new, answers = _predicted(work, int(generation))
             if not new.size:
-                return Judgement(), {}
+                return Judgement(), None, 0
             now, problem = _month(work, work.problem.y[new], answers, _units(work, new)), work.problem
         except Exception as error:  # whatever keeps it from being fitted or from predicting these rows is told
             why = f"it cannot predict them ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
         else:
-            scored: dict[str, Any] = {}
+            scored = None
             with suppress(Exception):  # of a metric that is not defined on these rows
                 weights = None if problem.weights is None else problem.weights[new]
-                scored = {"score": score(str(metric), answers, problem.y[new], weights, problem.classes)}
-            return judge(now, _earlier(work, champion, now.rows), problem.target), scored | {"rows": new.size}
-    return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",)), {}
+                scored = score(str(metric), answers, problem.y[new], weights, problem.classes)
+            return judge(now, _earlier(work, champion, now.rows), problem.target), scored, new.size
+    return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",)), None, 0
 
 
 def _predicted(work: Work, generation: int) -> tuple[Rows, Any]:
