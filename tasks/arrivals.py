@@ -28,7 +28,6 @@ from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.store.stored import asked_again, require_memory
 from evenfold.splitters import SplitError
-from evenfold.tasks.runtime.home import Settings
 
 from .outcomes import Champion, Growth, SplitRef
 from .parameters import Data, Memory, Merged, OnRefused
@@ -36,7 +35,7 @@ from .plans import forget_plans, parts_of, plan_of, stamp
 from .references import OfSplit, manifest_folder, versions_below
 from .results.store import results_of
 from .runtime.files import data_reference, from_anywhere, write_aside
-from .runtime.home import Home
+from .runtime.home import Home, Settings
 from .runtime.locks import locked
 from .splits import placed
 from .steps.step import step

@@ -43,14 +43,13 @@ from evenfold.manifests.tables.keys import WhichRows, names_beside
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.catalogue import strategy_code
-from evenfold.tasks.results.preimages import Marks
 from evenfold.tasks.runtime.home import Settings
 from evenfold.tasks.runtime.locks import Lock
 from numpy.typing import NDArray
 
 from .outcomes import Fits, SplitRef, place_now
 from .plans import split_parts, stamp, table_of
-from .results.preimages import Preimage
+from .results.preimages import Marks, Preimage
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 

@@ -14,13 +14,12 @@ from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
-from evenfold.tasks.record.links import data_input, split_input
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.steps.running import publish
 from evenfold.tasks.steps.step import is_refreshing, step
 
 from .entries import MOST_FOLDS, split_entry, split_key
-from .links import origin_tags, run_page, runs_on, server_of
+from .links import data_input, origin_tags, run_page, runs_on, server_of, split_input
 from .seen import see_complete, seen_complete
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
 

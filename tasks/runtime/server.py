@@ -24,14 +24,13 @@ from typing import Any
 
 import prefect
 from evenfold.estimates import EvaluationError
-from evenfold.tasks.runtime.locks import Lock
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
 from .files import write_aside
 from .home import Home, embedded_settings
-from .locks import locked
+from .locks import Lock, locked
 from .progress import say
 
 START_SECONDS = 300.0

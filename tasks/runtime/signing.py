@@ -18,10 +18,9 @@ from typing import Any
 
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
-from evenfold.tasks.runtime.home import Settings
 
 from .files import write_aside
-from .home import Home
+from .home import Home, Settings
 from .locks import locked
 
 SHORTEST = 32

@@ -17,7 +17,6 @@ from evenfold.reports.texts import plain
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome
-from evenfold.tasks.record.models.signatures import ANSWERED
 from evenfold.tasks.record.tracker import NOTE, Tracker, tracker_of
 from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.home import Home
@@ -30,7 +29,7 @@ from prefect.input import RunInput
 from pydantic import Field
 
 from .registry import quoted
-from .signatures import keep_signed, read_ours
+from .signatures import ANSWERED, keep_signed, read_ours
 
 QUESTION, ANSWER = "question.json", "answer.json"
 MOST_REASON, MOST_NAME = 1_000, 100  # characters

@@ -15,13 +15,12 @@ from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome, RolledBack
 from evenfold.tasks.record.models.committing import ROLLBACK
-from evenfold.tasks.record.models.signatures import decision_in
 from evenfold.tasks.record.reading import mean_of_folds, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import Home
 
 from .registry import CHAMPION, aliases_of, looks_of, quoted, start_of, versions_of
-from .signatures import REPLACES, is_signed_decision, require_signed_version
+from .signatures import REPLACES, decision_in, is_signed_decision, require_signed_version
 
 
 class Served(Outcome):

@@ -23,16 +23,6 @@ from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels,
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
 from evenfold.tasks.record.links import origin_tags
-from evenfold.tasks.record.models.signatures import (
-    ANSWERED,
-    DECISION,
-    EVALUATION,
-    MODEL,
-    OPENED,
-    SCORES,
-    decision_in,
-    recipe_in,
-)
 from evenfold.tasks.record.splits import split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
@@ -45,14 +35,22 @@ from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag
 from .signatures import (
+    ANSWERED,
+    DECISION,
     DIGEST,
+    EVALUATION,
+    MODEL,
+    OPENED,
     REPLACES,
+    SCORES,
     SIGNATURE,
     WITHDRAWN,
+    decision_in,
     is_signed_decision,
     is_signed_version,
     keep_signed,
     read_ours,
+    recipe_in,
     require_signed_version,
     sign_version,
 )
