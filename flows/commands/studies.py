@@ -308,7 +308,7 @@ def _problem(
     from evenfold.manifests.tables.read import require_place
     from evenfold.splitters import SplitError
 
-    asked = recipe_of(model, params=model_params, **recipe)
+    learner = recipe_of(model, params=model_params, **recipe)
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     require_place(output)
@@ -319,4 +319,4 @@ def _problem(
     table = read_table(data)
     require_columns(columns.roles(), table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, asked, columns.target, columns.roles(), groups=next(iter(columns.grouped), None))
+    return Problem.of(frame, learner, columns.target, columns.roles(), groups=next(iter(columns.grouped), None))
