@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from evenfold.manifests.tables.canonical import (
     STRETCH,
     InKeyOrder,
+    amount,
     canonical_table,
     coded,
     column_types,
     key_order,
+    listed,
     require_columns,
     to_numpy,
+    verb,
 )
 from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_key_types, with_keys
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
@@ -34,6 +38,7 @@ from evenfold.splitters import (
     Stream,
 )
 from evenfold.splitters.catalogue import strategy_code
+from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels.random import HOLDOUT
 from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type
 from evenfold.splitters.rows import GroupRows
@@ -64,6 +69,22 @@ def _by_its_name(columns: Columns) -> Iterator[None]:
         if type(error) is not SplitError or not space or not roles.get(role):
             raise
         raise SplitError(f"{'target ' if role == 'y' else ''}{roles[role]!r} {rest}") from None
+
+
+def _require_one_fold(table: pa.Table, key: list[str], fold: str | None) -> None:
+    """Raise SplitError where rows of one key are in several folds: then the folds are wrong, not the key."""
+    if fold is None:
+        return
+    used = table.filter(pc.not_equal(table.column(fold), EXCLUDED))
+    held = used.group_by(key).aggregate([(fold, "count_distinct")])
+    torn = held.filter(pc.greater(held.column(f"{fold}_count_distinct"), 1))
+    if torn.num_rows:
+        name, first = "+".join(key), ", ".join(str(torn.column(column)[0].as_py()) for column in key)
+        raise SplitError(
+            f"{amount(torn.num_rows, 'value')} of {name} {verb(torn.num_rows, 'is', 'are')} in several folds (first "
+            f"{shown(first)!r}): what is learnt in one fold is known in the other. Leave these rows out of one, or "
+            f"split anew with group {listed(map(repr, key))}."
+        )
 
 
 class Plan:
@@ -101,8 +122,12 @@ class Plan:
                 self.spec.require_complete(canonical.column(name), name)
         self.spec = with_key_types(self.spec, column_types(canonical))
         self.table = with_keys(canonical, self.spec, {})
-        if self.key and (order := key_order(self.table, self.key)) is not None:
-            self.table = self.table.take(order)
+        try:
+            order = key_order(self.table, self.key) if self.key else None
+        except SplitError:
+            _require_one_fold(self.table, self.key, self.spec.columns.fold)
+            raise
+        self.table = self.table if order is None else self.table.take(order)
         self.types = type_names(self.table, self.spec)
         self.waiting: pa.Table | None = None
         if waiting is not None:

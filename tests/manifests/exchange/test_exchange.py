@@ -136,6 +136,11 @@ def test_parts_that_share_values_of_the_key_are_told_as_what_they_are(caplog: py
     assert "1 value of doc is in train and in test: what is learnt in one part" in caplog.text
     assert "3 values of doc are in train and in validation: what" in caplog.text
     assert "of site" not in caplog.text
+    for folds in ("fold", (frame := frame.assign(fold=[*[0] * 10, *[1] * 10, 0, 1, 2, -3]))["fold"].to_numpy()):
+        with pytest.raises(
+            SplitError, match=r"^2 values of doc are in several folds \(first '1'\): .* with group 'doc'\."
+        ):
+            adopt(frame, folds, "doc")
 
 
 def test_rows_to_calibrate_by_stand_beside_those_to_train_on(tmp_path: Path) -> None:
