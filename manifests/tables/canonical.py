@@ -158,7 +158,7 @@ def _canonical(column: pa.ChunkedArray, declared: str | None, name: str) -> pa.A
     if wanted == "float":
         # Adding 0.0 turns -0.0 into 0.0.
         return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), pc.add(array, 0.0))
-    return array if wanted != "text" or pc.all(pc.string_is_ascii(array)).as_py() else _composed(array)
+    return array if wanted != "text" else _composed(array)
 
 
 def _cast(column: pa.ChunkedArray, kind: str, wanted: str) -> pa.ChunkedArray:
@@ -183,12 +183,22 @@ def _cast(column: pa.ChunkedArray, kind: str, wanted: str) -> pa.ChunkedArray:
     return days
 
 
+COMBINING = 0xCC  # the first byte of U+0300 in UTF-8: of smaller bytes all characters are in normal form
+
+
+def _bytes_of(text: pa.Array) -> NDArray[np.uint8]:
+    _, ends, content = text.buffers()
+    first, last = np.frombuffer(ends, dtype=np.int64)[[text.offset, text.offset + len(text)]]
+    return np.frombuffer(content or b"", dtype=np.uint8)[first:last]
+
+
 def _composed(text: pa.Array) -> pa.Array:
     """Return text in Unicode's NFC form, by Python: Arrow's own NFC takes characters apart (seen in version 25)."""
+    if not len(text) or _bytes_of(text).max(initial=0) < COMBINING:
+        return text
     odd = pc.invert(pc.string_is_ascii(text)).fill_null(False)
     others = text.filter(odd)
-    ends = np.frombuffer(others.buffers()[1], dtype=np.int64)[others.offset : others.offset + len(others) + 1]
-    if unicodedata.is_normalized("NFC", str(memoryview(others.buffers()[2])[ends[0] : ends[-1]], "utf-8")):
+    if unicodedata.is_normalized("NFC", str(_bytes_of(others).data, "utf-8")):
         return text  # a part of a text in normal form is in normal form
     values = [unicodedata.normalize("NFC", value) for value in others.to_pylist()]
     return pc.replace_with_mask(text, odd, pa.array(values, text.type))

@@ -62,11 +62,9 @@ def combined(columns: NDArray[np.int64]) -> NDArray[np.uint64]:
     Places that differ nearly always have different ones: the sum of column j times an odd number to the power j + 1,
     modulo 2**64. O(columns x places).
     """
-    codes = np.zeros(columns.shape[1], dtype=np.uint64)
     # Powers of an odd number are odd and can be undone: places that differ in one column alone never share a code.
-    for j, column in enumerate(columns):
-        codes += column.astype(np.uint64) * np.uint64(pow(_STEP, j + 1, 2**64))
-    return codes
+    powers = np.array([pow(_STEP, j + 1, 2**64) for j in range(columns.shape[0])], dtype=np.uint64)
+    return np.asarray(np.einsum("j,jp->p", powers, columns.view(np.uint64)))
 
 
 def canonical_json(value: Any) -> str:

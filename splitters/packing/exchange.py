@@ -34,10 +34,10 @@ def close_pairs(
     ``budget`` pairs meet, and is returned as a good first guess for similar points; more than twice ``budget`` are
     never returned. O((columns of both) log) a width.
     """
-    offset = stream.uniform(left.shape[0])[:, None]
+    points, offset = np.hstack([left, right]), stream.uniform(left.shape[0])[:, None]
     low, high = 0.0, float("inf")
     for _ in range(16):
-        codes, others = _cells(left, width, offset), _cells(right, width, offset)
+        codes, others = np.split(_cells(points, width, offset), [left.shape[1]])
         order = stable_order(others)
         ranked = others[order]
         first = np.searchsorted(ranked, codes, "left")
