@@ -96,7 +96,7 @@ def _listener(port: int) -> int:
     raise AssertionError(f"nothing listens on port {port}")
 
 
-def wait_until(ready: Callable[[], object], what: str, seconds: float = 180, every: float = 0.5) -> object:
+def wait_until(ready: Callable[[], object], what: str, seconds: float = 180, every: float = 0.1) -> object:
     end_at = time.monotonic() + seconds
     while time.monotonic() < end_at:
         found = ready()

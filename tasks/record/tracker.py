@@ -175,7 +175,12 @@ class Tracker:
         run = self.find(key)
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
             return None
-        held = {artifact.path.rpartition("/")[2] for artifact in self.client.list_artifacts(run.info.run_id, folder)}
+        from mlflow.artifacts import list_artifacts
+
+        # By its place: by a run's id MLflow would read the run from its store once more.
+        place = f"{run.info.artifact_uri}/{folder}".rstrip("/")
+        files = list_artifacts(artifact_uri=place, tracking_uri=self.home.tracking_store)
+        held = {file.path.rpartition("/")[2] for file in files}
         return str(run.info.run_id) if names <= held else None
 
     def _begun(self, entry: Entry, parent: str | None = None) -> str:
