@@ -1,4 +1,4 @@
-"""Whether a candidate's recipe replaces the champion's: a rule whose error over a year of looks is known."""
+"""The rule by which a candidate's recipe replaces the champion's; its error over a year of looks is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a conclusion is."""
+"""Estimates, their intervals and baselines, and the scores of folds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rounded(value: float, digits: int) -> str:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the value of a metric lies, by ``method``, which says ``level`` of the cases; ``of``: what lies there."""
+    """The range in which the value of a metric lies in ``level`` of the cases, by ``method``; ``of``: that value."""
 
     low: float
     high: float

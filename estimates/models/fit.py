@@ -271,7 +271,7 @@ def _learnt(
 
 
 def reason_in_a_line(error: Exception) -> str:
-    """Return what went wrong in one line; of a deployed run its kind alone."""
+    """Return an error in one line; of a deployed run its kind alone."""
     if is_deployed():
         return reason_of(error)
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
@@ -298,7 +298,7 @@ def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
 
 
 def _weights(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, object]:
-    """Return what ``fit`` gets beside the rows: their weights, where there are some."""
+    """Return the arguments of ``fit`` beside the rows: their weights, where there are some."""
     if problem.weights is None:
         return {}
     even = model.balance is not None and model.balance.method == "class_weight"

@@ -183,7 +183,7 @@ class Problem:
 
     @property
     def encodings(self) -> dict[str, str]:
-        """How each feature that is text or a category becomes numbers."""
+        """The way in which each feature that is text or a category becomes numbers."""
         return encodings(self.model, self.model.build(0), self.X, self.encoded, self.own) if self.encoded else {}
 
     @property

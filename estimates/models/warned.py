@@ -1,4 +1,4 @@
-"""What models warn of while they are fitted, kept beside their score instead of printed once per fold."""
+"""Warnings of models while they are fitted, kept beside their score instead of printed once per fold."""
 
 from __future__ import annotations
 
