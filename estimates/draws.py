@@ -15,7 +15,7 @@ from evenfold.estimates.metrics.scoring import method_of, score
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.models.spec import ModelSpec
-from evenfold.estimates.models.warned import hearing
+from evenfold.estimates.results import hearing
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
 

@@ -11,8 +11,7 @@ import pandas as pd
 from evenfold.estimates.metrics.record import Answered, Responses, codes_of, recorded
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.models.warned import hearing
-from evenfold.estimates.results import FoldScore
+from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import IMPORTANCE
 from sklearn.metrics import confusion_matrix

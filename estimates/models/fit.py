@@ -12,7 +12,7 @@ import pandas as pd
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Responses, codes_of, describe_classes
 from evenfold.estimates.metrics.scoring import scores_of
-from evenfold.estimates.results import FoldScore
+from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from .options import class_weight_names, fit_with, reads_names, target_transform
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
 from .stopping import fit_stopped, stopping_rows
-from .warned import hearing
 
 INNER_FOLDS = 5
 
