@@ -264,4 +264,4 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
     names = [name for name in spec.columns.grouped if name in later.table]
     units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None
     # What plays another role was no feature in training, and the features are named.
-    return Problem.of(later.table, model, training.target, groups=units, known=training.classes)
+    return Problem.of(later.table, model, training.target, groups=units, labels=training.classes)
