@@ -1,4 +1,4 @@
-"""Errors of models and of scores."""
+"""What is wrong with a model or a score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judgement of a new month's rows by a champion that never saw them: whether they still speak its language."""
+"""Whether a new month still speaks the champion's language: its rows, judged by a champion that never saw them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Month:
-    """The figures of a month's rows, by the predictions of a model that never saw them.
+    """What the predictions of a model that never saw a month's rows say of them.
 
     ``slope`` of what came on what was predicted: 1 as promised, 0 shuffled, -1 turned, 60 in other units. ``spread``:
     log of the mean squared error, of classes over the one that their probabilities promise: 0 as promised.
@@ -67,7 +67,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict whether a month may be learnt from, a sentence of numbers for each figure; the figures by name."""
+    """Whether a month may be learnt from, and why: a sentence of numbers for each figure; the figures by name."""
 
     verdict: Literal["sound", "unclear", "refused"] = "sound"
     sentences: tuple[str, ...] = ()

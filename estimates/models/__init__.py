@@ -1,1 +1,1 @@
-"""The specification of a model, the columns that it reads, and the fit."""
+"""What is trained: its specification, the columns it reads, and the fit."""

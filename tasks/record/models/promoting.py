@@ -228,7 +228,7 @@ def judge_month(
     arrival: Audit | None = None,
     run_id: str | None = None,
 ) -> Judged:
-    """Say whether the rows that joined ``split`` since the champion, which never saw them, may be learnt from.
+    """Say whether the rows that joined ``split`` last, which the champion never saw, may be learnt from.
 
     ``champion``: its recipe is fitted again on what it learnt from, so that nothing stored is loaded, and its
     out-of-fold predictions say what earlier rows were like. ``metric``: by which it is scored on the new rows, beside.
@@ -289,10 +289,13 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
 
 
 def _predicted(work: Work, generation: int) -> tuple[Rows, Any]:
-    """Return the rows that joined after a generation, and what a model says of them that learnt from those before."""
-    rows, born = training_rows(work), work.manifest.born
-    newer = np.zeros(rows.size, dtype=np.bool_) if born is None else born[rows] > generation
-    old, new = work.place[rows[~newer]], work.place[rows[newer]]
+    """Return the rows that joined last, and what a model says of them that learnt from those up to a generation.
+
+    What joined between was judged when it did: good months of it would hide that the last one is broken.
+    """
+    rows = training_rows(work)
+    born = np.zeros(rows.size, np.int64) if work.manifest.born is None else work.manifest.born[rows]
+    old, new = work.place[rows[born <= generation]], work.place[rows[born > max(generation, born.max() - 1)]]
     seed, name = work.manifest.spec.seed, "the champion's recipe"
     if not new.size:
         return new, None

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from evenfold.flows import GateError
 from evenfold.flows.cli import app
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, roll_back
@@ -52,6 +53,16 @@ def test_a_rollback_goes_back_one_champion_at_a_time(home: Home, chain: list[Ali
     registry(home).delete_model_version("monthly", "3")
     with pytest.raises(SplitError, match=r"no champion before version 1 .*; name version 2 \(--to\)\.$"):
         roll_back.fn("monthly", reason="and this one too")
+
+
+def test_a_broken_month_is_refused_after_a_rollback_as_before(chain: list[Aliases]) -> None:
+    """The good month that the withdrawn champion had learnt from would make up for half of it."""
+    assert chain
+    assert roll_back.fn("monthly", reason="a test of ours failed").champion == "2"
+    broken = rows(180)
+    broken.loc[160:, "y"] = -broken["y"][160:]
+    with pytest.raises(GateError, match=r"is refused: The slope of y on what the champion predicted is -"):
+        retrain("monthly", broken, GOOD)
 
 
 def test_an_alias_that_a_person_moved_is_followed_and_said(home: Home) -> None:
