@@ -243,7 +243,8 @@ def require_memory(manifest: Manifest, memory: str | int | None = None, bytes_a_
     """Raise NoRoomError where the rows of a manifest, joined, take more than ``memory`` (all that is free)."""
     keys = [manifest.types.get(name) for name in key_names(manifest.spec)]
     hashed = 0 if keys in ([], ["int"]) else HASHED
-    require_rows(manifest.n, bytes_a_row + hashed, f"{manifest.name} {manifest.version}", memory)
+    decided = ", or only decide, which takes less: evenfold.decide with to=FOLDER" if bytes_a_row == LOOKED_AT else ""
+    require_rows(manifest.n, bytes_a_row + hashed, f"{manifest.name} {manifest.version}", memory, instead=decided)
 
 
 def manifest_of(split: Any) -> Manifest:
