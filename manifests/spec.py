@@ -216,12 +216,13 @@ def _with_strategy_named(values: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(fields.get("strategy"), (str, type(None))):
         return fields
     recipe = strategy_recipe(fields["strategy"])
-    if strategy_named(str(recipe.get("strategy"))).by_position and dict(fields.get("columns") or {}).get("key"):
-        raise SplitError(
-            "the pairs name rows by their position, and rows with a key lie in its order; leave the key out, or name "
-            "a column of folds (columns.fold, or --fold)."
-        )
     params = dict(recipe.get("params") or {})
+    if dict(fields.get("columns") or {}).get("key") and strategy_named(str(recipe["strategy"]))(**params).by_position:
+        whose = type(fields["strategy"]).__name__ if hasattr(fields["strategy"], "split") else "a list of pairs"
+        raise SplitError(
+            f"{whose} goes by the position of rows, and rows with a key lie in its order; "
+            "leave the key out, name a column of folds (columns.fold, or --fold), or use ForwardChaining with a time."
+        )
     if "random_state" in params and fields.setdefault("seed", params["random_state"]) != params.pop("random_state"):
         raise SplitError(f"the strategy has another seed than {fields['seed']}; give one of both.")
     return fields | {"strategy": recipe.get("strategy"), "params": params | dict(fields.get("params") or {})}

@@ -142,13 +142,19 @@ class FromSklearn(PairSplitter):
     never regenerated, and nothing is promised across machines.
     """
 
-    needs = Needs(y="any", groups="optional")
     portable = False
 
     def __init__(self, splitter: Any, params: Mapping[str, Any] | None = None, *, random_state: int = 0) -> None:
         self.splitter = splitter
         self.params = params
         self.random_state = random_state
+
+    @refines(Needs(y="any", groups="optional"))
+    def needs(self) -> Needs:
+        """The target, and groups where scikit-learn does not say that the splitter leaves them unused."""
+        routing = getattr(self.wrapped(), "get_metadata_routing", None)
+        takes_groups = routing is None or "groups" in routing().split.requests
+        return Needs(y="any", groups="optional" if takes_groups else False)
 
     @refines(PairSplitter.version)
     def version(self) -> str | int:
@@ -157,10 +163,10 @@ class FromSklearn(PairSplitter):
 
     @refines(PairSplitter.by_position)
     def by_position(self) -> bool:
-        """Whether the splitter holds folds or pairs that were given to scikit-learn, as ``check_cv`` does."""
-        from sklearn.model_selection import PredefinedSplit, check_cv  # which no other strategy needs
+        """Whether the splitter holds folds or pairs that were given to scikit-learn, or takes positions for times."""
+        from sklearn.model_selection import PredefinedSplit, TimeSeriesSplit, check_cv  # which no other strategy needs
 
-        return isinstance(self.wrapped(), (PredefinedSplit, type(check_cv([]))))
+        return isinstance(self.wrapped(), (PredefinedSplit, TimeSeriesSplit, type(check_cv([]))))
 
     def wrapped(self) -> Any:
         """Return the splitter itself, seeded; raises SplitError where it does not import or is none."""
@@ -188,7 +194,7 @@ class FromSklearn(PairSplitter):
     def theirs(self, n: int, X: Any, y: Any, groups: Any) -> Iterator[Pair]:
         """Yield the wrapped splitter's pairs of ``n`` rows as it sees them, checked; SplitError where it refuses."""
         try:
-            for train, test in self.wrapped().split(X, y, groups):
+            for train, test in self.wrapped().split(X, y, groups if self.needs.groups else None):
                 yield valid_pair(train, test, n, "the wrapped splitter")
         except SplitError:
             raise
