@@ -24,14 +24,14 @@ from evenfold.estimates import (
 from evenfold.estimates.metrics.record import Responses, describe_classes
 from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
 from evenfold.estimates.models.encoding import Kind, feature_table, kind_of
-from evenfold.estimates.models.fit import confidence, predictions_of
+from evenfold.estimates.models.fit import confidence, missing_in, predictions_of, reason_in_a_line
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import counted, listed
 from evenfold.splitters import SplitError
 from evenfold.splitters.code import changed
-from evenfold.splitters.deployed import shown
+from evenfold.splitters.deployed import cause_of, shown
 from evenfold.splitters.kernels.hashing import digest_json
 from evenfold.tasks.fits import fit_final, require_final
 from evenfold.tasks.plans import stamp
@@ -76,9 +76,12 @@ def predict_later(
     The recipe of the evaluation, or the choice of the tuning, is fitted once on every training row of its split.
     ``training_data``: where its table lies now. Columns: the key where ``data`` has it, prediction, a probability of
     each class. Raises SplitError for a run that names no recipe, and for rows of the split, whose answers the model may
-    know, unless ``known_rows`` lets them in; ModelError where a feature is missing or of another kind.
+    know, or that may be such for they have no key, unless ``known_rows`` lets them in; ModelError where a feature is
+    missing or of another kind, and where the model cannot predict some row.
     """
     later = _fitted(run_id, data, training_data, None if known_rows else MEANT)
+    if later.untold and later.work.manifest.keys is not None:
+        raise SplitError(f"{later.untold[0]} Name them, or {MEANT}.")
     names = [name for name in later.work.manifest.spec.columns.key if name in later.table]
     columns = {"prediction": later.answers.say("predict")}
     columns |= confidence(later.work.problem, later.answers) if later.work.problem.classes else {}
@@ -189,8 +192,14 @@ def _fitted(run_id: str, data: Any, training_data: str | None, remedy: str | Non
         final = run(fit_final, recipe.split, recipe.model)
     require_final(work, final, "final", [None])
     model, _ = load_final(final)
+    answers = Responses(model, X)
+    try:
+        answers.say("predict")
+    except Exception as error:  # a model raises what it likes
+        refusal = f"{reason_in_a_line(error)}{missing_in(X, error)}."
+        raise ModelError(f"the model of run {run_id} cannot predict the rows of {name}: {refusal}") from cause_of(error)
     content = sha256(Path(path)) if Path(path).is_file() else digest_json(stamp(path))
-    return _Later(recipe, work, table, Responses(model, X), name, content, untold)
+    return _Later(recipe, work, table, answers, name, content, untold)
 
 
 # What a column may hold later, by what it held in training; dates were made numbers there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +27,10 @@ _BESIDE = {"audit", "split_id", "failed"}
 def _said(estimates: list[Estimate]) -> str:
     from evenfold.reports.evaluations.words import headline  # pages are loaded when a result is shown
 
-    return ", ".join(" ".join(filter(None, headline(estimate))) for estimate in estimates)
+    times = Counter(estimate.metric for estimate in estimates)
+    methods = [f"by {each.method}" if times[each.metric] > 1 else "" for each in estimates]
+    heads = zip(estimates, methods, strict=True)
+    return ", ".join(" ".join(filter(None, [*headline(estimate), method])) for estimate, method in heads)
 
 
 class GateError(EvenfoldError, RuntimeError):
@@ -184,9 +188,16 @@ class Evaluation(Displayed, Measured):
 
     @property
     def summary(self) -> str:
-        """The model, the split and every score, in one line."""
+        """The model, the split, every score, what is doubtful about them, and the columns left out, in one line."""
         what = f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}"
-        return f"{what}: {_said(self.estimates)}{_findings_of(self.audit)}"
+        warnings = [warning.removesuffix(".") for estimate in self.estimates for warning in estimate.warnings]
+        said = "; ".join([_said(self.estimates), *dict.fromkeys(warnings), *filter(None, [self._left_out_words])])
+        return f"{what}: {said}{_findings_of(self.audit)}"
+
+    @property
+    def _left_out_words(self) -> str:
+        columns = [f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in self.left_out.items()]
+        return f"{amount(len(columns), 'column')} left out: {', '.join(columns)}" if columns else ""
 
     def as_page(self) -> Page:
         """Return what is told of it."""
@@ -197,7 +208,6 @@ class Evaluation(Displayed, Measured):
         split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
         left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
         level = next((estimate.interval.level for estimate in self.estimates if estimate.interval), None)
-        out = ", ".join(f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in self.left_out.items())
         notes = [
             f"This is look {self.look} at the locked part of {split.name}{left}; it is recorded." if self.look else "",
             look_words(level) if self.look and level else "",
@@ -206,7 +216,7 @@ class Evaluation(Displayed, Measured):
             encoding_words(self.encoded),
             imputing_words(self.model, self.imputed),
             *notes_of(self.estimates),
-            f"{amount(len(self.left_out), 'column')} left out: {out}" if out else "",
+            self._left_out_words,
         ]
         title = f"{self.model.title} on {split.name} {split.version}"
         lead = f"{'The locked rows' if self.look else rows}, {amount(len(self.features), 'feature')}."
@@ -273,8 +283,9 @@ class LaterScore(Displayed, Outcome):
 
     @property
     def summary(self) -> str:
-        """The model, the rows and every score, in one line."""
-        return f"{self.model.estimator} on the {self.rows:,} rows of {self.name}: {_said(self.estimates)}"
+        """The model, the rows, every score and what must be known of them, in one line."""
+        what = f"{self.model.estimator} on the {self.rows:,} rows of {self.name}"
+        return f"{what}: {'; '.join([_said(self.estimates), *self.notes])}"
 
     def as_page(self) -> Page:
         """Return what is told of it."""

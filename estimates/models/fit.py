@@ -246,7 +246,7 @@ def fitted(
         held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
         raise EvaluationError(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
-            f"{reason_in_a_line(error)}{_missing(error, problem)}"
+            f"{reason_in_a_line(error)}{missing_in(problem.X, error)}"
         ) from cause_of(error)
 
 
@@ -277,11 +277,11 @@ def reason_in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
-def _missing(error: Exception, problem: Problem) -> str:
+def missing_in(X: pd.DataFrame, error: Exception) -> str:
     """Return which features have missing values and what to do, where that is what the model refused."""
     if "NaN" not in str(error):
         return ""
-    names = [name for name in problem.features if problem.X[name].isna().any()]
+    names = [str(name) for name in X if X[name].isna().any()]
     if not names:
         return ""
     listing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -259,3 +259,12 @@ def test_groups_are_known_by_the_type_that_was_declared(home: Home, tmp_path: Pa
     assert score_later(made.run_id, files[1]).known_groups == known > 0
     interval = score_later(made.run_id, files[1], level=0.5).estimates[0].interval
     assert (interval.level, interval.method) == (0.5, "pooled rows, cluster-robust")
+
+
+def test_rows_that_may_be_known_or_cannot_be_predicted_are_refused_in_a_sentence(home: Home) -> None:
+    made, (_, later) = of_students(home), students()
+    with pytest.raises(SplitError, match=r"cannot be told\. Name them, or if they are meant, say known_rows=True"):
+        predict_later(made.run_id, later.drop(columns="id"))
+    assert "cannot be told" in score_later(made.run_id, later.drop(columns="id")).summary
+    with pytest.raises(ModelError, match=r"cannot predict the rows of .* contains NaN\. Missing values are in a: fill"):
+        predict_later(made.run_id, later.assign(a=np.nan))
