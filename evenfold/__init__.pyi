@@ -1,5 +1,6 @@
-from .estimates import ModelSpec as ModelSpec
+from .estimates import EvaluationError as EvaluationError, ModelError as ModelError, ModelSpec as ModelSpec
 from .flows import (
+    GateError as GateError,
     adopt as adopt,
     compare as compare,
     evaluate as evaluate,
@@ -18,7 +19,7 @@ from .manifests import (
     read_manifest as read_manifest,
     verify as verify,
 )
-from .splitters import EvenfoldError as EvenfoldError
+from .splitters import EvenfoldError as EvenfoldError, SplitError as SplitError
 from .tasks import log_scores as log_scores
 
 __version__: str

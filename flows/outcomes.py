@@ -191,8 +191,8 @@ class Evaluation(Displayed, Measured):
         """The model, the split, every score, what is doubtful about them, and the columns left out, in one line."""
         what = f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}"
         warnings = [warning.removesuffix(".") for estimate in self.estimates for warning in estimate.warnings]
-        said = "; ".join([_said(self.estimates), *dict.fromkeys(warnings), *filter(None, [self._left_out_words])])
-        return f"{what}: {said}{_findings_of(self.audit)}"
+        words = "; ".join([_said(self.estimates), *dict.fromkeys(warnings), *filter(None, [self._left_out_words])])
+        return f"{what}: {words}{_findings_of(self.audit)}"
 
     @property
     def _left_out_words(self) -> str:

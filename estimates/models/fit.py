@@ -214,9 +214,13 @@ def fit_predictions(
     fold: int = 0,
     inner: Splitter | None = None,
 ) -> pd.DataFrame:
-    """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does."""
-    estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
-    return predictions_of(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold, name=name)
+    """Fit on the rows ``train`` and return the predictions of the rows ``test``, as ``fit_and_score`` does.
+
+    Warnings are not told: those of the recipe stand beside the scores of its folds.
+    """
+    with hearing():
+        estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
+        return predictions_of(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold, name=name)
 
 
 def fitted(
@@ -246,7 +250,7 @@ def fitted(
         held = f", which hold {describe_classes(problem.y[train])}" if problem.classes else ""
         raise EvaluationError(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
-            f"{reason_in_a_line(error)}{missing_in(problem.X, error)}"
+            f"{reason_in_a_line(error)}{advice_on(problem.X, error)}"
         ) from cause_of(error)
 
 
@@ -277,8 +281,11 @@ def reason_in_a_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
-def missing_in(X: pd.DataFrame, error: Exception) -> str:
-    """Return which features have missing values and what to do, where that is what the model refused."""
+def advice_on(X: pd.DataFrame, error: Exception) -> str:
+    """Return what to do where the model refused missing values, or a vectorizer was given a table for a column."""
+    text = next((str(name) for name in X if pd.api.types.is_string_dtype(X[name])), None)
+    if text is not None and f"inconsistent numbers of samples: [{X.shape[1]}, " in str(error):
+        return f". A vectorizer takes one column: make_column_transformer((TfidfVectorizer(), {text!r}))"
     if "NaN" not in str(error):
         return ""
     names = [str(name) for name in X if X[name].isna().any()]

@@ -28,8 +28,7 @@ from prefect.flow_runs import resume_flow_run, suspend_flow_run
 from prefect.input import RunInput
 from pydantic import Field
 
-from .registry import quoted
-from .signatures import ANSWERED, keep_signed, read_ours
+from .signatures import ANSWERED, keep_signed, quoted, read_ours
 
 QUESTION, ANSWER = "question.json", "answer.json"
 MOST_REASON, MOST_NAME = 1_000, 100  # characters

@@ -32,9 +32,8 @@ from evenfold.tasks.record.models.registry import (
     promote_version,
     put_aliases,
     version_of_run,
-    versions_of,
 )
-from evenfold.tasks.record.models.signatures import REPLACES, WITHDRAWN, is_signed_version
+from evenfold.tasks.record.models.signatures import REPLACES, WITHDRAWN, is_signed_version, versions_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.results.store import results_of

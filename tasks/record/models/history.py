@@ -19,8 +19,8 @@ from evenfold.tasks.record.reading import mean_of_folds, read_evaluation, read_r
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import Home
 
-from .registry import CHAMPION, aliases_of, looks_of, quoted, start_of, versions_of
-from .signatures import REPLACES, decision_in, is_signed_decision, require_signed_version
+from .registry import CHAMPION, aliases_of, looks_of, start_of
+from .signatures import REPLACES, decision_in, is_signed_decision, quoted, require_signed_version, versions_of
 
 
 class Served(Outcome):

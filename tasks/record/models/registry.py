@@ -16,7 +16,7 @@ from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.deployed import is_deployed, shown
+from evenfold.splitters.deployed import is_deployed
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
@@ -49,10 +49,12 @@ from .signatures import (
     is_signed_decision,
     is_signed_version,
     keep_signed,
+    quoted,
     read_ours,
     recipe_in,
     require_signed_version,
     sign_version,
+    versions_of,
 )
 from .stored_models import requirements, typical_row
 
@@ -310,12 +312,6 @@ def _existing(get: Callable[..., Any], *names: str) -> Any:
         return None
 
 
-def versions_of(client: Any, name: str) -> dict[str, dict[str, str]]:
-    """Return the tags of each version of a model by its number, the oldest first."""
-    versions = client.search_model_versions(f"name = '{quoted(name)}'")
-    return {str(each.version): each.tags for each in sorted(versions, key=lambda each: int(each.version))}
-
-
 def promote_version(home: Home, client: Any, name: str, version: str, over: str | None) -> None:
     """Make a version the champion where ``over`` is it still, with which it was compared, or nobody is."""
     with aliases_held(home, name):
@@ -344,13 +340,6 @@ def put_aliases(client: Any, name: str, version: str, previous: str | None, alia
         client.set_registered_model_alias(name, PREVIOUS, previous)
     elif aliases.get(PREVIOUS, version) != version:
         client.delete_registered_model_alias(name, PREVIOUS)
-
-
-def quoted(name: str) -> str:
-    """Return a name as a filter of MLflow quotes it."""
-    if "'" in name:
-        raise SplitError(f"there is no model {shown(repr(name))} in the registry; no name there holds a quote.")
-    return name
 
 
 def _recipe_tags(model: ModelSpec) -> dict[str, str]:

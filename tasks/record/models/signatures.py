@@ -21,7 +21,7 @@ from evenfold.estimates.promotion import YEARLY, Decision
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.code import changed
-from evenfold.splitters.deployed import is_deployed
+from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.outcomes import Champion
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.runtime.home import in_silence
@@ -295,3 +295,16 @@ def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
             what = redacted(f"{where} cannot be fetched ({' '.join(str(error).splitlines()[-1:])})")
             raise UntrustedNameError(f"the model in {what}; put its files back as they were, or retrain.") from None
         yield sorted(Path(place).rglob("*.skops"))
+
+
+def versions_of(client: Any, name: str) -> dict[str, dict[str, str]]:
+    """Return the tags of each version of a model by its number, the oldest first."""
+    versions = client.search_model_versions(f"name = '{quoted(name)}'")
+    return {str(each.version): each.tags for each in sorted(versions, key=lambda each: int(each.version))}
+
+
+def quoted(name: str) -> str:
+    """Return a name as a filter of MLflow quotes it."""
+    if "'" in name:
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry; no name there holds a quote.")
+    return name
