@@ -99,9 +99,11 @@ class Plan:
         if isinstance(data, InKeyOrder):
             data = data.table
         else:
-            require_columns([*self.spec.columns.roles(), *types], column_names(data))
-            if not self.spec.strategy:  # what chooses one is read together with what it will need, and once
-                data = read_table(data, self.spec.columns.roles() or None, types)
+            roles = self.spec.columns.roles()
+            if self.spec.strategy or types.keys() - roles:
+                require_columns([*roles, *types], column_names(data))
+            # What chooses a strategy is read together with what it will need, and once.
+            data = data if self.spec.strategy else read_table(data, roles or None, types)
 
         def canonical_of(table: pa.Table, names: list[str]) -> pa.Table:
             return table.select(names) if sorted_already else canonical_table(table, names, types)

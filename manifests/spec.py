@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +12,9 @@ import pyarrow as pa
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed, require_complete
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
-from evenfold.splitters.catalogue import strategy_named, strategy_recipe
+from evenfold.splitters.catalogue import defaults_of, strategy_made, strategy_named, strategy_recipe
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable, shown
 from evenfold.splitters.errors import meant
-from evenfold.splitters.importing import refusal
 from evenfold.splitters.numbers import is_whole, plain_numbers
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
@@ -156,23 +154,7 @@ class SplitSpec(Strict):
         return Crossed(strategy, random_state=self.seed) if self.crossed else strategy
 
     def _strategy(self) -> Splitter:
-        strategy = strategy_named(str(self.strategy))
-        parameters, params = set(strategy._get_param_names()), self.params
-        for name in params:
-            if name not in parameters:
-                hint = meant(name, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
-                raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
-        missing = sorted(parameters - {"random_state"} - params.keys() - _defaults(strategy).keys())
-        if missing:
-            raise SplitError(
-                f"{strategy.__name__} needs {listed(missing)}, and nothing is given for "
-                f"{'it' if len(missing) == 1 else 'them'}; write params: {{{missing[0]}: ...}}, or --param "
-                f"{missing[0]}=..."
-            )
-        try:
-            return strategy(**params, **({"random_state": self.seed} if "random_state" in parameters else {}))
-        except TypeError as error:
-            raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
+        return strategy_made(strategy_named(str(self.strategy)), self.params, random_state=self.seed)
 
     def require_complete(self, column: pa.ChunkedArray, name: str) -> None:
         """Raise SplitError where a canonical column that plays a part misses values, or has such as cannot be used."""
@@ -188,7 +170,7 @@ class SplitSpec(Strict):
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
         strategy = self._strategy()
-        params, defaults = strategy.get_params(deep=False), _defaults(type(strategy))
+        params, defaults = strategy.get_params(deep=False), defaults_of(type(strategy))
         # So a parameter that a later version adds changes no identity while it has its default.
         changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
         decided = {
@@ -290,11 +272,6 @@ def _load(path: Path) -> Any:
         raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
     except (yaml.YAMLError, ValueError) as error:
         raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
-
-
-def _defaults(strategy: type[Splitter]) -> dict[str, Any]:
-    parameters = inspect.signature(strategy).parameters.values()
-    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
 
 
 def require_roles(spec: SplitSpec, needs: Needs) -> None:

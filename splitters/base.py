@@ -37,11 +37,18 @@ def refines(declared: Any) -> Callable[[Callable[[Any], Any]], Any]:
     return lambda of: _Refined(declared, of)
 
 
-def follows(inner: str, *traits: str) -> Callable[[type[T]], type[T]]:
-    """Make an instance's ``traits`` those of the strategy that ``inner()`` returns; the class keeps its own."""
+def follows(inner: str, *traits: str, version: int = 1) -> Callable[[type[T]], type[T]]:
+    """Make an instance's ``traits`` those of the strategy that ``inner()`` returns; the class keeps its own.
+
+    Where the version is among them, it is one's own ``version`` before that of the strategy.
+    """
 
     def of(trait: str) -> Callable[[Any], Any]:
-        return lambda self: getattr(getattr(self, inner)(), trait)
+        def theirs(self: Any) -> Any:
+            value = getattr(getattr(self, inner)(), trait)
+            return f"{version}/{value}" if trait == "version" else value
+
+        return theirs
 
     def delegating(cls: type[T]) -> type[T]:
         for trait in traits:

@@ -39,14 +39,38 @@ def strategy_of(value: Any, random_state: int) -> Splitter:
             f"{value!r} is not a strategy; pass one, such as KFold(5), or "
             "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
         )
-    strategy = strategy_named(str(value["strategy"]))
-    params = dict(value.get("params") or {})
-    if "random_state" in inspect.signature(strategy).parameters:
-        params.setdefault("random_state", random_state)
+    params = value.get("params") or {}
+    seed = {} if "random_state" in params else {"random_state": random_state}
+    return strategy_made(strategy_named(str(value["strategy"])), params, **seed)
+
+
+def strategy_made(strategy: type[Splitter], params: Mapping[str, Any], **seed: int) -> Splitter:
+    """Return a strategy with these parameters, and with ``random_state`` where it has one and it is given.
+
+    Raises SplitError for a parameter that it does not have, and for one that it cannot do without.
+    """
+    known = set(strategy._get_param_names())
+    for name in params:
+        if name not in known:
+            hint = meant(name, known, most=1) or f"it has {', '.join(sorted(known - {'random_state'}))}."
+            raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+    missing = sorted(known - {"random_state"} - params.keys() - defaults_of(strategy).keys())
+    if missing:
+        names, them = " and ".join(missing), "it" if len(missing) == 1 else "them"
+        raise SplitError(
+            f"{strategy.__name__} needs {names}, and nothing is given for {them}; write params: {{{missing[0]}: ...}}, "
+            f"or --param {missing[0]}=..."
+        )
     try:
-        return strategy(**params)
+        return strategy(**params, **(seed if "random_state" in known else {}))
     except TypeError as error:
-        raise SplitError(f"{strategy.__name__} cannot be made of {params!r}: {refusal(error)}.") from None
+        raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
+
+
+def defaults_of(strategy: type[Splitter]) -> dict[str, Any]:
+    """Return the parameters of a strategy that need not be given."""
+    parameters = inspect.signature(strategy).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
 
 
 STRATEGY = Role(

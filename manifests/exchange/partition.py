@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.ipc
-import pyarrow.parquet as pq
 from evenfold.manifests.engines.spill import SPILLED, require_alike
 from evenfold.manifests.exchange.parts import labels_of
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, Role, require_fold, require_role
@@ -86,15 +85,13 @@ class Partitions:
 
         For readers of their own. Within a fold rows are in the table's order.
         """
-        for code in self._codes(split, role):
-            path = self.folder / f"fold={code}" / "rows.parquet"
-            if not path.exists():
-                continue
-            with pq.ParquetFile(path) as file:
-                names = [name for name in file.schema_arrow.names if name != PLACE] if columns is None else columns
-                require_columns(names, file.schema_arrow.names)
-                for batch in file.iter_batches(rows, columns=names):
-                    yield pa.Table.from_batches([batch])
+        wanted = pyarrow.dataset.field("fold").isin(self._codes(split, role))
+        names = [name for name in self._said["columns"] if name != PLACE] if columns is None else columns
+        require_columns(names, self._said["columns"])
+        parted = pyarrow.dataset.dataset(self.folder, partitioning="hive")
+        ahead = {"batch_readahead": 2, "fragment_readahead": 1}
+        read = parted.to_batches(columns=names, filter=wanted, batch_size=rows, **ahead)
+        yield from (pa.Table.from_batches([batch]) for batch in read if batch.num_rows)
 
     def read(self, split: int, role: Role, columns: list[str] | None = None) -> pa.Table:
         """Return the rows that split ``split`` trains on or tests, in key order: what ``join_rows`` returns."""

@@ -16,6 +16,7 @@ from evenfold.manifests.membership import EXCLUDED, LOCKED, NEVER_TESTED, Labels
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import Pair, SplitError
+from evenfold.splitters.strategies.given import valid_pair
 from numpy.typing import NDArray
 
 FOLDS = "fold"  # the column of exports
@@ -199,28 +200,19 @@ def pairs_in(splits: Any, n: int) -> list[Pair]:
         raise SplitError("the splits are no list of (train, test) positions; give one.") from None
     if not pairs:
         raise SplitError("there are 0 splits; at least 1 is needed.")
-    for i, pair in enumerate(pairs):
-        _require_positions(pair, n, i)
+    for i, (train, test) in enumerate(pairs):
+        pairs[i] = valid_pair(train, test, n, f"split {i}")
+        # On the training side a row may be drawn several times; tested twice it would count as two.
+        places, times = np.unique(pairs[i][1], return_counts=True)
+        if (times > 1).any():
+            twice = f"split {i} tests row {places[times > 1][0]:,} {times.max()} times"
+            raise SplitError(f"{twice}; name each test row once.")
     return pairs
 
 
 def _side(pair: Any, names: Sequence[str], place: int) -> Any:
     sides = [name for name in names if name in pair] if isinstance(pair, Mapping) else [place]
     side = np.asarray(pair[sides[0]])
-    if side.ndim != 1 or (side.size and side.dtype.kind not in "iu"):
+    if side.ndim != 1 or (side.size and side.dtype.kind not in "biu"):
         raise ValueError("no positions")
-    return side.astype(np.int64)
-
-
-def _require_positions(pair: Pair, n: int, i: int) -> None:
-    for rows in pair:
-        outside = rows[(rows < 0) | (rows >= n)]
-        if outside.size:
-            raise SplitError(
-                f"split {i} names {amount(outside.size, 'row')} that the data lack (position {outside[0]:,} of {n:,} "
-                "rows); pass the data whose rows they are, in their order."
-            )
-    # On the training side a row may be drawn several times; tested twice it would count as two.
-    places, times = np.unique(pair[1], return_counts=True)
-    if (times > 1).any():
-        raise SplitError(f"split {i} tests row {places[times > 1][0]:,} {times.max()} times; name each test row once.")
+    return side

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, refines
+from evenfold.splitters.base import LabelSplitter, follows
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import components_of
@@ -23,6 +23,7 @@ from .holdout import check_fraction, locked_rows
 LEFT_OUT, LOCKED = -3, -2
 
 
+@follows("inner", "version")
 class Crossed(LabelSplitter):
     """A strategy that packs groups, of rows with several entities each, such as a patient and a device.
 
@@ -58,11 +59,6 @@ class Crossed(LabelSplitter):
             f"{type(strategy).__name__} does not pack groups into folds of given shares, so it cannot cross entities; "
             "choose BalancedGroupKFold or BalancedGroupSplit, or join the entities (group_mode: merge)."
         )
-
-    @refines(LabelSplitter.version)
-    def version(self) -> str | int:
-        """The version of crossing and that of the strategy."""
-        return f"1/{self.inner().version}"
 
     @property
     def parts(self) -> Mapping[str, float]:

@@ -90,8 +90,15 @@ def _positions(places: Any, n: int, whose: str) -> IntArray:
         if positions.size != n:
             raise SplitError(f"{whose} has a mask of {positions.size:,} values for {n:,} rows; pass one value per row.")
         positions = np.flatnonzero(positions)
-    if positions.size and (positions.dtype.kind not in "iu" or positions.min() < 0 or positions.max() >= n):
-        raise SplitError(f"{whose} has positions outside 0..{n - 1}; it cannot be used.")
+    if positions.size and positions.dtype.kind not in "iu":
+        raise SplitError(f"{whose} holds {positions.dtype} values, and no positions; it cannot be used.")
+    outside = positions[(positions < 0) | (positions >= n)]
+    if outside.size:
+        rows = "1 row" if outside.size == 1 else f"{outside.size:,} rows"
+        raise SplitError(
+            f"{whose} names {rows} that the data lack (position {outside[0]:,} of {n:,} rows); pass the data whose "
+            "rows they are, in their order."
+        )
     return positions.astype(np.int64)
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, Splitter, follows, refines
+from evenfold.splitters.base import Pair, Splitter, follows
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels.order import stable_order
@@ -93,7 +93,7 @@ def check_fraction(fraction: object, rows: Rows) -> None:
         )
 
 
-@follows("inner", "needs", "portable")
+@follows("inner", "needs", "portable", "version", version=LOCKING_VERSION)
 class Holdout(Splitter):
     """Any strategy on the rows that are left when a test part is locked away.
 
@@ -118,11 +118,6 @@ class Holdout(Splitter):
     def inner(self) -> Splitter:
         """Return the strategy that splits the rest."""
         return strategy_of(self.strategy, self.random_state)
-
-    @refines(Splitter.version)
-    def version(self) -> str | int:
-        """The version of locking and that of the strategy."""
-        return f"{LOCKING_VERSION}/{self.inner().version}"
 
     def prepared(self, rows: Rows) -> Rows:
         """Return the rows as the strategy sees them."""

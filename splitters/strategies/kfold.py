@@ -208,7 +208,7 @@ class LeaveOneOut(LabelSplitter):
 TRIES = 20
 
 
-@follows("repeated", "needs", "portable", "grows", "shares_out", "by_group_table")
+@follows("repeated", "needs", "portable", "grows", "shares_out", "by_group_table", "version")
 class Repeated(LabelSplitter):
     """Repeats of a strategy: k-fold, grouped k-fold, parts, or a strategy of your own.
 
@@ -251,11 +251,6 @@ class Repeated(LabelSplitter):
     def promises(self) -> frozenset[str]:
         """What the strategy promises, and that repeats differ."""
         return self.repeated().promises | {"repeats_differ"}
-
-    @refines(LabelSplitter.version)
-    def version(self) -> str | int:
-        """The version of repeating and that of the strategy."""
-        return f"1/{self.repeated().version}"
 
     def part_codes(self) -> dict[str, int]:
         """Return the code of each of the strategy's named parts."""
