@@ -76,7 +76,7 @@ def _asked(manifest: Manifest) -> dict[int, float]:
     """Return the rows that each code was to have: folds the same of what is tested, parts their shares of all."""
     membership, column, splitter = manifest.in_use, manifest.in_use.column(), manifest.splitter
     in_use, tested = int(np.count_nonzero(column >= LOCKED)), int(np.count_nonzero(column >= 0))
-    holdout = manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
+    holdout = manifest.spec.locked_share
     if membership.parts:
         return {code: share * in_use for code, share in shares_of(splitter, membership.n_bins, holdout).items()}
     locked: dict[int, float] = {LOCKED: holdout * in_use} if holdout else {}

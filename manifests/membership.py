@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.keys import key_values
-from evenfold.splitters import DrawSplitter, LabelSplitter, Pair, Rows, SplitError, Splitter
+from evenfold.splitters import DrawSplitter, Pair, Rows, SplitError, Splitter
 from evenfold.splitters.base import Kind as Kind, pairs_of_labels
 from evenfold.splitters.numbers import encode
 from numpy.typing import NDArray
@@ -170,7 +170,7 @@ class Labels(Membership):
     @classmethod
     def of(cls, codes: Codes, splitter: Splitter) -> Labels:
         """Return the membership that ``codes`` decided by a strategy of labels say."""
-        parts = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
+        parts = splitter.part_codes()
         return cls(codes, [code for code in parts.values() if code >= 0] or range(int(codes.max()) + 1), parts)
 
     @property

@@ -186,10 +186,6 @@ class Plan:
             state=state,
         )
 
-    @property
-    def _locked(self) -> float:
-        return self.spec.holdout.fraction if self.spec.holdout else 0.0
-
     def _by_rows(self, keys: pa.Table | None) -> tuple[Membership, pa.Table | None, State | None]:
         splitter = self.splitter
         if isinstance(splitter, HashSplit) and keys is not None and self.spec.holdout is None:
@@ -203,7 +199,7 @@ class Plan:
             else:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
         pairs = isinstance(membership, Pairs)
-        return membership, groups, None if pairs else first_state(splitter, rows, membership, self._locked)
+        return membership, groups, None if pairs else first_state(splitter, rows, membership, self.spec.locked_share)
 
     @property
     def _groups_are_packed(self) -> bool:
@@ -216,7 +212,11 @@ class Plan:
         codes = _among_all(splitter.decide(rest), parted, len(table.values))
         labels = Labels.of(codes[table.groups], splitter)
         of_groups = codes.reshape(codes.shape[0], -1)
-        return labels, table.group_table(of_groups, tables), table.state(splitter, labels, of_groups, self._locked)
+        return (
+            labels,
+            table.group_table(of_groups, tables),
+            table.state(splitter, labels, of_groups, self.spec.locked_share),
+        )
 
     def _groups_to_pack(self) -> tuple[GroupTable, list[NDArray[Any]], Parted | None, GroupRows]:
         """Return the groups, their tables, which are locked and left (None where none is locked), and what is left."""
@@ -251,14 +251,12 @@ class Plan:
     @property
     def locks(self) -> bool:
         """Whether a part is kept for the end: a holdout, or a test part."""
-        parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
-        return self.spec.holdout is not None or LOCKED in parts.values()
+        return self.spec.holdout is not None or LOCKED in self.splitter.part_codes().values()
 
     _codes: NDArray[Any] | None = None
 
     def _require_no_second_lock(self) -> None:
-        parts = self.splitter.part_codes() if isinstance(self.splitter, LabelSplitter) else {}
-        if self.spec.holdout is not None and LOCKED in parts.values():
+        if self.spec.holdout is not None and LOCKED in self.splitter.part_codes().values():
             raise SplitError("the parts keep a test part for the end already; leave the holdout out.")
 
     def _locked_among(self, rows: Rows) -> NDArray[np.int64]:
@@ -281,8 +279,8 @@ class Plan:
         if isinstance(self.splitter, Crossed):
             self._require_no_second_lock()
             if self._codes is None:
-                locked, seed = (self.spec.holdout.fraction, self.spec.holdout.seed) if self.spec.holdout else (0.0, 0)
-                self._codes = self.splitter.codes(rows, locked, seed)
+                seed = self.spec.holdout.seed if self.spec.holdout else 0
+                self._codes = self.splitter.codes(rows, self.spec.locked_share, seed)
             return Labels.of(self._codes, self.splitter)
         with _by_its_name(self.spec.columns):
             parted = self._parted(rows)

@@ -148,6 +148,11 @@ class SplitSpec(Strict):
         """Whether rows whose target is not known wait outside of every split."""
         return self.missing_target == "wait" or (self.says_when_known and self.on_immature == "wait")
 
+    @property
+    def locked_share(self) -> float:
+        """The share of the rows that is locked away first."""
+        return self.holdout.fraction if self.holdout else 0.0
+
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
         strategy = self._strategy()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
-from evenfold.splitters import LabelSplitter, Predefined, Rows, Splitter
+from evenfold.splitters import Predefined, Rows, Splitter
 from evenfold.splitters.base import shares_of_parts
 from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
 from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of
@@ -55,8 +55,7 @@ def to_balance(table: pa.Table, columns: Columns) -> NDArray[Any] | Coded | None
 
 def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, float]:
     """Return the share of all rows that each code wants: equal for folds, as asked for parts; -2 for a locked part."""
-    codes = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
-    if codes:
+    if codes := splitter.part_codes():
         parts = shares_of_parts(getattr(splitter, "parts"))  # noqa: B009 - only strategies of parts have it
         shares = {code: parts[name] for name, code in codes.items()}
     else:

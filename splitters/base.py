@@ -127,6 +127,10 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield the (train, test) pairs of checked rows."""
 
+    def part_codes(self) -> dict[str, int]:
+        """Return the code of each named part; none where there are folds, draws or pairs, which have no names."""
+        return {}
+
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that may be learnt from where ``test`` is tested: all, unless time parts them."""
         return train
@@ -174,10 +178,6 @@ class LabelSplitter(Splitter):
         """Return the strategy by another seed, for a repeat: free to decide otherwise where one way is the best."""
         other: LabelSplitter = clone(self).set_params(random_state=seed)
         return other
-
-    def part_codes(self) -> dict[str, int]:
-        """Return the code of each named part; none where labels are folds, which have no names."""
-        return {}
 
     def decide(self, rows: Rows) -> NDArray[Any]:
         """Return the fold of each checked row, as ``assign`` does."""

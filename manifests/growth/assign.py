@@ -164,7 +164,7 @@ class _Dealing:
 
     def __init__(self, manifest: Manifest, arrival: Arrival) -> None:
         self.manifest, self.arrival = manifest, arrival
-        state, locked = manifest.state or State(), manifest.spec.holdout.fraction if manifest.spec.holdout else 0.0
+        state, locked = manifest.state or State(), manifest.spec.locked_share
         self.n_repeats = manifest.membership.n_repeats
         self.of_code = state.shares or shares_of(manifest.splitter, manifest.membership.n_bins, locked)
         self.bin_codes = np.array(list(self.of_code))
