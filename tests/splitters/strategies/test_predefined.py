@@ -135,7 +135,7 @@ def test_parts_are_repeated_when_none_is_kept_for_the_end() -> None:
         (FractionalStratifiedSplit({"train": 0.6, "validation": 0.2, "test": 0.2}), "keeps a test part for the end"),
         ("KFold", "is not a strategy; pass one"),
         ({"strategy": "KFolds"}, "there is no strategy 'KFolds'; did you mean KFold"),
-        ({"strategy": "KFold", "params": {"n_fold": 3}}, "KFold has no parameter 'n_fold'; did you mean 'n_splits'"),
+        ({"strategy": "KFold", "params": {"n_fold": 3}}, "KFold has no parameter 'n_fold'; did you mean n_splits"),
         ({"strategy": "KFold", "seed": 3}, "is not a strategy; pass one"),
         ({"strategy": "collections:OrderedDict"}, "lies in Python's standard library"),
     ],
