@@ -17,6 +17,7 @@ from .text import numbers_in
 EXACT, SHORT = 0.998, 0.99  # share of the target's variance, out of fold: of a sum, and of one of at most three terms
 OF_ALONE = 0.5  # of what the best column alone leaves, at most: else it is a law of that one, and no sum
 FEW, SAME = 3, 1.05  # terms, and how far the weights of a sum that is not exact may differ: nature's laws weigh
+ROUNDED, SIMPLE = 0.9999, 0.1  # powers of a product are halves or whole, but for so much of one, or it is exact
 LEAST_OF_THE_ROWS, ROWS_A_COLUMN = 0.9, 4  # that must have a value in a column that takes part
 ALONE = 0.997  # R² or rank correlation of a single feature, from which it is the target in other units
 MOST_BANDS, OUT_OF_BAND, MOST_SHOWN = 200, 0.02, 8
@@ -119,6 +120,8 @@ def _formula(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], flo
             sizes = np.abs(weights)
             if score < EXACT and sizes.max() > SAME * sizes.min():
                 continue
+            if of is np.log and score < ROUNDED and np.abs(2.0 * sizes - np.round(2.0 * sizes)).max() > SIMPLE:
+                continue  # records fall by the years, and times rise with a power of the distance
             fit = f"R² {score:.4f} out of fold, the best of them alone {alone:.3f}{', of logarithms' * (of is np.log)}"
             return f"{words([*zip(names, weights, strict=True)])} ({fit})", names, score
     return None

@@ -15,7 +15,7 @@ from .sample import Array, Codes, Sample
 from .text import PIECES, parts_of
 
 LEAST_LEVELS, LEAST_NUMBERS = 10, 20  # months and ratings have fewer
-LEAST_SHARED = 0.5  # share of rows that have another row of their level
+LEAST_SHARED, MOST_OF_ONE = 0.5, 0.5  # share of rows that have another row of their level, and that one level has
 CHANCE = 1e-6  # of all candidates together
 GIVES_IT_AWAY = 0.95  # of the variance: no entity, but the target in other words
 MOST_PAIRED, MOST_ASKED = 12, 4  # columns whose pairs are looked at, and candidates that are asked what they share
@@ -23,10 +23,14 @@ MOST_PAIRED, MOST_ASKED = 12, 4  # columns whose pairs are looked at, and candid
 
 @dataclass(frozen=True)
 class Effect:
-    """How far the levels of a column differ in their target: the probability of chance, and the share of variance."""
+    """How far the levels of a column differ in their target: the probability of chance, and the share of variance.
+
+    ``share`` is that between levels if each is a draw of many; ``told`` that of these rows, which few cannot have.
+    """
 
     chance: float
     share: float
+    told: float = 0.0
 
 
 def unnamed_entities(sample: Sample) -> Outcome:
@@ -95,10 +99,11 @@ def _is_no_quantity(codes: Codes, sample: Sample) -> bool:
 
 
 def _is_shared(codes: Codes) -> bool:
-    """Return whether there are many levels, and most rows have another of theirs."""
+    """Return whether there are many levels, none of most rows (as a measure's zero is), and most rows share theirs."""
     sizes = np.bincount(codes[codes >= 0], minlength=1)
     n_levels, shared_rows = int(np.count_nonzero(sizes)), int(sizes[sizes > 1].sum())
-    return LEAST_LEVELS <= n_levels <= codes.size / 2 and shared_rows >= LEAST_SHARED * codes.size
+    no_default = sizes.max() <= MOST_OF_ONE * codes.size
+    return LEAST_LEVELS <= n_levels <= codes.size / 2 and shared_rows >= LEAST_SHARED * codes.size and no_default
 
 
 def level_effect(outcomes: Array, codes: Codes) -> Effect:
@@ -127,5 +132,5 @@ def level_effect(outcomes: Array, codes: Codes) -> Effect:
         # E[F] = 1 + n0 ICC / (1 - ICC) with n0 the usual rows of a level, solved for the intraclass correlation.
         share = max(f - 1.0, 0.0) / (max(f - 1.0, 0.0) + usual)
         if share > best.share and chance < 1.0:
-            best = Effect(chance, share)
+            best = Effect(chance, share, max(1.0 - within / spread, 0.0))
     return best

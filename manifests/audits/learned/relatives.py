@@ -109,7 +109,7 @@ def _proposals(sample: Sample) -> Iterator[Candidate]:
 def together(columns: Sequence[Column], group: str, least: float = LEAST_EFFECT) -> Candidate:
     """Return the candidate of the rows that agree in all of some columns."""
     names, table = [column.name for column in columns], pd.DataFrame({i: c.codes for i, c in enumerate(columns)})
-    codes: Codes = np.asarray(table.groupby([*table]).ngroup(), dtype=np.int64)
+    codes: Codes = np.where((table < 0).all(axis=1), -1, table.groupby([*table]).ngroup())  # gaps alone tie nothing
     made_of = f"table.groupby({names!r}, dropna=False).ngroup()"
     return Candidate(f"agree in {listed(map(repr, names), most=6)}", codes, group, made_of, least, tuple(columns))
 
@@ -118,13 +118,14 @@ def _sets(sample: Sample) -> list[list[str]]:
     """Return sets of columns that agree together far more often than each alone would."""
     n = sample.rows.size
     pairs = n * (n - 1.0) / 2.0
-    alone = {column.name: count_pairs(column.codes) / pairs for column in sample.feature_columns()}
+    alone = {column.name: count_pairs(column.codes[column.codes >= 0]) / pairs for column in sample.feature_columns()}
     alone = {name: share for name, share in alone.items() if LEAST_PAIRS / pairs <= share <= COMMON}
     names = sorted(alone, key=lambda name: alone[name])[:MOST_COLUMNS]
     bound: list[tuple[int, int]] = []
     for i, j in combinations(range(len(names)), 2):
         a, b = (sample.columns[names[k]] for k in (i, j))
-        both = count_pairs((a.codes + 1) * (b.n_levels + 1) + b.codes + 1)
+        there = (a.codes >= 0) & (b.codes >= 0)
+        both = count_pairs((a.codes * b.n_levels + b.codes)[there])
         by_chance = alone[names[i]] * alone[names[j]] * pairs
         if both >= max(LEAST_PAIRS, BEYOND_CHANCE * by_chance) and not are_one(a, b, SAME):
             bound.append((i, j))
