@@ -1,1 +1,1 @@
-"""How the flows run on a schedule."""
+"""The schedules, automations and services that run the flows."""

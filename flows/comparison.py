@@ -120,7 +120,7 @@ def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool,
 
 @dataclass(frozen=True)
 class _Plan:
-    """How many repeats of the folds a comparison rests on, the recipes to fit for them, and why there are no more.
+    """The repeats of the folds that a comparison rests on, the recipes to fit for them, and why there are no more.
 
     ``seconds``: what the longer of the recipes' fits take, one by one; None where nothing says it.
     """

@@ -44,7 +44,7 @@ APART_SECONDS = 10.0  # of short fits, for which plain starts processes: they ta
 
 @dataclass
 class Fits:
-    """What came of the fits: results and states in split order, how many were cached, and what went wrong."""
+    """Results and states of the fits in split order, the number of cached ones, and the errors."""
 
     split: SplitRef
     model: ModelSpec

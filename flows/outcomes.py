@@ -1,4 +1,4 @@
-"""What a flow came to."""
+"""Results of flows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _findings_of(audit: Audit | None) -> str:
 
 
 class SplitOutcome(Displayed, Outcome):
-    """What a split came to."""
+    """The result of splitting."""
 
     split: SplitRef
     cached: bool
@@ -76,7 +76,7 @@ class SplitOutcome(Displayed, Outcome):
 
 
 class Step(Outcome):
-    """What would be done of one kind, ``n`` times: how many lie in the store, and why the others do not, in words.
+    """A step that would be done ``n`` times: how many results lie in the store, and why the others do not, in words.
 
     ``seconds``: what those that are computed took before, in all; None where nothing like it was. ``states``: of the
     fits, that of each fold or draw.
@@ -91,7 +91,7 @@ class Step(Outcome):
 
     @property
     def words(self) -> str:
-        """How many come from the store, and how many are computed, in what time and why."""
+        """Say how many results come from the store, and how many are computed, in what time and why."""
         n, again = self.n - self.n_cached, f"{self.n_cached:,} from the store"
         took = "" if self.seconds is None else f", about {self.seconds:.2g} s"
         computed = f"{n:,} to compute{took}: {'; '.join(self.reasons)}"
@@ -99,28 +99,28 @@ class Step(Outcome):
 
 
 class Planned(Displayed, Outcome):
-    """What ``evaluate`` or ``retrain`` would do: each step, in order; ``champion``: the fits of its recipe."""
+    """The steps that ``evaluate`` or ``retrain`` would take, in order; ``champion``: the fits of its recipe."""
 
     name: str
     steps: list[Step]
 
     @property
     def summary(self) -> str:
-        """What would be computed, step by step, in a line each."""
+        """Say in a line each which steps would be computed."""
         width = max(len(step.name) for step in self.steps)
         steps = [f"  {step.name:{width}}  {step.words}" for step in self.steps]
         return "\n".join([f"Plan for {self.name}; nothing was run or recorded.", *steps])
 
 
 class ExtendOutcome(Growth):
-    """What an extension came to."""
+    """The result of an extension."""
 
     balance: BalanceReport
     run_id: str
 
 
 class Evaluation(Displayed, Measured):
-    """What an evaluation came to: the split it rests on, every score, the estimates, and where they are recorded.
+    """The result of an evaluation: its split, every score, the estimates, and where they are recorded.
 
     ``states``: where the fit of each fold, or draw, came from. ``since``: which code of the user's has changed since
     the last run of the same, where this one was made for that.
@@ -227,7 +227,7 @@ class Evaluation(Displayed, Measured):
 
 
 class Segments(Displayed, Outcome):
-    """What a recipe scores on each value of the column ``by``, and the run that holds the table."""
+    """The scores of a recipe on each value of the column ``by``, and the run that holds the table."""
 
     name: str
     by: str
@@ -238,7 +238,7 @@ class Segments(Displayed, Outcome):
 
     @property
     def summary(self) -> str:
-        """How many segments have a score, and of which recipe, in one line."""
+        """Say in one line how many segments have a score, and of which recipe."""
         scored = sum(each.estimate is not None for each in self.segments)
         return f"Segments of {self.name} by {self.by}: {self.model.title}, {scored:,} of {len(self.segments):,} scored"
 
@@ -264,7 +264,7 @@ class Segments(Displayed, Outcome):
 
 
 class LaterScore(Displayed, Outcome):
-    """What a recorded model scores on later rows, beside what its evaluation promised.
+    """The score of a recorded model on later rows, beside what its evaluation promised.
 
     ``run``: of the evaluation; ``run_id``: of this score. ``known_groups``: rows of groups that the split knows.
     """
@@ -301,7 +301,7 @@ class LaterScore(Displayed, Outcome):
 
 
 class Tuning(Displayed, Outcome):
-    """What a tuning came to: every configuration's score, the choice, and what the winner is worth."""
+    """The result of a tuning: every configuration's score, the choice, and what the winner is worth."""
 
     split: SplitRef
     metric: str

@@ -1,4 +1,4 @@
-"""What an evaluation would do, before it does it: what lies in the store, and why the rest does not."""
+"""The plan of an evaluation before it runs: which results lie in the store, and why the others do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a flow is asked: one frozen object, read and checked at the door, and passed on, with Prefect or without."""
+"""The request of a flow: one frozen object, checked at the door and passed on, with Prefect or without."""
 
 from __future__ import annotations
 

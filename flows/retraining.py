@@ -57,7 +57,7 @@ from .splitting import Split, recorded, say_extended
 
 @dataclass(frozen=True)
 class Course:
-    """What stays the same through one retraining."""
+    """The values that stay the same through one retraining."""
 
     split: SplitRef
     growth: Growth

@@ -1,4 +1,4 @@
-"""What was decided: specification, identity, manifest, balance and audit. Pure."""
+"""Decisions about rows: specification, identity, manifest, balance and audit. Pure."""
 
 # What the room offers stands in __init__.pyi, and is imported when it is asked for.
 from lazy_loader import attach_stub

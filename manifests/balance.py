@@ -1,4 +1,4 @@
-"""How even a split is, in numbers."""
+"""The balance of a split, in numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a specification is made of: which column plays which part, the locked part, and pseudonyms for keys."""
+"""The fields of a specification: which column plays which part, the locked part, and pseudonyms for keys."""
 
 from __future__ import annotations
 

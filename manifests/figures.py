@@ -12,7 +12,7 @@ from evenfold.splitters.packing.cost import PackReport
 
 
 class Figures(TypedDict, total=False):
-    """How a column is distributed over all rows, or those of a fold or part: fields of the two models below."""
+    """The distribution of a column over all rows, or those of a fold or part: fields of the two models below."""
 
     classes: list[str]
     groups: int
@@ -65,7 +65,7 @@ class PartBalance(RowsBalance):
 
 
 class AttributeBalance(Strict):
-    """How the levels of a column that decides nothing are shared out.
+    """The shares of the levels of a column that decides nothing.
 
     ``shares`` are of the ``levels`` over all rows in use; ``places`` those of each fold and part, in the order of
     ``BalanceReport.measured``; ``worst`` is the largest difference between the two.
@@ -78,7 +78,7 @@ class AttributeBalance(Strict):
 
 
 class BalanceReport(Displayed, Strict):
-    """How even a manifest is: every fold and part, and the worst of each figure as one number.
+    """The balance of a manifest: every fold and part, and the worst of each figure as one number.
 
     All rows are those in use: a row that is deleted, quarantined or excluded is in none of the figures. ``folds`` are
     the test rows of each split, of draws the first 200 (``n_measured`` says how many); ``parts`` those that no split

@@ -90,7 +90,7 @@ class Joined:
 
     @property
     def n_looked_at(self) -> int:
-        """How many splits are looked at: all of labels, at most 200 pairs or draws."""
+        """Return the number of splits to look at: all of labels, at most 200 pairs or draws."""
         return min(self.manifest.n_splits, MOST_MEASURED)
 
     @property

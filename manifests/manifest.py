@@ -1,4 +1,4 @@
-"""What was decided: which row is in which fold, provable, replayable, joined by key."""
+"""A decision: which row is in which fold, provable, replayable, joined by key."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ManifestCV:
 
 
 class Status(IntEnum):
-    """Whether a row is in use; its fold never changes."""
+    """The state of a row: in use or not; its fold never changes."""
 
     ACTIVE = 0
     DELETED = 1
@@ -168,7 +168,7 @@ class Manifest(Displayed):
 
     @property
     def name(self) -> str:
-        """What the split is called."""
+        """The name of the split."""
         return self.spec.name
 
     @property
@@ -188,7 +188,7 @@ class Manifest(Displayed):
 
     @cached_property
     def locked_digest(self) -> str:
-        """What names the rows that were locked first, whatever the split is called, and however it is made or grown.
+        """The identity of the rows that were locked first, whatever the split's name, and however it is made or grown.
 
         Rows that were locked and then deleted count, and rows that a later generation locked do not, so neither gives a
         holdout that was looked at a new name. Without keys: the positions among so many rows of this fingerprint.
@@ -201,7 +201,7 @@ class Manifest(Displayed):
 
     @cached_property
     def kind(self) -> Kind:
-        """What the splits are: labels, draws or pairs."""
+        """The form of the splits: labels, draws or pairs."""
         return self.membership.kind
 
     @cached_property

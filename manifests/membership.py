@@ -55,7 +55,7 @@ def require_fold(fold: int, folds: int, repeat: int, repeats: int, title: str) -
 
 @dataclass(frozen=True, eq=False)
 class Membership(ABC):
-    """What a manifest knows of its splits, rows by rank in key order.
+    """The splits of a manifest, rows by rank in key order.
 
     ``codes`` has a row per row and a column per repeat: 0 and above where a row is tested (or may be drawn), -1 never
     tested, -2 locked, -3 excluded; one column may be given flat. Whoever needs one repeat asks for ``column``, so a
@@ -78,7 +78,7 @@ class Membership(ABC):
 
     @property
     def n_repeats(self) -> int:
-        """How often every row is dealt anew; 1 but for repeated folds."""
+        """The number of times that every row is dealt; 1 but for repeated folds."""
         return int(self.codes.shape[1])
 
     @property
@@ -244,7 +244,7 @@ class Draws(Membership):
 
     @cached_property
     def resamples(self) -> tuple[Resample, ...]:
-        """What is recorded of each draw; all are made where nothing is."""
+        """Return the record of each draw; all are drawn where nothing is recorded."""
         if self.recorded is not None:
             return self.recorded
         drawn = ((self.eligible[train], self.eligible[test]) for train, test in self.splitter.pairs(self._rows))

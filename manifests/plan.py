@@ -250,7 +250,7 @@ class Plan:
 
     @property
     def locks(self) -> bool:
-        """Whether a part is kept for the end: a holdout, or a test part."""
+        """Return whether a part is kept for the end: a holdout, or a test part."""
         return self.spec.holdout is not None or LOCKED in self.splitter.part_codes().values()
 
     _codes: NDArray[Any] | None = None

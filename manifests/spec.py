@@ -40,7 +40,7 @@ def name_like(text: str) -> str:
 
 
 class SplitSpec(Strict):
-    """What decides a split. Two specifications that mean the same have the same decision fields.
+    """The specification of a split. Two that mean the same have the same decision fields.
 
     ``strategy`` may be left out: coordinates choose SpatialBlockKFold, a time ForwardChaining, groups
     BalancedGroupKFold, a numeric target SortedStratifiedKFold, classes StratifiedKFold, nothing KFold. With ``parts``
@@ -135,17 +135,17 @@ class SplitSpec(Strict):
 
     @property
     def crossed(self) -> bool:
-        """Whether rows of groups in different folds are left out, instead of joining those groups."""
+        """Return whether rows of groups in different folds are left out, instead of joining those groups."""
         return self.group_mode == "cross"
 
     @property
     def says_when_known(self) -> bool:
-        """Whether targets are known later than their rows: then rows may have to wait."""
+        """Return whether targets are known later than their rows: then rows may have to wait."""
         return self.label_horizon is not None or self.columns.label_end is not None
 
     @property
     def may_wait(self) -> bool:
-        """Whether rows whose target is not known wait outside of every split."""
+        """Return whether rows whose target is not known wait outside of every split."""
         return self.missing_target == "wait" or (self.says_when_known and self.on_immature == "wait")
 
     @property

@@ -1,4 +1,4 @@
-"""What a manifest remembers of its classes, so that new rows can be shared out without the old ones at hand."""
+"""The memory of a manifest: enough of its classes that new rows can be shared out without the old ones at hand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def shares_of(splitter: Splitter, n_folds: int, locked: float) -> dict[int, floa
 
 @dataclass(frozen=True)
 class State:
-    """What a manifest remembers of its rows: the shares of the codes, and what each holds of each stratum.
+    """The memory of a manifest: the shares of the codes, and what each holds of each stratum.
 
     ``shares`` is None above 100 codes, where they follow from the strategy. Strata are the ``classes`` of the target
     (or of several columns together), or what lies between the ``edges`` of a number, frozen when they were made, so

@@ -1,4 +1,4 @@
-"""What a specification, and every record that others read, has in common."""
+"""The base of a specification, and of every record that others read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITTEN = ConfigDict(strict=True, json_schema_extra={"additionalProperties": Fal
 
 @with_config(ConfigDict(json_schema_extra={"additionalProperties": False, "required": ["name", "version", "portable"]}))
 class Algorithm(TypedDict):
-    """What decided: the same name and version decide the same folds."""
+    """The strategy that decided: the same name and version decide the same folds."""
 
     name: str
     version: int | str

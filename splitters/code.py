@@ -27,7 +27,7 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 @dataclass
 class _Source:
-    """What was read of a file: ``loaded`` is the import of it that is in force in this process, if there is one."""
+    """A source file that was read: ``loaded`` is the import of it that is in force in this process, if there is one."""
 
     stamp: tuple[int, int]
     digest: str

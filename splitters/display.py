@@ -1,4 +1,4 @@
-"""What rooms above do for those below: draw a result in a notebook, hear that a split is used, find one by its name."""
+"""Services of the rooms above: draw a result in a notebook, hear that a split is used, find one by its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Displayed:
 
     @property
     def summary(self) -> str:
-        """What it is, in one line."""
+        """Return one line that says what it is."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

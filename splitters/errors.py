@@ -1,4 +1,4 @@
-"""What every error of the package is, the one that every strategy raises, and what a misspelt name may mean."""
+"""The base of the package's errors, the one that strategies raise, and the nearest name to a misspelt one."""
 
 from __future__ import annotations
 

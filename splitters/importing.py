@@ -31,7 +31,7 @@ class UntrustedNameError(SplitError):
 
 @dataclass(frozen=True)
 class Role:
-    """What a name must stand for: a class with these methods, derived from ``base`` where that is given.
+    """The kind of thing that a name must stand for: a class with these methods, derived from ``base`` if given.
 
     ``remedy`` ends every refusal. ``or_function``: a function that returns such an instance will do. ``others``: what
     has one of these methods will do as well.

@@ -1,4 +1,4 @@
-"""What a strategy may see of the data, checked and encoded once."""
+"""The view of the data that a strategy gets, checked and encoded once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Target = Literal["ignored", "classes", "numbers", "any"]
 
 @dataclass(frozen=True)
 class Needs:
-    """What a strategy must be given.
+    """The needs of a strategy.
 
     ``y``: ignored; one class per row; one number per row; or any (absent, classes, numbers, or several columns).
     ``groups``, ``key``, ``time``, ``label_end`` (when a row's target is known), ``fixed`` (labels decided elsewhere)
@@ -123,7 +123,7 @@ class Rows:
 
     @property
     def y_holds(self) -> Literal["nothing", "classes", "numbers", "columns"]:
-        """What ``y`` is: one class or one number per row, the classes of several columns, or nothing."""
+        """The kind of ``y``: one class or one number per row, the classes of several columns, or nothing."""
         if self.y is None:
             return "nothing"
         return "columns" if self.y.ndim == 2 else "numbers" if self.y.dtype.kind == "f" else "classes"

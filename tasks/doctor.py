@@ -1,4 +1,4 @@
-"""What is wrong with this machine, its servers and its home, and what to do about it."""
+"""Faults of this machine, its servers and its home, and their cures."""
 
 from __future__ import annotations
 

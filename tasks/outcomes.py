@@ -1,4 +1,4 @@
-"""What travels between tasks: typed, frozen, JSON, and never a frame."""
+"""Values that travel between tasks: typed, frozen, JSON, and never a frame."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place_now(uri: str, staged: str) -> Path:
 
 
 class Outcome(BaseModel):
-    """What a task returns. A score that is not a number or infinite stays so in JSON."""
+    """The result of a task. A score that is not a number or infinite stays so in JSON."""
 
     # What reads and writes a kind is made when the first of it is: a flow has few of the kinds there are.
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True, defer_build=True)
@@ -87,7 +87,7 @@ class SplitRef(Outcome):
 
     @property
     def folder(self) -> Path:
-        """Where the manifest lies now: at ``uri`` once it is committed, and before that aside."""
+        """Return where the manifest lies now: at ``uri`` once it is committed, and before that aside."""
         return place_now(self.uri, self.staged)
 
     def asked(self, spec: SplitSpec) -> Self:
@@ -102,7 +102,7 @@ class SplitRef(Outcome):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether splits are fitted in blocks: draws, and folds that are too many for a task each."""
+        """Return whether splits are fitted in blocks: draws, and folds that are too many for a task each."""
         return self.kind == "draws" or self.n_splits > MOST_SINGLE_FOLDS
 
     def splits(self) -> list[int]:
@@ -158,7 +158,7 @@ Fits = int | Block | Literal["all rows", "holdout"]
 
 
 class FitResult(Outcome):
-    """What ``fit_fold`` fitted, kept under ``key``: of which split, recipe and values; its scores and its predictions.
+    """The result of ``fit_fold``, kept under ``key``: its split, recipe and values, its scores and its predictions.
 
     ``fingerprint``: of every column that the model read. ``i``, ``of``: as they were asked for. Of draws
     ``predictions`` are the table of their scores, and ``losses`` the sums of losses per row.
@@ -197,7 +197,7 @@ class FinalModel(Outcome):
 
     @property
     def claim(self) -> dict[str, object]:
-        """What its signature covers."""
+        """Return the bytes that the signature covers."""
         return self.model_dump(include={"key", "n_train", "learnt"}) | {"sha256": self.file.sha256}
 
     def is_ours(self) -> bool:
@@ -215,7 +215,7 @@ FoldState = Literal["cached", "fitted", "failed", "waiting"]
 
 
 class Measured(Outcome):
-    """What is said of a model on a split: the estimates, and the columns that they rest on."""
+    """The estimates of a model on a split, and the columns that they rest on."""
 
     split: SplitRef
     model: ModelSpec
@@ -230,7 +230,7 @@ class Measured(Outcome):
 
 
 class Evaluated(Measured):
-    """What fits say together, and the fits."""
+    """The estimates that fits give together, and the fits."""
 
     fingerprint: str
     fits: list[FitResult] = []
@@ -256,7 +256,7 @@ class Evaluated(Measured):
 
 
 class Segment(Outcome):
-    """What a recipe scores on the rows of one value of a column; ``failed``: why it has no score, in a sentence.
+    """The scores of a recipe on the rows of one value of a column; ``failed``: why it has none, in a sentence.
 
     ``audit``: what the audit of its split came to, in a word or three.
     """
@@ -318,7 +318,7 @@ class Champion(Outcome):
 
 
 class Judged(Outcome):
-    """Whether what joined a split may be learnt from, and why, in sentences; ``unclear`` where nothing can tell.
+    """The verdict on rows that joined: whether to learn from them, and why, in sentences; ``unclear`` if nothing tells.
 
     ``series``: slope and error of each generation's new rows under the champion of its day, with the ends of what a
     good one has; see ``estimates.intervals.months``. ``score``: of the champion on the new ``rows``, deciding nothing.

@@ -1,4 +1,4 @@
-"""What several functions are asked, each parameter once: its type, its words, its default and its flag.
+"""Parameters of several functions, each declared once: its type, its words, its default and its flag.
 
 What flows alone are asked stands in ``requests``. Types of other rooms are named, not imported: help comes at once.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Flag:
-    """What is said of a parameter, and how the command line writes it where that is not ``--name VALUE``.
+    """The description of a parameter, and its flag where that is not ``--name VALUE``.
 
     ``takes``: what stands for its value in the help, which shows it below ``panel``. ``names``: instead of the
     parameter's own. ``example``: it is a mapping, written as NAME=JSON, such as this one. ``hidden``: it has no

@@ -1,4 +1,4 @@
-"""What names splits and their audits, and what was decided before: without tasks, so that a plan needs no Prefect."""
+"""Keys of splits and audits, and earlier decisions: without tasks, so that a plan needs no Prefect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the name of a split means, or the first digits of its id: every command and flow asks here."""
+"""References to splits, by name or the first digits of the id: every command and flow asks here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Listed = dict[str, str | int]  # what a list shows of a thing, by the name of th
 
 
 class OfSplit(Protocol):
-    """What flows return: its split stands in it."""
+    """A result of a flow: its split stands in it."""
 
     @property
     def split(self) -> SplitRef:

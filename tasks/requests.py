@@ -1,4 +1,4 @@
-"""What is asked of tasks and flows, in groups: each field once, with its type, default, description and flag.
+"""Parameters of tasks and flows, in groups: each field once, with its type, default, description and flag.
 
 A function takes a group as ``**fields: Unpack[Group]``, which editors and mypy know; ``flat`` makes the same of it for
 who looks at signatures: Prefect's forms and validation, and the command line's flags.
@@ -47,7 +47,7 @@ def _parameter(name: str, kind: Any) -> inspect.Parameter:
 
 
 class SpecFields(TypedDict, total=False):
-    """What is put over a specification."""
+    """Fields that are put over a specification."""
 
     target: of.Target
     group: of.Group
@@ -105,7 +105,7 @@ class SplitFields(SpecFields, total=False):
 
 
 class RecipeFields(TypedDict, total=False):
-    """What is put over a recipe."""
+    """Fields that are put over a recipe."""
 
     model_params: Annotated[
         Mapping[str, Any] | None,
@@ -167,7 +167,7 @@ class LookFields(TypedDict, total=False):
 
 
 class ScoreFields(TypedDict, total=False):
-    """How scores are made."""
+    """Fields of scoring."""
 
     interval: of.Intervals
     level: of.Level
@@ -175,7 +175,7 @@ class ScoreFields(TypedDict, total=False):
 
 
 class RecordFields(TypedDict, total=False):
-    """How the evaluation of folds is recorded."""
+    """Fields that say how the evaluation of folds is recorded."""
 
     run_label: Annotated[str, Flag("Another label makes another MLflow run of the same.", "TEXT", "Output", default="")]
     log_models: of.LogModels
@@ -184,18 +184,18 @@ class RecordFields(TypedDict, total=False):
 
 
 class RunFields(TypedDict, total=False):
-    """How steps are run, and whether what is kept is made anew."""
+    """Fields that say how steps are run, and whether stored results are made anew."""
 
     engine: of.Engine
     refresh: Annotated[bool, Flag("Compute again what the cache holds.", default=False)]
 
 
 class SplitRunFields(SplitFields, RunFields, total=False):
-    """What ``split`` takes."""
+    """Parameters of ``split``."""
 
 
 class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, RecordFields, RunFields, total=False):
-    """What the evaluation of one split takes."""
+    """Parameters of the evaluation of one split."""
 
     importance: Annotated[
         Literal["auto", "none"],
@@ -206,7 +206,7 @@ class EvaluateFields(SpecFields, RecipeFields, LookFields, ScoreFields, RecordFi
 
 
 class SegmentFields(EvaluateFields, total=False):
-    """What ``evaluate`` takes."""
+    """Parameters of ``evaluate``."""
 
     by: Annotated[
         str | None, column("Column whose values are targets of their own: a split and a score each, in one run.")
@@ -214,7 +214,7 @@ class SegmentFields(EvaluateFields, total=False):
 
 
 class TuneFields(SpecFields, RecipeFields, LookFields, ScoreFields, RunFields, total=False):
-    """What ``tune`` takes."""
+    """Parameters of ``tune``."""
 
     grid: Required[of.Grid]
     n_random: Annotated[int | None, Field(ge=1), Flag("Try so many of the combinations, at random.", "N", "Model")]
@@ -233,7 +233,7 @@ class TuneFields(SpecFields, RecipeFields, LookFields, ScoreFields, RunFields, t
 
 
 class ExtendFields(TypedDict, total=False):
-    """What ``extend`` takes."""
+    """Parameters of ``extend``."""
 
     batch: Annotated[bool, Flag("The data hold new rows only, not the whole table.", panel="Data", default=False)]
     merged: of.Merged
@@ -247,7 +247,7 @@ class ExtendFields(TypedDict, total=False):
 
 
 class DecideFields(TypedDict, total=False):
-    """How ``retrain`` decides."""
+    """Fields that say how ``retrain`` decides."""
 
     registered_name: of.RegisteredName
     metric: of.Metric
@@ -260,17 +260,17 @@ class DecideFields(TypedDict, total=False):
 
 
 class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFields, DecideFields, total=False):
-    """What ``retrain`` takes."""
+    """Parameters of ``retrain``."""
 
 
 class PlanFields(EvaluateFields, DecideFields, total=False):
-    """What ``plan`` takes: what the other two do."""
+    """Parameters of ``plan``: those of the other two."""
 
     retrain: Annotated[bool, Flag("Of a retraining instead of an evaluation.", default=False)]
 
 
 class CompareFields(TypedDict, total=False):
-    """What ``compare`` takes."""
+    """Parameters of ``compare``."""
 
     level: of.Level
     margin: of.Margin
@@ -279,7 +279,7 @@ class CompareFields(TypedDict, total=False):
 
 
 class StudyFields(RecipeFields, total=False):
-    """What a study of the number of folds, or of ways of stratifying, is of."""
+    """Parameters of a study of the number of folds, or of ways of stratifying."""
 
     target: of.Target
     group: of.Group

@@ -1,4 +1,4 @@
-"""What a retraining came to, and its page."""
+"""The result of a retraining, and its page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Retraining(Displayed, Outcome):
-    """What a retraining came to; ``reused`` where the same one was finished before.
+    """The result of a retraining; ``reused`` where the same one was finished before.
 
     ``model``: the recipe that serves, which ``estimates`` are of; ``loser``: the other one, where two were compared.
     ``checked``: what was asked of the new model before it was promoted, None where none was to be.
@@ -41,14 +41,14 @@ class Retraining(Displayed, Outcome):
 
     @property
     def compared(self) -> str:
-        """How far the candidate is from the champion, in a sentence; empty where nothing was compared."""
+        """Say in a sentence how far the candidate is from the champion; empty where nothing was compared."""
         from evenfold.reports.evaluations.decisions import difference_words
 
         return difference_words(self.decision, *self._titles)
 
     @property
     def before(self) -> str:
-        """What the champion of before scores on the rows that it has not seen, in a sentence; empty without a score."""
+        """Say in a sentence what the earlier champion scores on rows that it has not seen; empty without a score."""
         if self.judged.score is None:
             return ""
         metric = metric_of(self.decision.metric)
@@ -66,7 +66,7 @@ class Retraining(Displayed, Outcome):
 
     @property
     def summary(self) -> str:
-        """What was decided and why, in one line."""
+        """Say in one line what was decided and why."""
         name = self.registered.name if self.registered else self.split.name
         what = "promoted" if self.decision.promote else "not promoted"
         return f"Retraining of {name} on {self.split.name} {self.split.version}: {what}, {self.decision.why}"

@@ -77,7 +77,7 @@ class Work:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What names the values that the model reads."""
+        """Return the digest of the values that the model reads."""
         return digest_json(self.digests)
 
     def without_metrics(self) -> Work:
@@ -108,7 +108,7 @@ class Work:
 
     @property
     def inner_name(self) -> str:
-        """What names that strategy, with its code where it is the user's own."""
+        """Return the name of that strategy, with its code where it is the user's own."""
         return f"{self.inner!r}{strategy_code(self.manifest.spec.strategy, self.manifest.spec.params)}"
 
     @cached_property
@@ -125,7 +125,7 @@ class Work:
 
     @property
     def in_time_order(self) -> bool:
-        """Whether the rows follow one another in time and are split in that order."""
+        """Return whether the rows follow one another in time and are split in that order."""
         return "past_before_future" in self.manifest.splitter.promises
 
     def keyed(self, predictions: pd.DataFrame) -> pa.Table:

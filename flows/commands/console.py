@@ -28,7 +28,7 @@ class Words(Console):
 
     @property
     def breaks(self) -> bool:
-        """Whether lines of text are broken."""
+        """Return whether lines of text are broken."""
         return self.is_terminal or _columns() is not None
 
     def print(self, *objects: Any, **how: Any) -> None:

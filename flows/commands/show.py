@@ -1,4 +1,4 @@
-"""What people read on a terminal; on anything else the same words without colour."""
+"""Text for a terminal; on anything else the same words without colour."""
 
 from __future__ import annotations
 

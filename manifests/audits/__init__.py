@@ -1,1 +1,1 @@
-"""What is wrong with a split, in sentences with numbers, and the gates that stop on it."""
+"""Faults of a split, in sentences with numbers, and the gates that stop on them."""

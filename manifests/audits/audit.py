@@ -1,4 +1,4 @@
-"""What may be wrong with a split of these data: every check, run once, in sentences with numbers."""
+"""The audit of a split: every check, run once on these data, in sentences with numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .learned.sample import Sample, read_sample, sampled_columns
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What checks look at, made when the first check takes it: the ``rows``, their ``features``, or a ``sample``."""
+    """The data of checks, read when the first check takes them: ``rows``, their ``features``, or a ``sample``."""
 
     rows: Joined
     names: Sequence[str] | None

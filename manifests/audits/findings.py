@@ -1,4 +1,4 @@
-"""What an audit comes to: findings, each a sentence with its numbers."""
+"""Findings of an audit, each a sentence with its numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Remedy = DropFeatures | KeepTogether | SplitByTime
 
 @dataclass(frozen=True)
 class Found:
-    """What a check found: its figure, which the gate limits, a sentence, more figures, and what would mend it.
+    """The answer of a check: its figure, which the gate limits, a sentence, more figures, and what would mend it.
 
     ``harmless``: a note, for nothing says that the target goes with it; a gate that was set fails all the same.
     """
@@ -97,7 +97,7 @@ class Finding(Strict):
 
 
 class Audit(Displayed, Strict):
-    """What is wrong with a split of these data, in sentences with numbers; errors first.
+    """The faults of a split of these data, in sentences with numbers; errors first.
 
     Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
     in ``not_asked``, with the reason; ``ignored``, with the reason given; or ``off``. ``failed`` names the gates that
@@ -120,7 +120,7 @@ class Audit(Displayed, Strict):
 
     @property
     def summary(self) -> str:
-        """How many checks failed, warned and passed, in one line."""
+        """Say in one line how many checks failed, warned and passed."""
         kinds = [("failed", len(self.failed))]
         for severity, word in (("warning", "warnings"), ("note", "notes")):
             n = sum(finding.severity == severity for finding in self.findings)

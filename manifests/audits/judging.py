@@ -1,4 +1,4 @@
-"""What checks came to beside their limits."""
+"""Figures of checks beside their limits."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Pipeline = Callable[[pd.DataFrame, Rows, Rows], Built]
 
 
 class Leak(Strict):
-    """What moved that must not: the columns, some rows by position, and what it is worth in points of R², if known."""
+    """Columns that moved and must not, some rows by position, and the worth in points of R², if known."""
 
     question: Literal[
         "rows_made", "target_of_others", "features_of_others", "other_test_rows", "own_target", "unstable"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """What an audit asks. ``code`` never changes its meaning; ``check`` is the gate's name.
+    """A question of the audit. ``code`` never changes its meaning; ``check`` is the gate's name.
 
     ``figure`` may be at most ``limit`` (None: any); beyond it the audit ``fails``, or warns.
     """

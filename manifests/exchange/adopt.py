@@ -104,7 +104,7 @@ def _labelled(table: pa.Table, folds: pa.Array, columns: Columns) -> tuple[pa.Ta
 
 
 def _is_table(folds: Any) -> bool:
-    """Whether ``folds`` is a table of groups and folds: a frame of them, or a file of another form than JSON."""
+    """Return whether ``folds`` is a table of groups and folds: a frame of them, or a file of another form than JSON."""
     if isinstance(folds, (str, Path)):
         return Path(folds).suffix != ".json" and ":" not in str(folds) and Path(folds).is_file()
     held = getattr(folds, "column_names", None) if isinstance(folds, pa.Table) else getattr(folds, "columns", None)

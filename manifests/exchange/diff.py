@@ -1,4 +1,4 @@
-"""What differs between two manifests: rows that moved, joined or left, and the specification."""
+"""The difference of two manifests: rows that moved, joined or left, and the specification."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Change(Strict):
 
 
 class Difference(Strict):
-    """What differs from manifest a to manifest b.
+    """The difference from manifest a to manifest b.
 
     ``moved``, ``added`` and ``removed`` count rows by fold, and by class where data were given; rows are matched by
     key. ``tested_now_trained``: the share of the rows that a tests or locks which b trains on when it tests that fold.

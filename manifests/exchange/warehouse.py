@@ -26,7 +26,7 @@ ROWS_A_STATEMENT = 1_000
 
 @dataclass(frozen=True)
 class Words:
-    """How a dialect says what we need of it.
+    """The words of a dialect of SQL.
 
     ``text``: a column as text; ``bits``: the first 52 bits of SHA-256 of a text, as an integer; ``halved``: an
     integer shifted right by 52. ``types`` are those of a table's columns; ``normal``: a text in Unicode's NFC form, or

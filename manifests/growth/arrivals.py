@@ -1,4 +1,4 @@
-"""Whether a table that arrives looks like the next one: asked before anything is learnt from it."""
+"""The check of a table that arrives, before anything is learnt from it: does it look like the next one?"""
 
 from __future__ import annotations
 

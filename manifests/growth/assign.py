@@ -160,7 +160,7 @@ def _entities(dealing: _Dealing, group_table: pa.Table) -> EntityGrowth:
 
 
 class _Dealing:
-    """What is known when new rows are dealt: the bins, their shares, and what they hold of each stratum."""
+    """The bins that new rows are dealt to, their shares, and what they hold of each stratum."""
 
     def __init__(self, manifest: Manifest, arrival: Arrival) -> None:
         self.manifest, self.arrival = manifest, arrival

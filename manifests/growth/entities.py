@@ -1,4 +1,4 @@
-"""Where new rows of several entities go: with what they share, or nowhere where that lies in two folds."""
+"""The folds of new rows of several entities: where their entities lie, or none where these lie in two folds."""
 
 from __future__ import annotations
 

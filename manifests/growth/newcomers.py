@@ -1,4 +1,4 @@
-"""What is odd about new rows beside the known ones, whatever any model says of them."""
+"""Oddities of new rows beside the earlier ones, whatever any model says of them."""
 
 from __future__ import annotations
 

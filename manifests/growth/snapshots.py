@@ -1,4 +1,4 @@
-"""What is kept of a table for the next one to be compared with."""
+"""The summary of a table that the next one is compared with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_CATEGORIES = 1000
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a table was when it was last learnt from: enough to see what became of it.
+    """A table when it was last learnt from: enough to see what became of it.
 
     ``target``: of each row of the manifest ``split_id``, in key order, null where the table lacked the row; None
     where the split has no target. ``types``: of every column. ``categories``: digests of the values of each column of

@@ -45,7 +45,7 @@ class Part(TypedDict):
 
 @with_config(WRITTEN)
 class Remembered(TypedDict):
-    """What the next extension starts from: shares of the codes, strata, and rows by repeat, code and stratum."""
+    """The start of the next extension: shares of the codes, strata, and rows by repeat, code and stratum."""
 
     shares: NotRequired[list[tuple[int, float]]]
     edges: NotRequired[list[float]]
@@ -55,14 +55,14 @@ class Remembered(TypedDict):
 
 @with_config(WRITTEN)
 class Generation(TypedDict):
-    """How many rows joined with a generation."""
+    """The number of rows that joined with a generation."""
 
     n: Count
     rows: Count
 
 
 class Described(TypedDict):
-    """What ``manifest.json`` holds but for its files."""
+    """The content of ``manifest.json`` but for its files."""
 
     schema: Literal["evenfold-manifest/1"]
     name: str

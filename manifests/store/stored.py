@@ -225,7 +225,7 @@ class StoredManifest(Manifest):
 
     @property
     def files(self) -> list[Path]:
-        """What the manifest consists of: its header, and the files that it lists."""
+        """Return the parts of the manifest: its header, and the files that it lists."""
         return [self.folder / "manifest.json", *(self.folder / entry["path"] for entry in self.header["files"])]
 
     def prove(self) -> StoredManifest:

@@ -1,4 +1,4 @@
-"""Whether a manifest on disk is what was written: file by file, block by block, and by its identities."""
+"""The proof that a manifest on disk is what was written: file by file, block by block, and by its identities."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _short(error: Exception) -> str:
 
 
 class Verification(Strict):
-    """What verifying a folder came to.
+    """The result of verifying a folder.
 
     ``intact``: nothing is damaged. ``proved`` says in sentences what was made anew and agrees; ``not_proved`` what
     could not be, and why.
@@ -174,7 +174,7 @@ def _proved(path: Path, header: Header) -> Verification:
 
 
 class _Differs(Exception):
-    """What is recorded differs from what the rows give."""
+    """The record differs from what the rows give."""
 
     def __init__(self, message: str, file: str = "manifest.json") -> None:
         super().__init__(message)

@@ -38,7 +38,7 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a CSV file is written."""
+    """The dialect of a CSV file."""
 
     separator: str = ","
     decimal: str = "."

@@ -1,4 +1,4 @@
-"""What a table may lie in besides a file or a frame, read as a stream of Arrow batches."""
+"""Sources of tables besides files and frames, read as a stream of Arrow batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check is, what it runs on, and the list that checks register in."""
+"""The check of a promise, its input, and the list that checks register in."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONTAINERS: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What a splitter, as it is afterwards, did when it first split some rows: their pairs, or the error that it
+    """A splitter after it first split some rows, and what came of it: their pairs, or the error that it
     raised instead, and what it left alone."""
 
     splitter: Splitter

@@ -1,1 +1,1 @@
-"""What strategies are made of: random streams, canonical order, hashing, dealing and the locked part."""
+"""Building blocks of strategies: random streams, canonical order, hashing, dealing and the locked part."""

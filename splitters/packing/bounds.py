@@ -76,7 +76,7 @@ def _of_each_share(aim: Aim) -> list[tuple[float, int]]:
 
 
 def _held_by(aim: Aim, entry: int, f: int) -> float:
-    """Of each class the bin has at least the rows that the entry brings; the other bins are off by as many rows."""
+    """Each bin has at least the rows of each class that the entry brings; the other bins are off by as many rows."""
     wanted, size, pulls = float(aim.wanted[f]), int(aim.sizes[entry]), np.delete(aim.pull, f)
 
     def excess(rows: FloatArray) -> FloatArray:

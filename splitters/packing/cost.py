@@ -1,4 +1,4 @@
-"""How far a packing is from even: the cost that the pack kernel lowers; and the bins of a numeric column."""
+"""The cost of a packing, its distance from even, which the pack kernel lowers; and the bins of a numeric column."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ EXACT = 1e3
 
 @dataclass(frozen=True)
 class Aim:
-    """What a perfect packing looks like: every bin has its share of the rows, and every column's share of them.
+    """The perfect packing: every bin has its share of the rows, and every column's share of them.
 
     cost = sum_f pull_f (n_f - wanted_f)^2 + sum_f sum_c weight_c (n_fc / n_f - n_c / n)^2, plus ``MISSING`` for each
     bin without a row of a column that at least as many entries as bins have.
@@ -176,7 +176,7 @@ class Aim:
 
     @property
     def exact(self) -> bool:
-        """Whether sizes must be exact."""
+        """Return whether sizes must be exact."""
         return bool(self.pull[0] == EXACT)
 
     @property
@@ -214,7 +214,7 @@ class Aim:
 
 @dataclass(frozen=True)
 class PackReport:
-    """How even a packing is, and how even any could be.
+    """The balance of a packing, and the best that any could reach.
 
     ``cost`` = ``size_term`` + ``class_term`` + ``missing``: the sizes' part as ``size_weight`` weighs it, the classes'
     part, and how many times a fold lacks a class that enough groups have for every fold.

@@ -40,7 +40,7 @@ class Crossing:
 
     @cached_property
     def n_levels(self) -> int:
-        """How many levels there are."""
+        """Return the number of levels."""
         return int(self.levels.max()) + 1
 
     @cached_property

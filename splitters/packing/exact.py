@@ -23,7 +23,7 @@ ROUNDING = 1e-9  # a packing is better only if it is so by more than rounding
 
 @dataclass(frozen=True)
 class Proof:
-    """What a search found: a packing better than the known one or None, and a bound that no packing is below."""
+    """The result of a search: a packing better than the one at hand or None, and a bound that no packing is below."""
 
     bins: IntArray | None
     bound: float

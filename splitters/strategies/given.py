@@ -33,7 +33,7 @@ class Predefined(LabelSplitter):
 
     @refines(LabelSplitter.by_position)
     def by_position(self) -> bool:
-        """Whether ``folds`` holds the labels, and not a column of the rows."""
+        """Return whether ``folds`` holds the labels, and not a column of the rows."""
         return self.folds is not None
 
     @refines(Needs(y="any", groups="optional", fixed=True))

@@ -1,4 +1,4 @@
-"""What strategies that pack whole groups have in common."""
+"""The base of strategies that pack whole groups."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class HashSplit(LabelSplitter):
 
     @refines(LabelSplitter.promises | {"by_key_alone"})
     def promises(self) -> frozenset[str]:
-        """What folds, or parts, promise; and that a row's label follows from its key."""
+        """Return the promises of folds, or parts; and that a row's label follows from its key."""
         return (PartSplitter if self.parts else LabelSplitter).promises | {"by_key_alone"}
 
     def part_codes(self) -> dict[str, int]:

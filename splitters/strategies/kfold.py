@@ -249,7 +249,7 @@ class Repeated(LabelSplitter):
 
     @refines(LabelSplitter.promises | {"repeats_differ"})
     def promises(self) -> frozenset[str]:
-        """What the strategy promises, and that repeats differ."""
+        """Return the strategy's promises, and that repeats differ."""
         return self.repeated().promises | {"repeats_differ"}
 
     def part_codes(self) -> dict[str, int]:

@@ -162,7 +162,7 @@ class CombinatorialPurgedKFold(_Blocks):
 
     @property
     def n_paths(self) -> int:
-        """How often every row is tested: the number of paths."""
+        """Return the number of paths, as often as every row is tested."""
         return comb(self.n_blocks - 1, self.n_test_blocks - 1)
 
     def paths(self) -> list[list[int]]:

@@ -38,7 +38,7 @@ class LightModel:
 
 @dataclass(frozen=True)
 class Entry:
-    """What one MLflow run shall hold; ``key`` names the run, so that saying it twice changes nothing.
+    """The content of one MLflow run; ``key`` names the run, so that saying it twice changes nothing.
 
     ``series``: metrics of several steps. ``light_model``: the light model that the metrics belong to as well.
     """

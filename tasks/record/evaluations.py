@@ -180,7 +180,7 @@ class _Record:
 
     @property
     def tags(self) -> dict[str, str]:
-        """What is told of it each time."""
+        """Return the words that are told of it each time."""
         tags: dict[str, object] = {
             "run_label": self.label, "n_cached": self.n_cached,
             "stratified": "true" if self.work.manifest.splitter.needs.y != "ignored" else "",
@@ -201,7 +201,7 @@ class _Record:
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """What is kept per row of folds, or per draw."""
+        """Return the table that is kept per row of folds, or per draw."""
         of = self.evaluation
         files = {
             "predictions.parquet": of.predictions,

@@ -1,4 +1,4 @@
-"""What was recorded, read back from MLflow."""
+"""Records, read back from MLflow."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def read_evaluation(run_id: str) -> Recorded:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a recorded evaluation or tuning trained: its model and code, on which split and table, and its promise."""
+    """The recipe of a recorded evaluation or tuning: its model and code, its split and table, and its promise."""
 
     run_id: str
     name: str

@@ -17,7 +17,7 @@ URI = re.compile(r"evenfold://(?P<name>[^\W_][^/'\s]{0,99})/(?P<version>\d+\.\d+
 
 
 class SplitSource(DatasetSource):  # type: ignore[misc]
-    """Where a split is recorded: ``evenfold://<name>/<version>`` in the MLflow store that the process tracks to.
+    """The address of a recorded split: ``evenfold://<name>/<version>`` in the MLflow store that the process tracks to.
 
     ``split_id`` is what it must be, where that is known, and ``artifact`` the folder of a run that holds it.
     """

@@ -123,7 +123,7 @@ def record_audit(split_id: str, audit: Audit) -> str:
 
 
 class OwnScores(Displayed, RunRef):
-    """What a loop of the user's own scored on a split: per metric the mean with its interval, and the run of MLflow."""
+    """The scores of a user's own loop on a split: per metric the mean with its interval, and the run of MLflow."""
 
     name: str
     scores: dict[str, CorrectedT]

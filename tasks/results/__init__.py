@@ -1,1 +1,1 @@
-"""Where results lie: a folder or a bucket."""
+"""The store of results: a folder or a bucket."""

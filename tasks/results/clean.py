@@ -16,7 +16,7 @@ HALF_WRITTEN_SECONDS = SECONDS["d"]
 
 @dataclass(frozen=True)
 class Cleaned:
-    """How many files were, or would be, removed, and how many bytes they held."""
+    """The number of files that were, or would be, removed, and of the bytes that they held."""
 
     files: int
     bytes: int

@@ -1,4 +1,4 @@
-"""What the keys of results are digests of, kept beside them: a miss says what differs, and in how many rows."""
+"""Preimages of the keys of results, kept beside them: a miss says what differs, and in how many rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_SHOWN = 60  # letters of a value
 
 
 class Preimage(Outcome):
-    """What the keys of some results are digests of: those of one ``kind`` for the split that is called ``name``.
+    """The preimage of the keys of some results: those of one ``kind`` for the split that is called ``name``.
 
     ``parts``: as JSON, with what each column holds on its own. ``seconds`` and ``seconds_score``: what one such fit
     took, and its scores, of splits whose first trains on ``n_train`` rows and tests ``n_test``.
@@ -48,12 +48,12 @@ class Preimage(Outcome):
 
     @property
     def folder(self) -> str:
-        """Where those of the same kind and name are kept; frames that nobody named are called by their content."""
+        """Return the folder of its kind and name; frames that nobody named are called by their content."""
         return f"asked/{self.kind}/{'frame' if re.fullmatch('[0-9a-f]{32}', self.name) else self.name}"
 
     @property
     def key(self) -> str:
-        """Where it is kept itself."""
+        """Return its own path."""
         return f"{self.folder}/{digest_json(self.parts)[:32]}"
 
 
@@ -157,7 +157,7 @@ FULL = 0.98  # of the places: beyond it nothing is told but that it is more
 
 
 class Marks(Outcome):
-    """What of each column tells how many of its rows differ later, in key order; ``keys``: what names the keys.
+    """Return the sketch of each column that tells how many rows differ later, in key order; ``keys`` names the keys.
 
     In each of four tables every row has a place at random; kept are 16 bits of the sum of the hashes at each place.
     """

@@ -1,1 +1,1 @@
-"""What steps run on: the home, settings, files, locks and limits."""
+"""Services of steps: the home, settings, files, locks and limits."""

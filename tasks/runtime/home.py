@@ -21,7 +21,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
-    """What the environment says, read anew each time it is asked."""
+    """The settings of the environment, read anew each time."""
 
     model_config = SettingsConfigDict(env_prefix="EVENFOLD_", frozen=True, extra="ignore", env_ignore_empty=True)
 
@@ -42,7 +42,7 @@ class Settings(BaseSettings):
 
     @property
     def n_workers(self) -> int:
-        """How many tasks run at once: as the environment says, else up to four of the cores that it leaves us."""
+        """The number of tasks that run at once: the environment's, else up to four of the cores that it leaves us."""
         import joblib  # knows of affinity and a container's quota; a command that fits nothing does without
 
         return self.workers or min(4, int(joblib.cpu_count()))
@@ -166,7 +166,7 @@ class Home:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether something can have been recorded: in a store below the home, or wherever another one is."""
+        """Return whether something can have been recorded: in a store below the home, or wherever another one is."""
         return not self.tracks_here or (self.path / "mlflow.db").exists()
 
     def require_record(self) -> None:
@@ -186,7 +186,7 @@ class Home:
 
     @property
     def results(self) -> Path:
-        """What cached steps returned, by key."""
+        """Return the folder of the results of cached steps, by key."""
         return self.shared / "results"
 
     @property
@@ -211,7 +211,7 @@ class Home:
 
     @property
     def tracks_here(self) -> bool:
-        """Whether MLflow's store is the embedded one."""
+        """Return whether MLflow's store is the embedded one."""
         return not os.environ.get("MLFLOW_TRACKING_URI")
 
 

@@ -1,4 +1,4 @@
-"""What is under way, said to whoever listens."""
+"""Progress of the work, said to whoever listens."""
 
 from __future__ import annotations
 

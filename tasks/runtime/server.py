@@ -65,7 +65,7 @@ class Kept:
 
     @property
     def api(self) -> str:
-        """What ``PREFECT_API_URL`` would be."""
+        """Return the value of ``PREFECT_API_URL`` for it."""
         return f"{self.address}/api"
 
 

@@ -1,4 +1,4 @@
-"""How a flow of ours runs its steps, as Prefect tasks or plainly, and what it tells Prefect of a run.
+"""The running of a flow's steps, as Prefect tasks or plainly, and what Prefect hears of a run.
 
 A pool whose worker dies takes every task in it along: what had not finished is run again in a new one. Whether a result
 came from the cache is told. Without Prefect the same results are kept and found in the same place.
@@ -61,7 +61,7 @@ def under_prefect() -> bool:
 
 @dataclass(frozen=True)
 class Finished(Generic[R]):
-    """What a step came to: its value or its error, and whether it came from the cache."""
+    """The result of a step: its value or its error, and whether it came from the cache."""
 
     returned: R | None = None
     error: Exception | None = None
@@ -69,7 +69,7 @@ class Finished(Generic[R]):
 
     @property
     def value(self) -> R:
-        """What the step returned; raises what it raised."""
+        """Return the step's value; raise what the step raised."""
         if self.error is not None:
             raise self.error
         return self.returned  # type: ignore[return-value]

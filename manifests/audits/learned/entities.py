@@ -23,7 +23,7 @@ MOST_PAIRED, MOST_ASKED = 12, 4  # columns whose pairs are looked at, and candid
 
 @dataclass(frozen=True)
 class Effect:
-    """How far the levels of a column differ in their target: the probability of chance, and the share of variance.
+    """Return how far a column's levels differ in their target: the probability of chance and the share of variance.
 
     ``share`` is that between levels if each is a draw of many; ``told`` that of these rows, which few cannot have.
     """

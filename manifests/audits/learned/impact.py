@@ -1,4 +1,4 @@
-"""What a leak costs: the score of a small model on the split as it is, and where the leak is mended."""
+"""The cost of a leak: the score of a small model on the split as it is, and where the leak is mended."""
 
 from __future__ import annotations
 

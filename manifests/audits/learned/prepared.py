@@ -1,4 +1,4 @@
-"""What was prepared with the targets of all rows: cells that were filled, features that were chosen."""
+"""Cells that were filled and features that were chosen with the targets of all rows."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ MOST_OF_ALL, LEAST_CROSSING = 0.3, 0.1  # of rows, in one chain: they fill the s
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What may tie rows together: in words, each row's code (-1 where none), and the ``group:`` line.
+    """A tie between rows: in words, each row's code (-1 where none), and the ``group:`` line.
 
     ``made_of``: what is first to be written into a column of that name, as pandas writes it; empty where it is one.
     ``least``: the share of the target's variance that must lie between levels, where that is asked.
@@ -48,7 +48,7 @@ class Candidate:
 
     @property
     def remedy(self) -> str:
-        """What to do, for a specification and at a terminal."""
+        """Return the cure, for a specification and at a terminal."""
         if not self.group:
             return "keep together what was recorded together: name its column as group (--group)"
         recipe = f"in pandas table[{self.group!r}] = {self.made_of}"

@@ -1,4 +1,4 @@
-"""What the learning checks look at: at most a million rows, drawn once, with their folds and their target."""
+"""The rows of the checks that learn: at most a million, drawn once, with their folds and their target."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What is predicted, as one column of numbers a class (of two classes one), or as the rank of a number, 0 to 1.
+    """The target as one column of numbers a class (of two classes one), or as the rank of a number, 0 to 1.
 
     Rows without a target, and those of classes beyond the ten largest, are not ``present``.
     """
@@ -100,7 +100,7 @@ class Target:
 
     @property
     def measure(self) -> str:
-        """What ``score`` is called."""
+        """The name of ``score``."""
         return "R² of ranks" if self.numeric else "AUC"
 
     def take(self, rows: NDArray[Any]) -> Target:

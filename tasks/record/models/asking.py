@@ -43,7 +43,7 @@ class Reply(RunInput):
 
 
 class Question(Outcome):
-    """What a retraining asks before it commits; ``key`` names its run, its decision and what is doubtful about it.
+    """The question of a retraining before it commits; ``key`` names its run, its decision and its doubts.
 
     ``until``: when it is refused without an answer. ``flow_run``: Prefect's, empty where none was under way.
     """
@@ -57,12 +57,12 @@ class Question(Outcome):
 
     @property
     def seconds(self) -> float:
-        """How long an answer still counts; not positive where it is too late."""
+        """Return the time for which an answer still counts; not positive where it is too late."""
         return (datetime.fromisoformat(self.until) - datetime.now(UTC)).total_seconds()
 
     @property
     def pending(self) -> str:
-        """What is asked, until when, and how to answer at a terminal."""
+        """Return the question, until when it is open, and how to answer at a terminal."""
         how = f"evenfold answer {self.name} --approve (or --refuse) --reason WHY"
         return f"{self.words} Until {self.until[:16]} UTC somebody may say: {how}."
 

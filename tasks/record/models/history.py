@@ -1,4 +1,4 @@
-"""What was champion at a time, and a past decision made again: from what stands in MLflow, without table or store."""
+"""Past champions, and a past decision made again: from what stands in MLflow, without table or store."""
 
 from __future__ import annotations
 

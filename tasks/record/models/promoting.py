@@ -1,4 +1,4 @@
-"""What is asked of a new model before it takes the champion's place: its score, what it predicts, and the verdict."""
+"""Checks of a new model before it takes the champion's place: its score, its predictions, and the verdict."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class _New:
 
     @cached_property
     def predicted(self) -> NDArray[np.float64]:
-        """What the model says of these rows: numbers, probabilities, or the classes' numbers; one line a row."""
+        """Return the model's answers on these rows: numbers, probabilities, or the classes' numbers; one line a row."""
         model = load_final(self.final)[0]
         answers, classes = Responses(model, self.work.problem.X.iloc[self.rows]), self.work.problem.classes
         if not classes:

@@ -39,7 +39,7 @@ OPENED = "evenfold.opened"  # at the run of a retraining: by which attempt it wa
 
 @dataclass(frozen=True)
 class RecordedScore:
-    """What a version remembers of a score of its recipe: a metric by a method, and its interval where it had one."""
+    """The score of a version's recipe: a metric by a method, and its interval where it had one."""
 
     metric: str
     method: str
