@@ -95,7 +95,7 @@ def compared(
     training: NDArray[np.bool_],
     y: NDArray[np.int64],
 ) -> Difference:
-    """Return what ``compare_predictions`` makes of what both recipes say of rows out of fold, and of training rows."""
+    """Return what ``compare`` makes of what both recipes say of rows out of fold, and of training rows."""
     best = metric_of({"accuracy": "accuracy", "AUC": "roc_auc", "log loss": "neg_log_loss"}[metric]).high
     (a, moves_a), (b, moves_b) = (_influence(metric, each, y) for each in said)
     apparent = [

@@ -1,4 +1,4 @@
-"""What is trained and what was learnt: models, scores, estimates. Pure."""
+"""Models, scores and estimates. Pure."""
 
 # What the room offers stands in __init__.pyi, and is imported when it is asked for.
 from lazy_loader import attach_stub

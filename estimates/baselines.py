@@ -91,7 +91,7 @@ def best_baseline(
 
 
 def _called(rule: str, metric: str) -> str:
-    """Return what a metric is told without a model: one that scores probabilities, the shares of all classes."""
+    """Return the name of the baseline of a metric; of one that scores probabilities it is the shares of all classes."""
     return SHARES if rule == MOST_FREQUENT and method_of(metric) == ("predict_proba",) else rule
 
 

@@ -25,7 +25,7 @@ Drawn = tuple[int, tuple[IntArray, IntArray]]  # a draw's number, its rows to tr
 
 @dataclass(frozen=True)
 class Multiplicities:
-    """How often each unit (a row, or a group) is drawn, draw by draw, and the share of the mass that is left out.
+    """The counts of each unit (a row, or a group) in each draw, and the share of the mass that the draw leaves out.
 
     Made once for all metrics: O(draws x rows) time, O(draws x units) memory.
     """

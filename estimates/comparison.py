@@ -173,7 +173,7 @@ REPEATS = 10
 
 
 def _of_repeats(comparison: Comparison, training: _Training) -> tuple[str, ...]:
-    """Return what repeats of the folds could show, where one round of them cannot tell."""
+    """Return a sentence on the difference that repeats of the folds could show, where one round of them cannot tell."""
     if comparison.verdict != "unknown" or training.alone or training.repeats > 1 or not comparison.resolution:
         return ()
     # The variance of rows is divided by the repeats, that of training counts in full.
@@ -198,7 +198,7 @@ def _verdict(interval: Interval | None, margin: float) -> Verdict:
 
 @dataclass(frozen=True)
 class _Training:
-    """How models were trained: ``ratio`` n/n_train, of which a part ``counts``; ``alone``: in one split."""
+    """The training of models: ``ratio`` n/n_train, of which a part ``counts``; ``alone``: in one split."""
 
     repeats: int
     ratio: float
@@ -208,7 +208,7 @@ class _Training:
 
     @property
     def inflation(self) -> float:
-        """How many times the variance of the recipes' difference is that of the fitted models'."""
+        """The variance of the recipes' difference over that of the fitted models' difference."""
         return 1.0 if self.alone else 1 / self.repeats + self.ratio * self.counts
 
 

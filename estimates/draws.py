@@ -15,7 +15,7 @@ from evenfold.estimates.metrics.scoring import method_of, score
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.models.spec import ModelSpec
-from evenfold.estimates.models.warned import hearing
+from evenfold.estimates.results import hearing
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
 
@@ -77,7 +77,7 @@ class DrawScores:
 
     @classmethod
     def from_frames(cls, table: pd.DataFrame, rows: pd.DataFrame) -> DrawScores:
-        """Return what ``to_frames`` wrote."""
+        """Return the scores that ``to_frames`` wrote."""
         metrics = [str(name).removeprefix(COUNT) for name in rows.columns if str(name).startswith(COUNT)]
         return cls(table, {name: RowTotals(rows[name].to_numpy(), rows[COUNT + name].to_numpy()) for name in metrics})
 

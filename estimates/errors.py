@@ -1,4 +1,4 @@
-"""What is wrong with a model or a score."""
+"""Errors of models and of scores."""
 
 from __future__ import annotations
 

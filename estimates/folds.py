@@ -1,4 +1,4 @@
-"""What the folds say together: fold scores in, conclusions with their name, method and caveat out."""
+"""Estimates from folds: fold scores in, conclusions with their name, method and caveat out."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Ledger:
         return looks
 
     def missing(self, digests: Mapping[str, str]) -> list[str]:
-        """Return what another record knows and this one lacks: ``digests`` of looks and what each is called."""
+        """Return the names of looks that another record knows and this one lacks; ``digests``: names by digest."""
         held = {look["digest"] for look in self.looks()}
         return [name for digest, name in digests.items() if digest not in held]
 

@@ -43,7 +43,7 @@ class LevelScore:
 def widest_gap(levels: Sequence[LevelScore], metric: str) -> tuple[float, LevelScore, LevelScore] | None:
     """Return the largest difference of a metric between two levels of an attribute, the better and the worse level.
 
-    Of pairs whose intervals do not overlap alone: small levels differ by chance. None where there is no such pair.
+    Only pairs whose intervals do not overlap count: small levels differ by chance. None where there is no such pair.
     """
     scored = [
         level for level in levels if level.metric == metric and level.value is not None and level.interval is not None

@@ -85,7 +85,7 @@ def _tested_often(frame: pd.DataFrame, by: list[str], name: str) -> bool:
 def _left_out(
     shared: pd.DataFrame, frames: tuple[pd.DataFrame, pd.DataFrame], on: list[str], names: tuple[str, str]
 ) -> list[str]:
-    """Return what is to be said of the rows, and of the tests of shared rows, that one frame alone has."""
+    """Return notes on the rows, and on the tests of shared rows, that one frame alone has."""
     tests = [frame.groupby(on, observed=True, dropna=False).size() for frame in (shared, *frames)]
     rows, notes = [len(each) for each in tests], []
     if rows[0] < max(rows):

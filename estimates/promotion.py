@@ -1,4 +1,4 @@
-"""Whether a candidate's recipe replaces the champion's: a rule whose error over a year of looks is known."""
+"""The rule by which a candidate's recipe replaces the champion's; its error over a year of looks is known."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from scipy import stats
 from scipy.optimize import bisect
 from scipy.special import ndtr
 
-from .comparison import compare, p_of
+from .comparison import Comparison, p_of
 
+ROLES = "the champion", "the candidate"  # the names of the two in a comparison
 # The chance, over any twelve months of one name, that a recipe that is no better is promoted.
 YEARLY = 0.10
 YEAR = timedelta(days=365)
@@ -197,6 +198,12 @@ class Difference:
     df: float = 1.0
     words: str = ""
 
+    @classmethod
+    def of(cls, comparison: Comparison) -> Difference:
+        """Return the difference of a comparison of the champion, which comes first, with the candidate."""
+        se, df = comparison.se or (None, 1.0)
+        return cls(comparison.difference, se, df, comparison.words)
+
     def interval(self, error: float) -> tuple[float, float] | None:
         """Return the ends that the difference passes with this chance on each side; None where nothing says."""
         if self.se is None or error <= 0:
@@ -241,32 +248,6 @@ def decide(
         why += "" if margin == 0 else f"{margin:g}"
     refitted = "; the champion's recipe is refitted on newer rows" if newer else ""
     return decided("champion", newer, f"{why}{refitted}")
-
-
-def compare_predictions(
-    champion: pd.DataFrame,
-    candidate: pd.DataFrame,
-    metric: str,
-    on: Sequence[str],
-    stratified: bool,
-    n_train: float | None = None,
-    *,
-    ordered: bool = False,
-    apparent: tuple[float, float] | None = None,
-) -> Difference:
-    """Return the candidate's score minus the champion's over the same rows and folds; groups count as one each.
-
-    Both are scored with the champion's weights, or none. Further arguments (``apparent``: the champion's first):
-    see ``compare``.
-    """
-    names = ("the champion", "the candidate")
-    comparison = compare(
-        champion, candidate, metric, on=on, stratified=stratified, ordered=ordered, n_train=n_train,
-        apparent=apparent, names=names,
-    )  # fmt: skip
-    if comparison.se is None:
-        return Difference(comparison.difference, words=comparison.words)
-    return Difference(comparison.difference, *comparison.se, comparison.words)
 
 
 OTHER_WEIGHTS = (

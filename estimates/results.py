@@ -1,15 +1,18 @@
-"""What a conclusion is."""
+"""Estimates, their intervals and baselines, and the scores of folds."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
+from evenfold.estimates.errors import ModelError
+from evenfold.estimates.metrics.registry import metric_of
 from evenfold.splitters.display import Displayed
-
-from .errors import ModelError
-from .metrics.registry import metric_of
 
 
 def in_percent(level: float) -> str:
@@ -31,7 +34,7 @@ def rounded(value: float, digits: int) -> str:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the value of a metric lies, by ``method``, which says ``level`` of the cases; ``of``: what lies there."""
+    """The range in which the value of a metric lies in ``level`` of the cases, by ``method``; ``of``: that value."""
 
     low: float
     high: float
@@ -156,3 +159,36 @@ def warned_in(fits: Sequence[Sequence[str]]) -> list[str]:
     """Return each warning once, with how many of the fits gave it; ``fits``: the warnings of each."""
     times = Counter(sentence for warnings in fits for sentence in warnings)
     return [f"{n:,} of {len(fits):,} fits warned: {sentence}." for sentence, n in times.items()]
+
+
+_HEARD: ContextVar[list[str] | None] = ContextVar("evenfold_heard", default=None)
+_before: list[Any] = [warnings.showwarning]
+
+
+def _hear(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any, **how: Any) -> None:
+    if str(message).startswith("The argument 'eval_set' is deprecated"):
+        return  # LightGBM 4.7's, which codes the labels of no other argument
+    heard = _HEARD.get()
+    if heard is None:
+        _before[0](message, category, filename, lineno, *more, **how)
+        return
+    first = (str(message).strip().splitlines() or [""])[0]
+    sentence = f"{category.__name__}: {first[:160].rstrip(' :.')}"
+    if sentence not in heard:
+        heard.append(sentence)
+
+
+@contextmanager
+def hearing() -> Iterator[list[str]]:
+    """Yield a list that gets the first line of each warning in the block, in this thread, and print none.
+
+    ``warnings.catch_warnings`` would do it for every thread at once, and models are fitted in several.
+    """
+    if warnings.showwarning is not _hear:
+        _before[0], warnings.showwarning = warnings.showwarning, _hear
+    heard: list[str] = []
+    token = _HEARD.set(heard)
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)

@@ -43,7 +43,7 @@ class BestOfMany:
 
     @property
     def bias(self) -> float:
-        """How far the corrected value is from the winner's own."""
+        """The corrected value minus the winner's own."""
         return self.value - self.naive
 
     def scores(self, best: float) -> BestOfMany:
@@ -131,30 +131,23 @@ def bias_corrected_best(
     return BestOfMany(best, naive, value, interval, chosen, (undefined,) if skipped else ())
 
 
-def simplest_near_best(
-    scores: ArrayLike, complexity: Sequence[float], values: ArrayLike | None = None
-) -> tuple[int, float]:
-    """Return the simplest configuration whose score is within one standard error of the best one's, and that error.
+def simplest_near_best(scores: ArrayLike, values: ArrayLike | None = None) -> tuple[int, float]:
+    """Return the first configuration whose score is within one standard error of the best one's, and that error.
 
-    ``scores``: configurations x splits, higher is better. ``complexity``: lower is simpler; among equals the better
-    score wins, then the first. ``values``: the scores that are compared, by default the means over splits. The
-    error is the best one's sd/sqrt(splits), ddof=1. Source: Breiman et al. (1984), Classification and Regression
-    Trees, section 3.4.3.
+    ``scores``: configurations, from simple to complex, x splits; higher is better. ``values``: the scores that are
+    compared, by default the means over splits. The error is the best one's sd/sqrt(splits), ddof=1. Source: Breiman
+    et al. (1984), Classification and Regression Trees, section 3.4.3.
     """
     table = np.asarray(scores, dtype=np.float64)
-    if table.ndim != 2 or table.shape[1] < 2 or table.shape[0] != len(complexity):
-        raise ModelError(
-            f"scores has the shape {table.shape} for {len(complexity)} complexities; "
-            "pass configurations x splits, 2 splits or more."
-        )
+    if table.ndim != 2 or table.shape[1] < 2:
+        raise ModelError(f"scores has the shape {table.shape}; pass configurations x splits, 2 splits or more.")
     means = table.mean(axis=1) if values is None else np.asarray(values, dtype=np.float64)
     undefined = int(np.count_nonzero(~np.isfinite(np.column_stack([table, means])).all(axis=1)))
     if undefined:
         raise ModelError(f"scores of {undefined:,} configurations are not finite; leave those configurations out.")
     best = int(np.argmax(means))
     error = float(np.std(table[best], ddof=1)) / sqrt(table.shape[1])
-    near = np.flatnonzero(means >= means[best] - error)
-    return int(min(near.tolist(), key=lambda i: (complexity[i], -means[i], i))), error
+    return int(np.flatnonzero(means >= means[best] - error)[0]), error
 
 
 def _first_near(means: NDArray[np.float64], tolerance: float) -> int:
@@ -163,7 +156,7 @@ def _first_near(means: NDArray[np.float64], tolerance: float) -> int:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which configuration is chosen, and its worth. Higher is better.
+    """The configuration that is chosen, and its worth. Higher is better.
 
     ``best``: the best score of all folds' predictions together. ``chosen``: the same, or by the one-standard-error
     rule the first (simplest) that is as good. ``naive``: the chosen one's own score, too good where it was chosen
@@ -207,7 +200,7 @@ def choose(
     tolerance, table = 0.0, np.asarray(scores, dtype=np.float64)
     lacking = int(np.sum(~np.all(np.isfinite(table), axis=0))) if one_standard_error else 0
     if one_standard_error and table.shape[1] > 1 and not lacking:
-        chosen, tolerance = simplest_near_best(table, range(len(values)), values)
+        chosen, tolerance = simplest_near_best(table, values)
     try:
         worth = _worth(evidences, tolerance, level, seed)
     except ModelError as error:  # every configuration is fitted by now: the score of the best is told as it is
@@ -240,7 +233,7 @@ def chosen_inside(
     folds = [[one.score(part) for _, part in one.parts[0].groupby("fold")] for one in evidences]
     if len(folds[0]) < 2 or not np.all(np.isfinite(folds)):
         return int(np.argmax(values))
-    return simplest_near_best(folds, range(len(values)), values)[0]
+    return simplest_near_best(folds, values)[0]
 
 
 def _values(evidences: Sequence[Evidence]) -> NDArray[np.float64]:
@@ -253,7 +246,7 @@ def _values(evidences: Sequence[Evidence]) -> NDArray[np.float64]:
 
 
 def _worth(evidences: Sequence[Evidence], tolerance: float, level: float, seed: int) -> BestOfMany:
-    """Return what the rule's choice is worth, as a score; a row that is drawn comes with all its tests."""
+    """Return the worth of the rule's choice, as a score; a row that is drawn comes with all its tests."""
     first, loss = _with_sizes(evidences[0]), evidences[0].metric.loss
     inflation = 1.0 + first.train_ratio if len(first.scores) > 1 else 1.0
     units = np.arange(first.rows.size) if first.units is None else first.units
@@ -328,7 +321,7 @@ def choose_by_draws(
 def _of_rows(
     name: str, problem: Problem, draws: Sequence[DrawScores], tolerance: float, level: float, seed: int
 ) -> tuple[float, Interval, str] | None:
-    """Return what is to be added to the choice's score, and the interval, by losses; None where those are too few."""
+    """Return the correction of the choice's score, the interval and a note, by losses; None where those are few."""
     loss = metric_of(name).loss
     if loss is None or any(name not in draw.totals for draw in draws):
         return None

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from evenfold.flows import definitions
 from evenfold.flows.commands import manifests, operations, studies
-from evenfold.flows.commands.flags import EPILOG, Commands, Grouped, command_of
+from evenfold.flows.commands.flags import EPILOG, GATE_FAILED, Commands, Grouped, answer, command_of
 from evenfold.flows.commands.looking import list_, show as show_manifest
 
 app = typer.Typer(
@@ -46,7 +46,7 @@ def _asked_first(
     prepare_environment()
 
 
-OK, GATE_FAILED, BAD_INPUT, EVALUATION_FAILED = 0, 1, 2, 3
+OK, BAD_INPUT, EVALUATION_FAILED = 0, 2, 3
 
 
 def _runs(name: str) -> Any:
@@ -57,14 +57,9 @@ def _runs(name: str) -> Any:
 
         from evenfold import flows
 
-        out, err = show.consoles()
-        with show.progress(err):
+        with show.progress(show.consoles()[1]):
             outcome = getattr(flows, name)(**arguments)
-        if as_json:
-            out.print_json(outcome.model_dump_json())
-        else:
-            render: Any = show.SHOWN[name]
-            render(out, outcome)
+        answer(outcome, as_json, show.SHOWN[name])
 
     return act
 

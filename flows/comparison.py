@@ -51,12 +51,12 @@ def run_comparison(request: Request) -> list[Comparison]:
     minute, or says why not. It is recorded with its page. ModelError, before any fit, for a metric of another target.
     """
     level, key = request.level, (request.run_a, request.run_b, request.repeats)
-    pair, plan = _AHEAD.pop(key) if key in _AHEAD else _Pair.planned(*key)
+    pair = _AHEAD.pop(key, None) or _Pair.read(*key)
     shared = [metric for metric in metrics_of(pair.a) if metric in metrics_of(pair.b) and is_trusted(metric)]
     metrics = named_metrics(pair.a, request.metrics) if request.metrics else shared  # recorded names are complete
     if not metrics:
         raise SplitError(f"{pair.a.name} and {pair.b.name} share no metric; name one (metrics, or --metric).")
-    a, b, repeat_notes = _repeated(pair, plan, request.repeats)
+    a, b, repeat_notes = _repeated(pair, request.repeats)
     names = (f"A ({pair.a.name})", f"B ({pair.b.name})")
     groups = "group" if "group" in a and "group" in b else None
     stratified, ordered = (pair.a.tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
@@ -112,10 +112,10 @@ def look_ahead(run_a: str, run_b: str, repeats: Repeats = "auto") -> tuple[bool,
     With a run's first digits, where both have one name. What was read is kept for the comparison that follows. Raises
     SplitError as the comparison does.
     """
-    pair, plan = _AHEAD[run_a, run_b, repeats] = _Pair.planned(run_a, run_b, repeats)
+    pair = _AHEAD[run_a, run_b, repeats] = _Pair.read(run_a, run_b, repeats)
     a, b = (each.name.partition(" @ ")[0].rpartition("/")[2] for each in (pair.a, pair.b))
     names = (a, b) if a != b else (f"{a} {pair.a.run_id[:8]}", f"{b} {pair.b.run_id[:8]}")
-    return plan.repeats > pair.recorded_repeats, names
+    return pair.plan.repeats > pair.recorded_repeats, names
 
 
 @dataclass(frozen=True)
@@ -133,20 +133,22 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two recorded evaluations on one split; ``versions``: what is to be said of two versions of it."""
+    """Two recorded evaluations on one split, and the repeats that are asked for.
+
+    ``versions``: what is to be said of two versions of the split.
+    """
 
     a: Recorded
     b: Recorded
     versions: str
+    asked: Repeats
 
     @classmethod
-    def planned(cls, run_a: str, run_b: str, repeats: Repeats) -> tuple[_Pair, _Plan]:
-        """Return the evaluations and what is fitted for them; raises SplitError where they cannot be compared."""
-        home = prepare_environment()
-        home.require_record()
+    def read(cls, run_a: str, run_b: str, repeats: Repeats) -> _Pair:
+        """Return the evaluations of two runs; raises SplitError where they cannot be compared."""
+        prepare_environment().require_record()
         a, b = (read_evaluation(run_id) for run_id in (run_a, run_b))
-        pair = cls(a, b, _same_split(a.tags, b.tags))
-        return pair, pair.plan(repeats)
+        return cls(a, b, _same_split(a.tags, b.tags), repeats)
 
     @property
     def recorded_repeats(self) -> int:
@@ -163,9 +165,10 @@ class _Pair:
         a, b = (mean_of_folds(side.folds, f"apparent/{metric}") for side in (self.a, self.b))
         return None if a is None or b is None else (a, b)
 
-    def plan(self, repeats: Repeats) -> _Plan:
+    @cached_property
+    def plan(self) -> _Plan:
         """Return how often the folds are to be repeated; SplitError where a number of repeats cannot be had."""
-        n_recorded = self.recorded_repeats
+        n_recorded, repeats = self.recorded_repeats, self.asked
         wanted = MOST_REPEATS if repeats == "auto" else repeats
         if wanted <= n_recorded:
             return _Plan(n_recorded)
@@ -219,7 +222,7 @@ class _Pair:
 
 
 # What a command has read of two runs, for the comparison that it begins next.
-_AHEAD: dict[tuple[str, str, Repeats], tuple[_Pair, _Plan]] = {}
+_AHEAD: dict[tuple[str, str, Repeats], _Pair] = {}
 
 
 def _unchanged(run: Recorded, recipe: Recipe) -> Work:
@@ -237,9 +240,9 @@ def _unchanged(run: Recorded, recipe: Recipe) -> Work:
     return work
 
 
-def _repeated(pair: _Pair, plan: _Plan, repeats: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+def _repeated(pair: _Pair, repeats: Repeats) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return the predictions of both recipes over all repeats, and a sentence about them."""
-    recorded = (pair.a.predictions, pair.b.predictions)
+    plan, recorded = pair.plan, (pair.a.predictions, pair.b.predictions)
     if not plan.recipes:
         return *recorded, plan.why
     both = [Fits(recipe.split, recipe.model) for recipe in plan.recipes]

@@ -70,6 +70,7 @@ class _Call:
     """
 
     request: Request
+    name: str  # what its check called it
     came_to: Any = None
     flow_run: Any = None  # its id, from before it is said to run
 
@@ -118,11 +119,11 @@ def _fail_mistaken(flow: Any, flow_run: Any, state: Any) -> None:  # noqa: ARG00
 def _run_name(name: str, request_type: type[Request], check: Check) -> Callable[[], str]:
     def run_name() -> str:
         context, call = FlowRunContext.get(), _CALL.get()
-        if call is not None and context is not None and context.flow_run is not None:
-            call.flow_run = context.flow_run.id
+        if call is not None:
+            call.flow_run = context and context.flow_run and context.flow_run.id
+            return f"{name} {call.name}"
         try:
-            request = call.request if call else request_type.read((context.parameters if context else None) or {})
-            return f"{name} {check(request)}"
+            return f"{name} {check(request_type.read((context and context.parameters) or {}))}"
         except Exception:  # a name is no reason to fail; the flow itself says what is wrong
             return name
 
@@ -137,9 +138,9 @@ def _guarded(
     A mistake makes the flow run Failed with its sentence; where a user asked for retries, after these.
     """
 
-    def performed(request: Request | None, arguments: Mapping[str, object]) -> R:
-        if not isinstance(request, request_type):  # _called has not checked this very call
-            request = request_type.read(arguments)
+    def performed(call: _Call | None, arguments: Mapping[str, object]) -> R:
+        request = call.request if call else request_type.read(arguments)
+        if call is None:  # nobody has checked it yet
             check(request)
         home = Home.here()
         home.make()
@@ -152,9 +153,7 @@ def _guarded(
         token = _CALL.set(None)  # what this flow calls is checked anew
         flow_run: Any = context and context.flow_run
         try:
-            came_to: Any = performed(
-                call.request if call else None, inspect.signature(fn).bind(*args, **kwargs).arguments
-            )
+            came_to: Any = performed(call, inspect.signature(fn).bind(*args, **kwargs).arguments)
         except BaseException as error:
             came_to = error
             # Prefect tries again of what is raised, and takes a state for a result.
@@ -217,14 +216,13 @@ class Flow(prefect.Flow[P, R]):
         """Run the flow; bad input raises before anything is started or recorded, and leaves nothing of a frame."""
         as_any_flow = FlowRunContext.get() is not None or return_state
         with naming_once():
-            request = self.request(args, kwargs)
-            if not as_any_flow:
-                vars(self.fn)["check"](request)
+            request = self.asked.called(args, kwargs)
+            name = "" if as_any_flow else vars(self.fn)["check"](request)
         parameters = request.parameters
         if as_any_flow:
             as_any: Any = super().__call__
             return as_any(return_state=return_state, wait_for=wait_for, **parameters)
-        call = _Call(request)
+        call = _Call(request, name)
         token = _CALL.set(call)
         try:
             if request.engine == "plain":
@@ -236,10 +234,6 @@ class Flow(prefect.Flow[P, R]):
 
     if not TYPE_CHECKING:  # its type is that of Prefect's own, which knows the parameters
         __call__ = _called
-
-    def request(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Request:
-        """Return the request of a call; SplitError or ModelError for bad input."""
-        return self.asked.called(args, kwargs)
 
     def _started(self, home: Home, call: _Call) -> Any:
         home.make()

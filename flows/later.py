@@ -107,34 +107,49 @@ def score_later(
         estimate_of_one_model("later rows", metric, score, predictions, problem, level=level, held=True)
         for metric in on_test
     ]
-    spec, known_groups = later.work.manifest.spec, None
-    if group := next((name for name in spec.columns.grouped if name in later.table), None):
-        groups = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
-        known_groups = int(later.table[group].isin(groups.dropna()).sum())
-    few = f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
-    before, code = later.recipe.code, later.recipe.model.code
-    moved = changed(before, code) if before else []
-    other = f"{listed(moved)} changed since run {later.recipe.run_id[:8]}, whose promise is of the code before."
     later_score = LaterScore(
         run=later.recipe.run_id,
         model=problem.model,
         name=later.name,
         split=later.recipe.split,
         rows=problem.n,
-        known_groups=known_groups,
+        known_groups=_known_groups(later),
         estimates=estimates,
         promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=[*([other] if moved else []), *later.untold, *undefined, *([few] if problem.n < FEW else [])],
+        notes=[*_moved_code(later.recipe), *later.untold, *undefined, *_few(later, problem.n)],
     )
     title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{later_score.split.name} {later_score.split.version}", later_score.split.split_id)
     page = evaluation_page(problem, [score], estimates, predictions, title, split=split, origin=Origin(later.name))
     page = beside_promises(page, estimates, later_score.promised, later_score.notes)
     about = {"run": later.recipe.run_id, "data": later.content[:32], "rows": later_score.rows}
-    about |= {"code": digest_json(code)[:16]} if code else {}
+    if code := later.recipe.model.code:
+        about["code"] = digest_json(code)[:16]
     run_id = record_later(later_score.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
     return later_score.model_copy(update={"run_id": run_id})
+
+
+def _known_groups(later: _Later) -> int | None:
+    """Return how many rows are of groups that the split knows; None where no column tells."""
+    spec = later.work.manifest.spec
+    group = next((name for name in spec.columns.grouped if name in later.table), None)
+    if group is None:
+        return None
+    groups = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
+    return int(later.table[group].isin(groups.dropna()).sum())
+
+
+def _few(later: _Later, n: int) -> list[str]:
+    sentence = f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
+    return [sentence] if n < FEW else []
+
+
+def _moved_code(recipe: Recipe) -> list[str]:
+    """Return a sentence about code of the recipe that has changed since its evaluation, where some has."""
+    moved = changed(recipe.code, recipe.model.code) if recipe.code else []
+    since = f"changed since run {recipe.run_id[:8]}, whose promise is of the code before."
+    return [f"{listed(moved)} {since}"] if moved else []
 
 
 FEW = 30
@@ -258,4 +273,4 @@ def _problem(later: _Later, metrics: Sequence[str] | None) -> Problem:
     names = [name for name in spec.columns.grouped if name in later.table]
     units = kept_together(pa.Table.from_pandas(later.table[names]), spec) if names else None
     # What plays another role was no feature in training, and the features are named.
-    return Problem.of(later.table, model, training.target, groups=units, known=training.classes)
+    return Problem.of(later.table, model, training.target, groups=units, labels=training.classes)

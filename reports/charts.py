@@ -66,7 +66,7 @@ def shortened(text: str, room: float) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values of the two axes lie, in pixels of a picture of one width; by halves, a span may be beyond floats."""
+    """The places of values on two axes, in pixels of a picture of one width; by halves: a span may be beyond floats."""
 
     left: float
     right: float

@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: the top of its page, with its first picture."""
+"""Results in a notebook: the top of their page, with its first picture."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .templates import escaped, macro, rendered, scoped_style
 
 
 class Verdict(Enum):
-    """What a page comes to in words: its word, its mark (colour is never alone), and its style."""
+    """The verdict of a page: its word, its mark (colour is never alone), and its style."""
 
     GOOD = ("Good", "✓", "good")
     LOOK = ("Look at this", "!", "look")
@@ -122,7 +122,7 @@ class Remark:
 
     @property
     def verdict(self) -> Verdict:
-        """What a page that holds it comes to at best."""
+        """The best verdict of a page that holds it."""
         return OF_SEVERITY[self.severity]
 
 
@@ -137,14 +137,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a page comes from: the data's name, the run that records it, and the day."""
+    """The origin of a page: the data's name, the run that records it, and the day."""
 
     data: str = ""
     run_id: str = ""
     day: date | None = None
 
     def words(self) -> list[str]:
-        """Return what a footer says of it."""
+        """Return the words of a footer."""
         day = self.day or date.today()
         run = [f"MLflow run {self.run_id[:8]}"] if self.run_id else []
         return [*([self.data] if self.data else []), f"evenfold {installed('evenfold')}", f"{day:%d %b %Y}", *run]

@@ -21,7 +21,7 @@ from .splits.pictures import split_pictures
 
 @dataclass(frozen=True)
 class SplitPages:
-    """What is shown of a split: its page, the files beside it by name, and the audit, None where rows are missing."""
+    """The page of a split, the files beside it by name, and the audit, None where rows are missing."""
 
     page: Page
     files: dict[str, Any]

@@ -81,7 +81,7 @@ def in_markdown(table: Table) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return what reads as ``value`` in Markdown: one line of text, and neither markup nor HTML."""
+    """Return the Markdown that reads as ``value``: one line of text, and neither markup nor HTML."""
     line = HIDDEN.sub("\ufffd", " ".join(str(value).splitlines()))
     return MARKS.sub(lambda mark: {"<": "&lt;", "&": "&amp;"}.get(mark[0], f"\\{mark[0]}"), line)
 

@@ -1,4 +1,4 @@
-"""What somebody else asks of this process, what such a request and its records may show, and how large it may be."""
+"""Requests of somebody else to this process: what they and their records may show, and how large they may be."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, requires, version
+from itertools import takewhile
 from typing import Any
 
 from evenfold.estimates import EvaluationError
@@ -162,15 +163,11 @@ def _runs(
 def _since_success() -> Iterator[Finding]:
     """Yield what broke off since the last run that completed."""
     broken = []
-    for deployment in _deployments():
-        if OURS not in deployment.tags:
-            continue
-        for run in _runs(["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], of=deployment):
-            if run.state.is_completed():
-                break
-            broken.append(
-                f"{run.name} ({run.state.name.upper()}: {str(run.state.message).partition(chr(10))[0][:120]})"
-            )
+    for deployment in (each for each in _deployments() if OURS in each.tags):
+        runs = _runs(["COMPLETED", "FAILED", "CRASHED", "CANCELLED"], of=deployment)
+        for run in takewhile(lambda run: not run.state.is_completed(), runs):
+            why = str(run.state.message).partition("\n")[0][:120]
+            broken.append(f"{run.name} ({run.state.name.upper()}: {why})")
     fix = "Look at their logs. The next one goes on where they stopped: prefect deployment run ..."
     what = f"{len(broken)} since the last that completed"
     yield _named("Prefect runs", broken, what, fix, "none broke off since the last success")

@@ -27,6 +27,7 @@ from evenfold.estimates import (
     baseline_of_draws,
     baseline_predictions,
     bootstrap_aggregate,
+    compare,
     interval_for,
     level_scores,
     level_scores_of_draws,
@@ -35,7 +36,7 @@ from evenfold.estimates import (
     widest_gap,
 )
 from evenfold.estimates.baselines import best_baseline, no_better
-from evenfold.estimates.promotion import Difference, compare_draws, compare_predictions
+from evenfold.estimates.promotion import ROLES, Difference, compare_draws
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with
 from evenfold.manifests.audits.judging import judged
@@ -240,9 +241,11 @@ def compared(
     stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
-    return compare_predictions(
-        before, after, metric, on, stratified, n_train, ordered=work.in_time_order, apparent=apparent
-    )
+    comparison = compare(
+        before, after, metric, on=on, stratified=stratified, n_train=n_train, ordered=work.in_time_order,
+        apparent=apparent, names=ROLES,
+    )  # fmt: skip
+    return Difference.of(comparison)
 
 
 def frame_of(files: Iterable[str | Path]) -> pd.DataFrame:

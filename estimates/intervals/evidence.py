@@ -1,4 +1,4 @@
-"""What an interval can be made of, and what an interval method is."""
+"""The evidence that intervals are made of."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_BLOCKS = 200
 
 @dataclass(frozen=True)
 class Declined:
-    """Why there is no interval, and what would give one."""
+    """The reason why there is no interval, and what would give one."""
 
     reason: str
 

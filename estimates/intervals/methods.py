@@ -291,11 +291,6 @@ class CorrectedT:
     p: float
     interval: Interval
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know of it."""
-        return self.interval.notes
-
 
 def corrected_resampled_t(
     differences: ArrayLike,

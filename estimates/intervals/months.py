@@ -1,4 +1,4 @@
-"""Whether a new month still speaks the champion's language: its rows, judged by a champion that never saw them."""
+"""The judgement of a new month's rows by a champion that never saw them: whether they still speak its language."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Month:
-    """What the predictions of a model that never saw a month's rows say of them.
+    """The figures of a month's rows, by the predictions of a model that never saw them.
 
     ``slope`` of what came on what was predicted: 1 as promised, 0 shuffled, -1 turned, 60 in other units. ``spread``:
     log of the mean squared error, of classes over the one that their probabilities promise: 0 as promised.
@@ -61,13 +61,13 @@ class Reading:
 
     @property
     def sound(self) -> bool:
-        """Whether it lies within; what is no number does not."""
+        """Return whether it lies within; what is no number does not."""
         return self.low <= self.value <= self.high
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a month may be learnt from, and why: a sentence of numbers for each figure; the figures by name."""
+    """The verdict whether a month may be learnt from, a sentence of numbers for each figure; the figures by name."""
 
     verdict: Literal["sound", "unclear", "refused"] = "sound"
     sentences: tuple[str, ...] = ()

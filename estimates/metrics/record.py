@@ -104,7 +104,7 @@ class Replay(BaseEstimator):  # type: ignore[misc]
 
 
 def recorded(answers: Any, n: int) -> Replay:
-    """Return what an estimator that knows its n rows says of them, to be taken apart."""
+    """Return the answers of an estimator that knows its n rows, to be taken apart."""
     methods = [name for name in METHODS if name != "predict_log_proba" and hasattr(answers, name)]
     recordings = {name: np.asarray(getattr(answers, name)(np.empty((n, 0)))) for name in methods}
     return Replay(recordings, tuple(np.asarray(getattr(answers, "classes_", ())).tolist()))
@@ -196,7 +196,7 @@ class Answered:
 
     @cached_property
     def ranking(self) -> Floats:
-        """What ranks the rows of two classes: the decision, or else the probability of the second class."""
+        """The values that rank the rows of two classes: the decision, or else the probability of the second class."""
         if hasattr(self.answers, "decision_function"):
             return np.asarray(self.answers.decision_function(self._rows))
         return np.asarray(self.answers.predict_proba(self._rows)[:, 1])
@@ -208,7 +208,8 @@ class Answered:
 
     def drawn(self, lines: Codes) -> Answered:
         """Return the rows at these positions, which may repeat, with answers that were given earlier (``Replay``)."""
-        answers = Replay({method: values[lines] for method, values in self.answers.answers.items()}, self.classes)
+        own: Replay = self.answers
+        answers = Replay({method: values[lines] for method, values in own.answers.items()}, own.classes)
         weights = None if self.weights is None else self.weights[lines]
         return replace(self, answers=answers, y=self.y[lines], weights=weights)
 

@@ -220,7 +220,7 @@ def influence_of(metric: str, rows: Answered) -> Influence | None:
     return (value, influence) if np.all(np.isfinite(influence)) else None
 
 
-LEAST_PERMUTATIONS = 50
+N_PERMUTATIONS = 100
 # The purpose of the stream, so that these permutations share no numbers with any split.
 NO_INFORMATION = 632
 
@@ -233,20 +233,17 @@ def no_information_rate(
     *,
     weights: Floats | None = None,
     seed: int = 0,
-    n_permutations: int = 100,
 ) -> float:
     """Return the score that predictions have on average when y is paired with them at random, as a score.
 
     ``answers``: the model fitted on all rows, for those rows. Exact over all n x n pairs (weighing both rows) where
-    the metric's record has a rate, .5 for areas under ROC curves; else the mean over ``n_permutations`` seeded
-    permutations of y, at least 50. Source: Efron and Tibshirani (1997).
+    the metric's record has a rate, .5 for areas under ROC curves; else the mean over 100 seeded permutations of y.
+    Source: Efron and Tibshirani (1997).
     """
     rate = metric_of(metric).no_information
     if rate is not None:
         return rate(Answered(answers, y, classes, weights))
-    if n_permutations < LEAST_PERMUTATIONS:
-        raise ModelError(f"n_permutations={n_permutations}; choose at least {LEAST_PERMUTATIONS}.")
     replay = recorded(answers, y.size)
     stream = Stream(seed, NO_INFORMATION)
-    orders = (stream.permutation(y.size) for _ in range(n_permutations))
+    orders = (stream.permutation(y.size) for _ in range(N_PERMUTATIONS))
     return float(np.mean([score(metric, replay, y[o], None if weights is None else weights[o]) for o in orders]))

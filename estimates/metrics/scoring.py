@@ -61,7 +61,7 @@ def lower_is_better(metric: str) -> bool:
 
 
 def title_of(metric: str) -> str:
-    """Return what people call it: its function, with what that is given."""
+    """Return the title for people: the function with its arguments."""
     options = {k: v for k, v in options_in(metric).items() if k not in ("greater_is_better", "response_method")}
     return _written(str(path_in(metric)).partition(":")[2].replace("_", " "), options)
 

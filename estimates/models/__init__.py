@@ -1,1 +1,1 @@
-"""What is trained: its specification, the columns it reads, and the fit."""
+"""The specification of a model, the columns that it reads, and the fit."""

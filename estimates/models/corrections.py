@@ -1,4 +1,4 @@
-"""What a classifier is fitted with: weights that even out classes, and codes where it takes no other labels."""
+"""Weights that even out classes for a classifier, and codes where it takes no other labels."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CodedLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def saying_labels(problem: Problem, train: NDArray[np.int64], learn: Callable[[Problem], Any]) -> Any:
-    """Return what ``learn`` fits; where it refuses the labels of the training rows, what it learns of their codes."""
+    """Return the model that ``learn`` fits; where it refuses the labels of the training rows, that of their codes."""
     try:
         return learn(problem)
     except (ValueError, TypeError) as error:

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.record import Answered, Replay, Responses, codes_of, recorded
+from evenfold.estimates.metrics.record import Answered, Responses, codes_of, recorded
 from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.models.warned import hearing
-from evenfold.estimates.results import FoldScore
+from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels.random import IMPORTANCE
-from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2
@@ -48,9 +46,12 @@ def permutation_importance(
         order[1 + i * repeats : 1 + (i + 1) * repeats] = [stream.permutation(m) for _ in range(repeats)]
         columns[name] = X[name].array.take(order.reshape(-1))
     X = pd.DataFrame(columns)[features]
-    answers = recorded(Responses(fitted, X), len(X))
+    weights = None if problem.weights is None else np.tile(problem.weights[rows], len(as_they_are))
+    y = np.tile(problem.y[rows], len(as_they_are))
+    answered = Answered(recorded(Responses(fitted, X), len(X)), y, problem.classes, weights)
+    metric, blocks = metric_of(problem.model.metrics[0]), np.arange(y.size).reshape(as_they_are.shape)
     with hearing():  # of what is undefined, which is no importance then
-        scores = [_score(problem, answers, rows, block) for block in range(len(as_they_are))]
+        scores = [score_or_nan(metric, answered.drawn(block), quick=True) for block in blocks]
     if not np.isfinite(scores).all():
         return {}
     falls = scores[0] - np.reshape(scores[1:], (len(features), repeats)).mean(axis=1)
@@ -65,14 +66,6 @@ def _size(n_features: int, n_test: int, n_train: int) -> tuple[int, int]:
         if m >= FEWEST_ROWS:
             break
     return m, repeats
-
-
-def _score(problem: Problem, answers: Replay, rows: IntArray, block: int) -> float:
-    part = slice(block * rows.size, (block + 1) * rows.size)
-    own = Replay({name: values[part] for name, values in answers.answers.items()}, answers.classes)
-    weights: NDArray[Any] | None = None if problem.weights is None else problem.weights[rows]
-    answered = Answered(own, problem.y[rows], problem.classes, weights)
-    return score_or_nan(metric_of(problem.model.metrics[0]), answered, quick=True)
 
 
 def importance_table(scores: Sequence[FoldScore]) -> pd.DataFrame:
@@ -126,8 +119,8 @@ class Confusion:
 def thresholds(problem: Problem, predictions: pd.DataFrame) -> tuple[float, float]:
     """Return the lowest and the highest threshold over the folds, as probabilities of the positive class.
 
-    As given, or for a threshold of each fold midway between the largest probability called a no and the least
-    called a yes.
+    It is the given one, or for a threshold of each fold midway between the largest probability called a no and the
+    least called a yes.
     """
     threshold = problem.model.threshold
     if threshold is None or isinstance(threshold, float):

@@ -12,7 +12,7 @@ import pandas as pd
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Responses, codes_of, describe_classes
 from evenfold.estimates.metrics.scoring import scores_of
-from evenfold.estimates.results import FoldScore
+from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from .options import class_weight_names, fit_with, reads_names, target_transform
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
 from .stopping import fit_stopped, stopping_rows
-from .warned import hearing
 
 INNER_FOLDS = 5
 
@@ -275,7 +274,7 @@ def _learnt(
 
 
 def reason_in_a_line(error: Exception) -> str:
-    """Return what went wrong in one line; of a deployed run its kind alone."""
+    """Return an error in one line; of a deployed run its kind alone."""
     if is_deployed():
         return reason_of(error)
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
@@ -305,7 +304,7 @@ def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
 
 
 def _weights(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, object]:
-    """Return what ``fit`` gets beside the rows: their weights, where there are some."""
+    """Return the arguments of ``fit`` beside the rows: their weights, where there are some."""
     if problem.weights is None:
         return {}
     even = model.balance is not None and model.balance.method == "class_weight"

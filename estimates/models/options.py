@@ -1,4 +1,4 @@
-"""Whether the options of a model fit its problem, before anything is fitted."""
+"""Checks of the options of a model against its problem, before anything is fitted."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def takes(part: Any, name: str) -> bool:
 
 
 def validation_weights(estimator: Any) -> str | None:
-    """Return what ``fit`` calls the weights of validation rows: scikit-learn's, LightGBM's or XGBoost's name."""
+    """Return the parameter of ``fit`` for weights of validation rows: scikit-learn's, LightGBM's or XGBoost's name."""
     names = ("sample_weight_val", "eval_sample_weight", "sample_weight_eval_set")
     return next((name for name in names if takes(estimator, name)), None)
 

@@ -32,13 +32,13 @@ from .options import check_metrics, check_options, error_of
 from .spec import ModelSpec, Task, infer_task
 
 
-def require_target(column: pd.Series) -> None:
-    """Raise ModelError where target values are missing."""
-    missing = np.flatnonzero(column.isna().to_numpy())
-    if missing.size:
+def require_none_missing(missing: NDArray[np.bool_], what: str) -> None:
+    """Raise ModelError where a value is missing; ``what``: the column's role."""
+    rows = np.flatnonzero(missing)
+    if rows.size:
         raise ModelError(
-            f"target {column.name!r} is missing (None or NaN) in {missing.size:,} of {len(column):,} rows "
-            f"(first at {first_rows(missing)}); drop or fill those rows first."
+            f"{what} is missing (None or NaN) in {rows.size:,} of {missing.size:,} rows "
+            f"(first at {first_rows(rows)}); drop or fill those rows first."
         )
 
 
@@ -65,16 +65,16 @@ def task_of(model: ModelSpec, column: pd.Series) -> Task:
 
 
 def values_of(
-    column: pd.Series, task: Task, known: tuple[Any, ...] | None = None
+    column: pd.Series, task: Task, labels: tuple[Any, ...] | None = None
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
     """Return the target's values and its sorted classes (none for regression).
 
-    ``known``: a model's classes; without them a target of one value raises ModelError, as do values that are
+    ``labels``: a model's classes; without them a target of one value raises ModelError, as do values that are
     neither numbers nor classes.
     """
     y, classes = (_numbers(column), ()) if task == "regression" else _labels(column)
-    if known is not None:
-        return y, known
+    if labels is not None:
+        return y, labels
     if len(classes) == 1:
         raise ModelError(
             f"target {column.name!r} holds one class ({shown(repr(classes[0]))}) in all {y.size:,} rows; "
@@ -183,7 +183,7 @@ class Problem:
 
     @property
     def encodings(self) -> dict[str, str]:
-        """How each feature that is text or a category becomes numbers."""
+        """The way in which each feature that is text or a category becomes numbers."""
         return encodings(self.model, self.model.build(0), self.X, self.encoded, self.own) if self.encoded else {}
 
     @property
@@ -219,14 +219,14 @@ class Problem:
         *,
         groups: str | Sequence[Any] | NDArray[Any] | None = None,
         times: str | None = None,
-        known: tuple[Any, ...] | None = None,
+        labels: tuple[Any, ...] | None = None,
         folds: Collection[str] = (),
     ) -> Problem:
         """Return the checked problem of predicting ``target``.
 
         ``roles``: the columns that are never features: key, group, time, stratify. ``groups``: a column's name
         or one value per row; rows of a group count as one in intervals. ``times``: the column of times.
-        ``folds``: columns that give the fold of each row, features only where they are listed. ``known``: the
+        ``folds``: columns that give the fold of each row, features only where they are listed. ``labels``: the
         classes that a model knows already, none for numbers; rows to score may then have one value. Raises
         ModelError for a missing column, a target with missing values or one value, metrics and estimators that
         do not fit the target, and where no feature is left. O(rows x columns).
@@ -241,9 +241,9 @@ class Problem:
             lambda kinds: text_for(model, table, kinds) | {name: A_FOLD for name in folds if name in kinds},
         )  # fmt: skip
         column = target_column(table, target)
-        require_target(column)
+        require_none_missing(column.isna().to_numpy(), f"target {target!r}")
         task = task_of(model, column)
-        y, classes = values_of(column, task, known)
+        y, classes = values_of(column, task, labels)
         completed = model.completed(task, len(classes)).simplest()
         metrics = of_positive([name_of(metric) for metric in completed.metrics], classes, model.positive)
         completed = completed.model_copy(update={"metrics": metrics})
@@ -305,12 +305,7 @@ def _group_codes(table: pd.DataFrame, groups: Any) -> IntArray | None:
     if len(values) != len(table):
         raise ModelError(f"groups has {len(values):,} values for {len(table):,} rows; pass one value per row.")
     codes = pd.factorize(np.asarray(values, dtype=object) if isinstance(values, (list, tuple)) else values)[0]
-    missing = np.flatnonzero(codes < 0)
-    if missing.size:
-        raise ModelError(
-            f"groups is missing (None or NaN) in {missing.size:,} of {len(table):,} rows "
-            f"(first at {first_rows(missing)}); drop or fill those rows first."
-        )
+    require_none_missing(codes < 0, "groups")
     return np.asarray(codes, dtype=np.int64)
 
 

@@ -45,7 +45,7 @@ def default_for(task: Task, n_classes: int = 0) -> tuple[str, tuple[str, ...]]:
 
 
 def infer_task(target: pd.Series) -> Task:
-    """Return what the table says of a target column; raises ModelError for a column that is no target (dates)."""
+    """Return the task that a target column is of; raises ModelError for a column that is no target (dates)."""
     kind = getattr(target.dtype, "kind", "O")
     if is_number(kind, lambda: target.dropna().unique()):
         return "regression"
@@ -60,7 +60,7 @@ POWER = "sklearn.preprocessing:PowerTransformer"
 
 
 class Balance(BaseModel):
-    """How the classes of the training rows are evened out; test rows are never touched.
+    """The way in which the classes of the training rows are evened out; test rows are never touched.
 
     ``ratio``: rows of each rarer class per row of the largest class, afterwards; 1 makes all classes equal.
     """
@@ -74,7 +74,7 @@ class Balance(BaseModel):
 class Transform(BaseModel):
     """A scikit-learn transformer by import path, applied to the target and inverted in predictions.
 
-    ``box-cox`` and ``yeo-johnson`` stand for PowerTransformer's methods. What is predicted is then a median.
+    ``box-cox`` and ``yeo-johnson`` stand for PowerTransformer's methods. Predictions are then medians.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -96,7 +96,7 @@ def _or_a_name(schema: dict[str, Any]) -> None:
 
 
 class ModelSpec(BaseModel):
-    """What is trained and how it is scored, as plain data: the same in YAML, JSON, flags and Python.
+    """The model that is trained and its metrics, as plain data: the same in YAML, JSON, flags and Python.
 
     ``estimator``: ``package.module:Name`` of a class or of a function that returns an estimator; None for the default.
     ``params``: its JSON parameters, as ``named_estimator`` takes them. ``task``: inferred where None. ``features``:
@@ -243,7 +243,7 @@ class ModelSpec(BaseModel):
 
     @property
     def title(self) -> str:
-        """What people call the model: the name of its class."""
+        """The title for people: the name of its class."""
         return str(self.estimator).rpartition(":")[2]
 
     @property
@@ -253,12 +253,12 @@ class ModelSpec(BaseModel):
 
     @property
     def import_paths(self) -> list[str]:
-        """What the estimator and its parts are imported by."""
+        """The import paths of the estimator and its parts."""
         return [*filter(None, [self.estimator]), *parts_in(self.params)]
 
     @property
     def metric_paths(self) -> list[str]:
-        """What the metrics of one's own are imported by."""
+        """The import paths of one's own metrics."""
         return [path for metric in self.metrics if (path := path_in(metric))]
 
     def canonical(self) -> dict[str, object]:
@@ -280,7 +280,7 @@ class ModelSpec(BaseModel):
     def simplest(self) -> ModelSpec:
         """Return the specification that its estimator, passed as an object, would have: one key for both.
 
-        Parameters that equal the constructor's defaults are left out. What a function returns is known by its name.
+        Parameters that equal the constructor's defaults are left out. A function's estimator is known by its name.
         """
         if not isinstance(imported(str(self.estimator), ESTIMATOR), type):
             return self

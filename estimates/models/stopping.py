@@ -71,7 +71,7 @@ def fit_stopped(
 ) -> Any:
     """Fit an estimator, or the last step of a pipeline, that stops by the rows ``held`` back: X, y and weights.
 
-    What comes before that step learns from the other rows alone, and the rows held back go through it.
+    The steps before that one learn from the other rows alone, and the rows held back go through it.
     """
     rows, y_held, weights = held
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:

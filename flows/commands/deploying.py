@@ -18,8 +18,9 @@ from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.exceptions import ObjectNotFound
-from prefect.schedules import Cron
+from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from pydantic import BaseModel
 
 from evenfold import flows
 
@@ -68,18 +69,9 @@ def deployed(
     One run at a time: of two that record the same evaluation at once each might make a run of it. The other waits.
     """
     published = getattr(flows, flow)
-    request = {"data": data, "spec": spec, "model": model, "registered_name": registered_name}
-    specification, parameters = _checked(
-        published, {name: value for name, value in request.items() if value is not None}
-    )
+    specification, parameters = _checked(published, data, spec=spec, model=model, registered_name=registered_name)
     name = name or specification.name
-    try:
-        schedule = None if cron is None else Cron(cron, timezone=timezone)
-    except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise SplitError(
-            f"--cron {cron!r} in {timezone} is not a time ({reason}); write '0 4 * * 1', Europe/Berlin."
-        ) from None
+    schedule = _schedule(cron, timezone)
     with _server(home), get_client(sync_client=True) as client:
         kind, earlier = _pool(client, pool), None
         with contextlib.suppress(ObjectNotFound):
@@ -109,15 +101,30 @@ def deployed(
     )  # fmt: skip
 
 
-def _checked(published: Any, request: dict[str, Any]) -> tuple[SplitSpec, dict[str, Any]]:
+def _schedule(cron: str | None, timezone: str) -> Schedule | None:
+    """Return when a deployment runs by itself; raises SplitError for what is no time."""
+    try:
+        return None if cron is None else Cron(cron, timezone=timezone)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SplitError(
+            f"--cron {cron!r} in {timezone} is not a time ({reason}); write '0 4 * * 1', Europe/Berlin."
+        ) from None
+
+
+def _checked(published: Any, data: str, **declared: object) -> tuple[SplitSpec, dict[str, object]]:
     """Return the specification, and the parameters as Prefect keeps them; SplitError or ModelError for bad ones."""
-    if is_address(request["data"]):
-        require_no_password(request["data"])  # Prefect keeps what it calls a flow with
-    read = published.asked.read(request).parameters
-    if read["spec"].strategy is not None:
-        read["spec"].splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
-    declared = {name: read[name] for name in ("spec", "model") if read.get(name) is not None}
-    return read["spec"], request | {n: each.model_dump(mode="json", exclude_unset=True) for n, each in declared.items()}
+    if is_address(data):
+        require_no_password(data)  # Prefect keeps what it calls a flow with
+    fields = {name: value for name, value in declared.items() if value is not None}
+    request = published.asked.read({"data": data, **fields})
+    if request.spec.strategy is not None:
+        request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
+    return request.spec, {"data": data} | {name: _written(getattr(request, name)) for name in fields}
+
+
+def _written(value: Any) -> object:
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
 def _facts(deployment: Any) -> dict[str, object]:

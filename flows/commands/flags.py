@@ -1,4 +1,4 @@
-"""What commands have in common: flags, made of what a function is asked; how they are listed; and how they answer.
+"""The base of commands: flags, made of what a function is asked; how they are listed; and how they answer.
 
 While one is at work a terminal has a sign of life, where there are no steps to count.
 """
@@ -263,16 +263,24 @@ def busy(what: str) -> Iterator[Home]:
         spinner.stop()
 
 
-def answer(came: Any, as_json: bool, show: str | Callable[[Words, Any], None]) -> None:
-    """Print what came of a command: as one JSON object, or in the words ``show``, or as this prints it."""
+GATE_FAILED = 1  # the exit code
+
+
+def answer(came: Any, as_json: bool, show: str | Callable[[Words, Any], None], *, failed: bool = False) -> None:
+    """Print what came of a command: as one JSON object, or in the words ``show``, or as this prints it.
+
+    ``failed``: the command ends with exit code 1 then.
+    """
     from pydantic import BaseModel
 
     from .console import consoles
 
     out, _ = consoles()
     if as_json:
-        out.print_json(data=came.model_dump(mode="json") if isinstance(came, BaseModel) else came)
+        out.print_json(came.model_dump_json() if isinstance(came, BaseModel) else json.dumps(came))
     elif isinstance(show, str):
         out.print(show)
     else:
         show(out, came)
+    if failed:
+        raise typer.Exit(GATE_FAILED)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from evenfold.manifests import Verification
     from evenfold.tasks import Home
 
-GATE_FAILED = 1
 OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark", "croissant")
 
 Role = Literal["train", "test"]
@@ -66,7 +65,7 @@ def audit(
     from evenfold.manifests import audit as run_audit, read_manifest, write_whole
     from evenfold.splitters import SplitError
 
-    from .show import audit_in_markdown, show_audit
+    from .show import show_audit, show_audit_in_markdown
 
     if as_json and kind not in (None, "json"):
         raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
@@ -86,12 +85,8 @@ def audit(
         from evenfold.tasks.record.studies import record_audit
 
         record_audit(audited.split_id, report)
-    if kind == "md":
-        typer.echo(audit_in_markdown(report))
-    else:
-        answer(report, as_json or kind == "json", show_audit)
-    if report.failed:
-        raise typer.Exit(GATE_FAILED)
+    show = show_audit_in_markdown if kind == "md" else show_audit
+    answer(report, as_json or kind == "json", show, failed=bool(report.failed))
 
 
 def _audit_pipeline(path: str, manifest: Any, data: str, as_json: bool) -> None:
@@ -107,9 +102,8 @@ def _audit_pipeline(path: str, manifest: Any, data: str, as_json: bool) -> None:
         )  # fmt: skip
     lines = [f"{leak.severity}: {leak.message} [{leak.question}]" for leak in leaks]
     text = "\n".join(lines or [f"{path}: no feature moves that must not."])
-    answer([leak.model_dump() for leak in leaks], as_json, lambda out, _: out.print(text, markup=False))
-    if any(leak.severity == "error" for leak in leaks):
-        raise typer.Exit(GATE_FAILED)
+    failed = any(leak.severity == "error" for leak in leaks)
+    answer([leak.model_dump() for leak in leaks], as_json, text, failed=failed)
 
 
 def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
@@ -126,9 +120,7 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
     lines += [f"  damaged  {damage.message}" for damage in verification.damages]
     lines += [f"  proved   {each}" for each in verification.proved]
     lines += [f"  not proved: {each}" for each in verification.not_proved]
-    answer(verification, as_json, "\n".join(lines))
-    if not verification.intact:
-        raise typer.Exit(GATE_FAILED)
+    answer(verification, as_json, "\n".join(lines), failed=not verification.intact)
 
 
 def _with_looks(verification: Verification, home: Home) -> Verification:

@@ -69,8 +69,8 @@ def doctor(as_json: Json = False) -> None:
             if finding.fix:
                 out.print(f"       {finding.fix}")
 
-    answer([asdict(finding) for finding in findings], as_json, show)
-    raise typer.Exit(0 if all(finding.ok for finding in findings) else 1)
+    failed = not all(finding.ok for finding in findings)
+    answer([asdict(finding) for finding in findings], as_json, show, failed=failed)
 
 
 def deploy(
@@ -283,8 +283,7 @@ def replay(
         from evenfold.tasks import replay as decided_again
 
         replayed = decided_again(name, version)
-    answer(replayed, as_json, replayed.words)
-    raise typer.Exit(0 if replayed.verdict == "same" else 1)
+    answer(replayed, as_json, replayed.words, failed=replayed.verdict != "same")
 
 
 def answer_(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -212,6 +212,11 @@ def audit_in_markdown(audit: Audit) -> str:
     return f"## {page.title}\n\n{note}\n"
 
 
+def show_audit_in_markdown(console: Words, audit: Audit) -> None:
+    """Print an audit for a comment, each line whole."""
+    console.print(audit_in_markdown(audit), soft_wrap=True)
+
+
 def show_audit(console: Words, audit: Audit) -> None:
     """Print what an audit came to, and how what is no fault is ignored."""
     show_page(console, audit_page(audit))
@@ -280,7 +285,7 @@ def show_retraining(console: Words, outcome: Retraining) -> None:
     show_where(console, outcome.run_id)
 
 
-SHOWN = {
+SHOWN: dict[str, Callable[..., None]] = {
     "split": show_split,
     "evaluate": show_evaluation,
     "plan": lambda console, planned: console.say(planned.summary),

@@ -30,6 +30,7 @@ from .flags import answer, busy
 if TYPE_CHECKING:
     import pandas as pd
     from evenfold.estimates import Problem
+    from evenfold.reports import Page
 
     from .console import Words
 
@@ -51,9 +52,6 @@ NSeeds = Annotated[int, Flag("Partitions of each way.")]
 def demo(engine: Engine = "prefect", as_json: bool = False) -> None:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
-    One model is evaluated on flights under random folds and under whole dates. With --json the three outcomes are
-    printed as one list, and nothing else is.
-
     Example: evenfold demo --engine plain
     """
     from evenfold.splitters import SplitError
@@ -67,26 +65,16 @@ def demo(engine: Engine = "prefect", as_json: bool = False) -> None:
     out.quiet = as_json
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
-    evaluations: list[Any] = []
+    evaluations = []
 
-    def evaluated(data: Any, **fields: Any) -> None:
+    def evaluated(data: Any, **fields: Any) -> float:
         with progress(err):
             evaluations.append(flows.evaluate(data, engine=engine, **fields))
         show_evaluation(out, evaluations[-1])
+        value: float = evaluations[-1].estimates[0].value
+        return value
 
-    say_why = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
-    out.styled(f"{say_why} Rows of one date share weather and queues.\n")
-    for name, strategy, group in (("flights-random", "KFold", None), ("flights-by-date", None, "date")):
-        evaluated(
-            FLIGHTS, name=name, strategy=strategy, group=group, key="flight_id", target="arr_delay",
-            features=FEATURES, metrics=("r2", "mae"), model={"text": "ordinal"},
-        )  # fmt: skip
-        out.print()
-    random, grouped = (outcome.estimates[0].value for outcome in evaluations)
-    out.print(
-        f"Random folds promise R2 = {random:.3f}; dates that the model has never seen give {grouped:.3f}. "
-        "The difference is the leak.\n"
-    )
+    _show_leak(out, evaluated)
     out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
     frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
     frame.insert(0, "patient", range(1, len(frame) + 1))
@@ -96,6 +84,22 @@ def demo(engine: Engine = "prefect", as_json: bool = False) -> None:
     )  # fmt: skip
     if as_json:
         consoles()[0].print_json(data=[json.loads(each.model_dump_json()) for each in evaluations])
+
+
+def _show_leak(out: Words, evaluated: Callable[..., float]) -> None:
+    """Evaluate one model on flights under random folds and under whole dates, and say what the difference is."""
+    title = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
+    out.styled(f"{title} Rows of one date share weather and queues.\n")
+    recipe = {"features": FEATURES, "metrics": ("r2", "mae"), "model": {"text": "ordinal"}}
+    on_flights = partial(evaluated, FLIGHTS, key="flight_id", target="arr_delay", **recipe)
+    random = on_flights(name="flights-random", strategy="KFold")
+    out.print()
+    grouped = on_flights(name="flights-by-date", group="date")
+    out.print()
+    out.print(
+        f"Random folds promise R2 = {random:.3f}; dates that the model has never seen give {grouped:.3f}. "
+        "The difference is the leak.\n"
+    )
 
 
 @flat
@@ -117,7 +121,7 @@ def compare(
     from evenfold.reports import comparison_page
     from evenfold.tasks.parameters import repeats_of
 
-    from .show import consoles, progress, show_page
+    from .show import consoles, progress
 
     if output is not None:
         require_place(output)
@@ -135,13 +139,7 @@ def compare(
     page = comparison_page(comparisons, names)
     if output is not None:
         write_whole(output, page.html())
-
-    def show(out: Words, _: object) -> None:
-        show_page(out, page)
-        if output is not None:
-            out.say(f"  page {output}")
-
-    answer([asdict(comparison) for comparison in comparisons], as_json, show)
+    answer([asdict(comparison) for comparison in comparisons], as_json, _shown(page, output))
 
 
 def predict(
@@ -273,7 +271,7 @@ def _told(
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
 
-    from .show import consoles, progress, show_page
+    from .show import consoles, progress
 
     problem = _problem(data, output, **fields)
     with limited(problem.X.size), progress(consoles()[1]):
@@ -286,12 +284,19 @@ def _told(
     record_study(experiment, name, problem, params, page, table)
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
+    answer(came, as_json, _shown(page, output, "ratios", "fold-count"))
+
+
+def _shown(page: Page, output: Path | None, *details: str) -> Callable[[Words, object], None]:
+    """Return what prints a page, with its ``details``, and where it was written."""
+    from .show import show_page
 
     def show(out: Words, _: object) -> None:
-        show_page(out, page, "ratios", "fold-count")
-        out.say(f"  page {output}")
+        show_page(out, page, *details)
+        if output is not None:
+            out.say(f"  page {output}")
 
-    answer(came, as_json, show)
+    return show
 
 
 def _problem(

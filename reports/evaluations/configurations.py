@@ -37,14 +37,8 @@ def tuning_page(
     reading = metric_of(metric)
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
     picture = _configurations_picture(reading, configurations, scores, spreads, choice, order)
-    rows = [
-        [
-            _params(configurations[i]) + (" (chosen)" if i == choice.chosen else ""),
-            number(scores[i]),
-            number(spreads[i]),
-        ]
-        for i in order
-    ]
+    titles = [_params(each) + (" (chosen)" if i == choice.chosen else "") for i, each in enumerate(configurations)]
+    rows = [[titles[i], number(scores[i]), number(spreads[i])] for i in order]
     head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
     simpler = [] if choice.chosen == choice.best else [
         Remark("note", f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within "

@@ -128,7 +128,7 @@ def evaluation_page(
 def _remarks(
     partial: str, audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]
 ) -> list[Remark]:
-    """Return what is to know of the score: what it lacks, then of the split that it rests on, then of the estimates."""
+    """Return the findings: what the score lacks, then those on the split that it rests on, then on the estimates."""
     notes = (resolution(estimates), *warned(scores))
     lacking = [Remark("warning", partial)] if partial else []
     return [*lacking, *remarks_of(audit), *remarks_on(estimates), *(Remark("note", words) for words in notes if words)]
@@ -197,12 +197,12 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
 
 
 def remarks_on(estimates: Sequence[Estimate]) -> list[Remark]:
-    """Return what has to be known of scores: warnings of the model, and how far training rows flatter it."""
+    """Return the findings on scores: warnings of the model, and how far training rows flatter it."""
     return [*warnings_of(estimates), *(Remark("note", words) for words in [optimism(estimates)] if words)]
 
 
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
-    """Return what has to be known of the model before its scores are read, each sentence once."""
+    """Return the warnings of the model, which come before its scores, each sentence once."""
     return [Remark("warning", words) for words in once(w for estimate in estimates for w in estimate.warnings)]
 
 
@@ -242,7 +242,7 @@ class Matrix(Table):
 
 
 def confusion_section(confusion: Confusion | None) -> list[Section]:
-    """Return what was called what, in a table; nothing of numbers."""
+    """Return the section of the confusion matrix; nothing of numbers."""
     if confusion is None:
         return []
     counts = np.array(confusion.counts)

@@ -195,7 +195,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Reliability:
-    """Of each bin of probability that has weight: number, rows, weight, mean prediction and share of the class."""
+    """Each bin of probability that has weight: number, rows, weight, mean prediction and share of the class."""
 
     name: str
     bins: NDArray[np.int64]
@@ -216,7 +216,7 @@ class Reliability:
 
     @property
     def off(self) -> float:
-        """How far a prediction is from what was observed, on average over the rows by their weights (0 to 1)."""
+        """The distance of a prediction from what was observed, on average over the rows by their weights (0 to 1)."""
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.weight))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:

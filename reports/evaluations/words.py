@@ -147,7 +147,7 @@ def resolution(estimates: Sequence[Estimate]) -> str:
 
 
 def why_good(estimates: Sequence[Estimate]) -> str:
-    """Return what a good verdict rests on: an audit, and where there is a baseline that the model has learnt more."""
+    """Return the reasons for a good verdict: an audit, and where there is a baseline that the model has learnt more."""
     besides = [estimate.baseline for estimate in estimates if estimate.baseline]
     listing = " or ".join(dict.fromkeys(beside.name for beside in besides if beside.difference > 0))
     better = all(beside.difference > 0 for beside in besides) and listing
@@ -160,7 +160,7 @@ def last_of(estimates: Sequence[Estimate]) -> list[Estimate]:
 
 
 def look_words(level: float) -> str:
-    """Return what the interval of a look at locked rows is worth, beside those of all other looks."""
+    """Return a sentence on the interval of a look at locked rows, which holds together with all other looks."""
     wider = f"The interval is one of {in_percent(level)}, wider than for a single look"
     return f"{wider}, so that it holds together with those of all other looks."
 
@@ -187,7 +187,7 @@ def kept_promises(estimates: Sequence[Estimate], promised: Sequence[Estimate]) -
 
 
 def unit_of(scores: Sequence[FoldScore]) -> str:
-    """Return what a split is called, by the names of the scores: fold, or split for any other."""
+    """Return the word for a split, by the names of the scores: fold, or split for any other."""
     return "fold" if scores and all(score.name.startswith("fold ") for score in scores) else "split"
 
 

@@ -70,7 +70,7 @@ class SplitData:
 
     @cached_property
     def edges(self) -> Positions:
-        """Where the bins of rows begin, and where the last one ends."""
+        """The first row of each bin, and the end of the last bin."""
         bins = min(self.order.size, MOST_BINS)
         return np.arange(bins + 1) * self.order.size // max(bins, 1)
 
@@ -82,7 +82,7 @@ class SplitData:
 
 
 def see(manifest: Manifest, balance: BalanceReport, data: Any = None) -> SplitData:
-    """Return what the pictures need. O(rows x splits), of at most 200 splits; less than 1 MB is kept beside columns."""
+    """Return the numbers of the pictures. O(rows x splits), of at most 200 splits; 1 MB at most beside columns."""
     columns = manifest.spec.columns
     beside = None if data is None else Joined.of(manifest, data)
     rows = np.flatnonzero(manifest.in_use.column() >= LOCKED)
@@ -206,8 +206,8 @@ def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
 def evenness(seen: SplitData) -> list[tuple[float, float | None]]:
     """Return the largest deviation of a fold's size after each generation, and the target's largest gap.
 
-    Of the first repeat. The gap is None without a target, and where rows that were tested then are in no split any
-    more. O(generations x rows log rows).
+    All are of the first repeat. The gap is None without a target, and where rows that were tested then are in no
+    split any more. O(generations x rows log rows).
     """
     manifest = seen.manifest
     assert manifest.born is not None
@@ -246,7 +246,7 @@ def split_names(manifest: Manifest) -> list[str]:
 
 
 def places_of(seen: SplitData) -> list[str]:
-    """Return what every fold and part that is measured is called, in the order of ``BalanceReport.measured``."""
+    """Return the name of every fold and part that is measured, in the order of ``BalanceReport.measured``."""
     membership, names = seen.manifest.membership, split_names(seen.manifest)
     folds = [
         membership.code_name(fold.split) if seen.parts else f"{unit_of(seen)} {names[fold.split]}"
@@ -267,7 +267,7 @@ def measured_all(seen: SplitData) -> bool:
 
 
 def unit_of(seen: SplitData) -> str:
-    """Return what a split is called: a part, a draw, a fold or a split."""
+    """Return the word for a split: part, draw, fold or split."""
     return "part" if seen.parts else seen.manifest.membership.unit
 
 
@@ -294,7 +294,7 @@ def random_distance(rows: float, of: int, sets: int = 1) -> float:
 
 @dataclass(frozen=True)
 class TargetGap:
-    """How far the target of folds and parts is from that of all rows (0 to 1), beside random ones of their sizes.
+    """The distance of the target of folds and parts from that of all rows (0 to 1), beside random ones of their sizes.
 
     ``worst`` is of the set that is furthest off for its size, ``random`` the bound for 95 % of random sets of that
     size; ``largest`` and ``largest_random`` are those of the set with the largest gap, which may be small.
@@ -307,12 +307,12 @@ class TargetGap:
 
     @property
     def within(self) -> bool:
-        """Whether each set is no further off than random sets of its size."""
+        """Return whether each set is no further off than random sets of its size."""
         return self.worst <= self.random
 
     @property
     def bound(self) -> str:
-        """In words what random sets stay within that are as large as the one of the largest gap; then of the worst."""
+        """The bound of random sets as large as the one of the largest gap, then of the worst, in words."""
         worst = f", and {points(self.random)} for the set that is {points(self.worst)} off"
         return points(self.largest_random) + ("" if self.worst == self.largest else worst)
 

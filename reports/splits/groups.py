@@ -87,7 +87,7 @@ def group_picks(seen: SplitData) -> Picture:
 
 
 def _held(seen: SplitData, rows: NDArray[np.int64]) -> tuple[str, Floats, float]:
-    """Return what groups differ in, how much each holds, and all rows: rows, mean target or share of the rare class."""
+    """Return the figure in which groups differ, of each and of all rows: rows, mean target, share of a rare class."""
     if seen.target is None or seen.group is None:
         return "rows in the group", rows.astype(np.float64), float(rows.mean())
     if seen.target.numeric:

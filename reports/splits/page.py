@@ -59,7 +59,7 @@ def report_html(
 
 
 def split_page(seen: SplitData, audit: Audit | None = None, origin: Origin | None = None) -> Page:
-    """Return what the page of a split says."""
+    """Return the page of a split."""
     manifest = seen.manifest
     tiles = [_size_tile(seen), _target_tile(seen), _group_tile(seen), _audit_tile(audit)]
     pictures = split_pictures(seen)
@@ -172,7 +172,7 @@ def _group_tile(seen: SplitData) -> Tile | None:
 
 
 def _audit_tile(audit: Audit | None) -> Tile:
-    """Return what an audit came to."""
+    """Return the tile of an audit."""
     if audit is None:
         return Tile("no audit", "leaks were not looked for", "evenfold audit")
     kinds = {"failed": len(audit.failed)}
@@ -183,7 +183,7 @@ def _audit_tile(audit: Audit | None) -> Tile:
 
 
 def _beside(seen: SplitData, name: str) -> list[Block]:
-    """Return what stands under a picture: the counts of a rare class, which shares of a few rows would hide."""
+    """Return the blocks under a picture: the counts of a rare class, which shares of a few rows would hide."""
     report = seen.balance
     if name != "classes" or report.shares is None or report.classes is None:
         return []
@@ -312,7 +312,7 @@ def checks_section(audit: Audit | None) -> list[Section]:
 
 
 def checks_table(audit: Audit) -> Table:
-    """Return what came of every check."""
+    """Return the outcome of every check."""
     figures = {name: gate.figure for name, gate in GATES.items()}  # what is asked of a build of features has none
     severities = {finding.check: finding.severity for finding in audit.findings}
     rows = [[figures.get(name, name), severity] for name, severity in severities.items()]
@@ -323,7 +323,7 @@ def checks_table(audit: Audit) -> Table:
 
 
 def _asked_of(manifest: Manifest) -> Table:
-    """Return what was asked for."""
+    """Return the specification in a table."""
     spec = manifest.spec
     columns = {name: value for name, value in spec.columns.model_dump(exclude_defaults=True).items() if value}
     roles = [(f"{role} column", ", ".join(v) if isinstance(v, list) else v) for role, v in columns.items()]
@@ -341,7 +341,7 @@ def _asked_of(manifest: Manifest) -> Table:
 
 
 def _identity_of(manifest: Manifest) -> Table:
-    """Return what names a split."""
+    """Return the identity of a split in a table."""
     portable = (
         "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
     )

@@ -19,7 +19,7 @@ def escaped(words: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return what reads the templates; a name that a template is not given is an error."""
+    """Return the environment of the templates; a name that a template is not given is an error."""
     loader = PackageLoader("evenfold.reports", "templates")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 

@@ -170,7 +170,7 @@ class FromSklearn(PairSplitter):
 
     @refines(PairSplitter.by_position)
     def by_position(self) -> bool:
-        """Whether the splitter holds folds or pairs that were given to scikit-learn, or takes positions for times."""
+        """True of a splitter that holds folds or pairs given to scikit-learn, or that takes positions for times."""
         from sklearn.model_selection import PredefinedSplit, TimeSeriesSplit, check_cv  # which no other strategy needs
 
         return isinstance(self.wrapped(), (PredefinedSplit, TimeSeriesSplit, type(check_cv([]))))

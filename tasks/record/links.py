@@ -1,4 +1,4 @@
-"""What a run names: MLflow's pages, who made it and by which command, and the data and split that it reads."""
+"""Names in a run: MLflow's pages, who made it and by which command, and the data and split that it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store holds, in lists: its runs, its registered models, and the recipes that were judged on a split."""
+"""The content of a store, in lists: its runs, its registered models, and the recipes that were judged on a split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where fits run: in threads, processes, Dask or Ray; and their limits: seconds, after which one is killed, threads."""
+"""Runners of fits, threads, processes, Dask or Ray; and limits: seconds, after which one is killed, and threads."""
 
 from __future__ import annotations
 

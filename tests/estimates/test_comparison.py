@@ -63,7 +63,7 @@ def test_a_clear_winner_is_named_with_what_it_saves() -> None:
     assert made.words.startswith("big is better by 0.2")
     assert made.words.endswith("fewer errors on the same rows, as recipes on new data.")
     assert made.test.p < 0.01
-    assert "stratified" in made.test.notes[0]
+    assert "stratified" in made.test.interval.notes[0]
     auc = compare(pd.concat(frames), pd.concat(CANCER_FRAMES), "roc_auc")
     assert auc.b == pytest.approx(roc_auc_score(*pd.concat(CANCER_FRAMES)[["y", "proba_1"]].to_numpy().T))
     assert auc.interval.low > 0

@@ -12,13 +12,13 @@ import pytest
 from evenfold.estimates.comparison import compare
 from evenfold.estimates.intervals.methods import corrected_resampled_t
 from evenfold.estimates.promotion import (
+    ROLES,
     YEARLY,
     Decision,
     Difference,
     EarlierLook,
     bound_of,
     compare_draws,
-    compare_predictions,
     decide,
     same_pair,
     same_recipe,
@@ -171,12 +171,12 @@ def test_rows_that_all_show_the_same_difference_promote_nobody(metric: str, n: i
         pd.DataFrame({"row": range(n), "repeat": 0, "fold": np.arange(n) % 2, "y": y, "prediction": said})
         for said in (1 - y if metric == "accuracy" else y + 1, y)
     )
-    found = compare_predictions(champion, candidate, metric, ["row"], stratified=False)
+    found = Difference.of(compare(champion, candidate, metric))
     assert (found.difference, found.se) == (1.0, None)
     assert decide(metric, found, newer=True, error=0.05).winner == "champion"
     (note,) = [note for note in compare(champion, candidate, metric).notes if "the same difference" in note]
     assert note == "every row shows the same difference, so nothing says how far another sample would be off."
-    same = compare_predictions(champion, champion, metric, ["row"], stratified=False)
+    same = Difference.of(compare(champion, champion, metric, names=ROLES))
     assert (same.se, same.words) == (0.0, "the champion and the candidate score alike on every row.")
 
 
@@ -243,14 +243,11 @@ def test_predictions_are_compared_over_the_same_rows() -> None:
     rows = pd.DataFrame({"id": range(60), "row": range(60), "repeat": 0, "fold": np.arange(60) % 3, "y": y})
     champion, candidate = rows.assign(prediction=y + 1.0), rows.assign(prediction=y + draw.normal(size=60) / 10)
     metric = "neg_mean_absolute_error"
-    found = compare_predictions(champion, candidate, metric, ["id"], stratified=False)
-    made = compare(champion, candidate, metric, on=["id"], stratified=False, names=("the champion", "the candidate"))
-    assert (found.difference, found.se, found.df, found.words) == (made.difference, *made.se, made.words)
+    found = Difference.of(compare(champion, candidate, metric, on=["id"]))
     assert found.difference > 0.8
-    learnt = compare_predictions(champion, candidate, metric, ["id"], stratified=False, n_train=20.0)
+    learnt = Difference.of(compare(champion, candidate, metric, on=["id"], n_train=20.0))
     assert learnt.se == pytest.approx(found.se * (4 / 2.5) ** 0.5), "1 + 60/20 in place of 1 + 60/40"
-    known = compare_predictions(champion, candidate, metric, ["id"], False, apparent=(-1.0, -0.08))
-    assert known.se == compare(champion, candidate, metric, on=["id"], apparent=(-1.0, -0.08)).se[0] < found.se
+    assert Difference.of(compare(champion, candidate, metric, on=["id"], apparent=(-1.0, -0.08))).se < found.se
 
 
 def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +264,7 @@ def test_the_simulation_compares_as_the_product_does(monkeypatch: pytest.MonkeyP
     for name, metric in (("accuracy", "accuracy"), ("AUC", "roc_auc"), ("log loss", "neg_log_loss")):
         training = np.stack([rows % 5 != fold for fold in range(5)])
         apparent = [np.mean([promotion._influence(name, p[seen], y[seen])[0] for seen in training]) for p in said]
-        theirs = compare_predictions(*frames, metric, ["row"], stratified=True, apparent=tuple(apparent))
+        theirs = Difference.of(compare(*frames, metric, stratified=True, apparent=tuple(apparent)))
         ours = promotion.compared(name, list(said), [np.stack([p] * 5) for p in said], training, y)
         assert (ours.difference, ours.se, ours.df) == pytest.approx((theirs.difference, theirs.se, theirs.df))
 

@@ -75,22 +75,20 @@ def test_resamples_that_have_no_score_are_left_out_and_counted() -> None:
 def test_the_simplest_within_one_standard_error() -> None:
     """The best has mean .80 and se .01; the simplest above .79 is chosen."""
     best = [0.78, 0.80, 0.82, 0.80]  # sd .01633, se .00816
-    scores = [best, [0.795] * 4, [0.785] * 4, [0.79] * 4]
-    assert simplest_near_best(scores, [9, 5, 1, 3])[0] == 1
-    assert simplest_near_best(scores, [1, 5, 1, 3])[0] == 0
+    assert simplest_near_best([[0.785] * 4, [0.79] * 4, [0.795] * 4, best])[0] == 2
+    assert simplest_near_best([best, [0.785] * 4, [0.79] * 4, [0.795] * 4])[0] == 0
     # Two folds .79 and .81: sd .01414, se .0100; with ddof 0 it would be .0071, and .792 too far below .80.
-    assert simplest_near_best([[0.79, 0.81], [0.792, 0.792]], [2, 1]) == (1, pytest.approx(0.01))
-    # Of equally simple ones the better, of equals the first; within an error of 0 nothing but the best.
-    assert simplest_near_best([[0.77, 0.81], [0.76, 0.84], [0.76, 0.84]], [1, 1, 1])[0] == 1
-    assert simplest_near_best([[0.8, 0.8], [0.7, 0.7]], [2, 1]) == (0, 0.0)
+    assert simplest_near_best([[0.792, 0.792], [0.79, 0.81]]) == (0, pytest.approx(0.01))
+    # Within an error of 0 nothing but the best.
+    assert simplest_near_best([[0.7, 0.7], [0.8, 0.8]]) == (1, 0.0)
 
 
 def test_scores_and_losses_that_cannot_be_chosen_by_get_a_sentence() -> None:
-    with pytest.raises(ModelError, match=r"shape \(4, 4\) for 3 complexities"):
-        simplest_near_best(np.ones((4, 4)), [1, 2, 3])
+    with pytest.raises(ModelError, match=r"shape \(4,\); pass configurations x splits"):
+        simplest_near_best(np.ones(4))
     for scores in ([[0.8, np.nan], [0.7, 0.6]], [[0.8, 0.9], [np.nan, 0.1]]):
         with pytest.raises(ModelError, match="scores of 1 configurations are not finite"):
-            simplest_near_best(scores, [1, 2])
+            simplest_near_best(scores)
     with pytest.raises(ModelError, match=r"has the shape \(3,\)"):
         unit_means([1, 2, 3])
     with pytest.raises(ModelError, match="there are 3; 5 is the least"):

@@ -59,7 +59,7 @@ def parts_of(column: Column, regular: bool = False) -> list[Part]:
     ``regular``: of texts alone of which most have as many parts, or as many characters and no parts.
     """
     texts = [column.levels[code] for code in _present(column)] if column.kind == "category" else []
-    pieces = [re.findall(PIECES, text) for text in texts]
+    pieces = [*map(re.compile(PIECES).findall, texts)]
     if regular and {*map(len, pieces)} == {1} and len({*map(len, texts)}) == 1:
         pieces = [list(text) for text in texts]
     if not texts or (regular and Counter(map(len, pieces)).most_common(1)[0][1] < 0.9 * len(texts)):

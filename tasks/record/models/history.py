@@ -9,7 +9,8 @@ from datetime import UTC, date, datetime, time
 from math import isclose
 from typing import Any, Literal
 
-from evenfold.estimates.promotion import Decision, compare_predictions, decide, same_recipe, to_spend, without_champion
+from evenfold.estimates import compare
+from evenfold.estimates.promotion import ROLES, Decision, Difference, decide, same_recipe, to_spend, without_champion
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.deployed import shown
@@ -174,13 +175,13 @@ def _decided_again(tracker: Tracker, registered: Any, decision: Decision) -> Dec
         for run_id in decision.runs
     ]
     stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
-    difference = compare_predictions(
-        both[0].predictions, both[1].predictions, decision.metric, both[0].key, stratified,
-        mean_of_folds(both[1].folds, "n_train"), ordered=ordered,
+    comparison = compare(
+        both[0].predictions, both[1].predictions, decision.metric, on=both[0].key, stratified=stratified,
+        n_train=mean_of_folds(both[1].folds, "n_train"), ordered=ordered, names=ROLES,
         apparent=None if apparent[0] is None or apparent[1] is None else (apparent[0], apparent[1]),
     )  # fmt: skip
     run = run_named(tracker, str(registered.run_id))
     looks = looks_of(tracker, registered.name, run)
     error = to_spend(looks, start_of(run))
-    again = decide(decision.metric, difference, newer, error=error, pair=decision.pair, earlier=looks)
+    again = decide(decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks)
     return replace(again, champion=decision.champion, runs=decision.runs)

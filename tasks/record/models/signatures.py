@@ -1,4 +1,4 @@
-"""What MLflow holds, which others may edit: tags, read as a request is; and signed versions, recipes and decisions.
+"""Content of MLflow, which others may edit: tags, read as a request is; and signed versions, recipes and decisions.
 
 Signed by whoever made them, or by a person's word for a version that this home did not sign, as one of an earlier
 release.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import ModelError, ModelSpec
-from evenfold.estimates.promotion import compare_draws, compare_predictions
+from evenfold.estimates import ModelError, ModelSpec, compare
+from evenfold.estimates.promotion import compare_draws
 from evenfold.flows import GateError, Retraining
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
@@ -198,8 +198,8 @@ def test_the_stretches_of_a_series_are_compared_not_its_rows() -> None:
         assert outcome.decision.winner == winner
     # By the rows that the models learnt from, which are not those that others tested.
     n_train = np.mean([train.size for train, _ in outcome.split.manifest().pairs()])
-    told = compare_predictions(*kept(outcome), outcome.decision.metric, ["id"], False, n_train, ordered=True)
-    assert outcome.decision.information == pytest.approx(told.se**-2)
+    told = compare(*kept(outcome), outcome.decision.metric, on=["id"], n_train=n_train, ordered=True)
+    assert outcome.decision.information == pytest.approx(told.se[0] ** -2)
 
 
 def test_locked_rows_are_never_learnt_from(home: Home) -> None:
