@@ -276,10 +276,14 @@ def engine_named(name: str, source: Source, memory: int) -> Engine:
     """Return the engine called ``name``, or the one that a Dask or Spark DataFrame lies in where it is "auto"."""
     home = type(source.native).__module__.partition(".")[0]
     name = {"dask": "dask", "pyspark": "spark"}.get(home, "duckdb") if name == "auto" else name
-    if name in ("dask", "spark"):
-        from .clusters import ordered_by_dask, ordered_by_spark
+    if name == "dask":
+        from .on_dask import ordered
 
-        return ordered_by_dask if name == "dask" else ordered_by_spark
+        return ordered
+    if name == "spark":
+        from .on_spark import ordered as ordered_by_spark
+
+        return ordered_by_spark
     if name == "duckdb":
         return partial(_in_this_process, memory=memory)
     raise SplitError(f"there is no engine {name!r}; choose auto, memory, duckdb, dask or spark.")
