@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from evenfold.splitters.kernels.hashing import combined
 from evenfold.splitters.kernels.order import stable_order
 from evenfold.splitters.kernels.random import IntArray, Stream
-from evenfold.splitters.numbers import combined
 
 from .cost import MISSING, Aim, FloatArray
 
