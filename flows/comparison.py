@@ -141,7 +141,7 @@ class _Pair:
     a: Recorded
     b: Recorded
     versions: str
-    asked: Repeats
+    repeats: Repeats
 
     @classmethod
     def read(cls, run_a: str, run_b: str, repeats: Repeats) -> _Pair:
@@ -168,7 +168,7 @@ class _Pair:
     @cached_property
     def plan(self) -> _Plan:
         """Return how often the folds are to be repeated; SplitError where a number of repeats cannot be had."""
-        n_recorded, repeats = self.recorded_repeats, self.asked
+        n_recorded, repeats = self.recorded_repeats, self.repeats
         wanted = MOST_REPEATS if repeats == "auto" else repeats
         if wanted <= n_recorded:
             return _Plan(n_recorded)

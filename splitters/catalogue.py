@@ -49,12 +49,12 @@ def strategy_made(strategy: type[Splitter], params: Mapping[str, Any], **seed: i
 
     Raises SplitError for a parameter that it does not have, and for one that it cannot do without.
     """
-    known = set(strategy._get_param_names())
+    parameters = set(strategy._get_param_names())
     for name in params:
-        if name not in known:
-            hint = meant(name, known, most=1) or f"it has {', '.join(sorted(known - {'random_state'}))}."
+        if name not in parameters:
+            hint = meant(name, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
             raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
-    missing = sorted(known - {"random_state"} - params.keys() - defaults_of(strategy).keys())
+    missing = sorted(parameters - {"random_state"} - params.keys() - defaults_of(strategy).keys())
     if missing:
         names, them = " and ".join(missing), "it" if len(missing) == 1 else "them"
         raise SplitError(
@@ -62,7 +62,7 @@ def strategy_made(strategy: type[Splitter], params: Mapping[str, Any], **seed: i
             f"or --param {missing[0]}=..."
         )
     try:
-        return strategy(**params, **(seed if "random_state" in known else {}))
+        return strategy(**params, **(seed if "random_state" in parameters else {}))
     except TypeError as error:
         raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
 

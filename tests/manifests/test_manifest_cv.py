@@ -11,17 +11,10 @@ import pytest
 from evenfold.manifests import decide, read_manifest, write_manifest
 from evenfold.splitters import SplitError
 from scipy import sparse
+from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import (
-    GridSearchCV,
-    GroupKFold,
-    KFold,
-    TimeSeriesSplit,
-    cross_val_predict,
-    cross_val_score,
-    cross_validate,
-)
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, cross_validate
 from tables import rows, table
 
 FRAME = table()
@@ -180,7 +173,7 @@ def test_rows_to_calibrate_by_are_set_apart_inside_each_training_side(
     assert read_manifest(write_manifest(manifest, tmp_path)).as_cv(frame, calibration=True).calibration(0).size
 
 
-@pytest.mark.parametrize("strategy", [TimeSeriesSplit(3), [([0, 1], [2, 3])]], ids=["a series", "pairs"])
+@pytest.mark.parametrize("strategy", [model_selection.TimeSeriesSplit(3), [([0, 1], [2, 3])]], ids=["series", "pairs"])
 def test_what_goes_by_the_position_of_rows_is_refused_beside_a_key(strategy: Any) -> None:
     """Rows lie in the order of the key, in which a series would train on its future."""
     with pytest.raises(SplitError, match="goes by the position of rows, and rows with a key lie in its order; leave"):
@@ -189,6 +182,6 @@ def test_what_goes_by_the_position_of_rows_is_refused_beside_a_key(strategy: Any
 
 def test_a_splitter_of_scikit_learn_that_ignores_groups_is_refused_beside_a_group() -> None:
     frame = rows(40).assign(g=np.arange(40) // 4)
-    assert decide(frame, key="id", group="g", strategy=GroupKFold(5)).n_splits == 5
+    assert decide(frame, key="id", group="g", strategy=model_selection.GroupKFold(5)).n_splits == 5
     with pytest.raises(SplitError, match="does not keep groups whole, and the group column 'g' is named"):
-        decide(frame, key="id", group="g", strategy=KFold(5))
+        decide(frame, key="id", group="g", strategy=model_selection.KFold(5))

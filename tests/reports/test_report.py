@@ -8,11 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.manifests import Audit, BalanceReport, decide, extend, measure
-from evenfold.manifests.figures import points
 from evenfold.reports import Verdict, report_html, verdict_of
 from evenfold.reports.splits.data import SplitData, cumulative, evenness, group_sizes, see, target_gap
-from evenfold.reports.splits.page import split_page
-from evenfold.reports.splits.pictures import split_pictures
 from pages import Page, require_silent
 
 FOLDED = ["folds", "balance", "codes", "asked", "identity"]
@@ -247,14 +244,3 @@ def seen(data: pd.DataFrame, target: str = "class", **spec: Any) -> SplitData:
 
 def tiles(page: Any) -> dict[str, tuple[str, str]]:
     return {tile.label: (tile.value, tile.note) for tile in page.tiles}
-
-
-@pytest.mark.parametrize("target", ["class", "amount"])
-def test_the_gap_of_parts_is_that_of_the_part_that_is_furthest_off(target: str) -> None:
-    look = seen(rows(), target, **PARTS)
-    gap, pictures = target_gap(look.balance), split_pictures(look)
-    assert gap.largest == pytest.approx(look.balance.worst["class_share" if target == "class" else "ks"])
-    said = points(gap.largest)
-    assert said in pictures["classes" if target == "class" else "target"].title
-    assert tiles(split_page(look))[f"largest gap of {target}"][0] == said
-    assert target == "amount" or "a in test: " in pictures["classes"].svg()

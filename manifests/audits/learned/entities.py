@@ -25,12 +25,12 @@ MOST_PAIRED, MOST_ASKED = 12, 4  # columns whose pairs are looked at, and candid
 class Effect:
     """Return how far a column's levels differ in their target: the probability of chance and the share of variance.
 
-    ``share`` is that between levels if each is a draw of many; ``told`` that of these rows, which few cannot have.
+    ``share`` is that between levels if each is a draw of many; ``within`` that of these rows, which few cannot have.
     """
 
     chance: float
     share: float
-    told: float = 0.0
+    within: float = 0.0
 
 
 def unnamed_entities(sample: Sample) -> Outcome:

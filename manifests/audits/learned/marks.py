@@ -144,7 +144,7 @@ def _identifier_parts(sample: Sample) -> dict[str, str]:
         if not 1 <= part.codes.max() < (LEAST_LEVELS - 1 if column in keys else part.codes.size / 20 - 1):
             continue
         effect, name = level_effect(sample.target.outcomes, part.codes), column.name
-        if effect.chance * len(parts) < BY_CHANCE and effect.told > LEAST_EFFECT:
-            sentence = f"{part.words} of {name!r} tells {effect.told:.0%} of the variance of {sample.target.name!r}"
+        if effect.chance * len(parts) < BY_CHANCE and effect.within > LEAST_EFFECT:
+            sentence = f"{part.words} of {name!r} tells {effect.within:.0%} of the variance of {sample.target.name!r}"
             signs.setdefault(name, sentence)
     return signs

@@ -40,11 +40,10 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
 
 
 def test_the_past_of_groups_that_are_tested_is_counted_where_it_is_not_trained_on() -> None:
-    """30 of the 60 rows before the last 60 are of patients who come back."""
     data = clean(120).assign(patient=[*range(60), *range(30), *range(60, 90)])
-    columns = {"key": "id", "target": "y", "group": "patient", "time": "day"}
-    spec = {"columns": columns, "strategy": "ForwardChaining", "params": {"n_splits": 1, "test_size": 60}}
-    message = finding(decide(spec, data), data, "crossing_rows").message
+    strategy = {"strategy": "ForwardChaining", "params": {"n_splits": 1, "test_size": 60}}
+    manifest = decide(data, key="id", target="y", group="patient", time="day", **strategy)
+    message = finding(manifest, data, "crossing_rows").message
     assert message.startswith("30 of the 60 rows before tested ones (50.0%) are not trained on, because their patient")
 
 
