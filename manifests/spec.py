@@ -204,7 +204,8 @@ def _with_strategy_named(values: Mapping[str, Any]) -> dict[str, Any]:
         return fields
     recipe = strategy_recipe(fields["strategy"])
     params = dict(recipe.get("params") or {})
-    if dict(fields.get("columns") or {}).get("key") and strategy_named(str(recipe["strategy"]))(**params).by_position:
+    strategy = strategy_made(strategy_named(str(recipe.get("strategy"))), params)
+    if strategy.by_position and dict(fields.get("columns") or {}).get("key"):
         whose = type(fields["strategy"]).__name__ if hasattr(fields["strategy"], "split") else "a list of pairs"
         raise SplitError(
             f"{whose} goes by the position of rows, and rows with a key lie in its order; "

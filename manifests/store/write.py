@@ -46,7 +46,7 @@ def appear(final: Path, fill: Callable[[Path], None], staged: Path | None = None
     SplitError as ``write_manifest`` does, and leaves nothing behind then.
     """
     # Beside the versions, where a reader never takes it for one.
-    with aside(final.parent, STAGED, final) as folder:
+    with aside((staged or final).parent, STAGED, final) as folder:
         fill(folder)
         place = settle(folder, final) if staged is None else folder.rename(staged)
     return place

@@ -104,7 +104,7 @@ class GroupPacker(LabelSplitter):
             if holding[rarest] < n_bins:
                 raise SplitError(
                     f"class {shown(repr(rows.levels[rarest]))} lies in {holding[rarest]:,} of {rows.n_groups:,} "
-                    f"groups, fewer than {name}; choose fewer, or rare='spread'."
+                    f"groups, fewer than {name}; choose fewer, or rare='spread' (--param rare=spread)."
                 )
 
 

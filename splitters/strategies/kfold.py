@@ -109,7 +109,8 @@ def check_classes(rows: Rows, n_splits: int, rare: str, of: str = "") -> None:
         sorts = not of and counts.size > 2 and not isinstance(rows.levels[rarest], (str, bool))
         raise SplitError(
             f"class {shown(repr(rows.levels[rarest]))} has {fewest:,} of {rows.n:,} rows, fewer than {than}; "
-            f"choose {'' if of else fewer}rare='spread'{', or SortedStratifiedKFold for numbers' if sorts else ''}."
+            f"choose {'' if of else fewer}rare='spread' (--param rare=spread)"
+            f"{', or SortedStratifiedKFold for numbers' if sorts else ''}."
         )
 
 
