@@ -11,6 +11,7 @@ from evenfold.manifests.manifest import DELETED, QUARANTINED
 from evenfold.manifests.membership import EXCLUDED, LOCKED
 from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
+from evenfold.splitters.strategies.forward_chaining import without_groups_of
 from numpy.typing import NDArray
 
 from .findings import Found, NotAsked, Outcome
@@ -121,8 +122,7 @@ def _untrained_past(joined: Joined, time: NDArray[Any], names: list[str]) -> Out
     units = [units for name in names if (units := joined.units(name)) is not None]
     for test in (test for _, test in joined.splits() if test.size):
         before = np.flatnonzero((joined.codes[:, 0] > LOCKED) & (time < time[test].min()))
-        comes_back = np.any([np.isin(each[before], each[test][each[test] >= 0]) for each in units], axis=0)
-        past, rows = past + before.size, rows + int(np.count_nonzero(comes_back))
+        past, rows = past + before.size, rows + before.size - without_groups_of(test, before, units).size
     if not rows:
         return None
     what = f"{rows:,} of the {past:,} rows before tested ones{joined.looked_at} ({rows / past:.1%}) are not trained on"

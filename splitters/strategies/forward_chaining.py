@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -68,12 +68,12 @@ class ForwardChaining(PairSplitter):
     def pairs(self, rows: Rows) -> Iterator[Pair]:
         """Yield each stretch's (rows before it, rows in it), positions ascending."""
         for before, test in self._stretches(rows):
-            yield without_groups_of(test, before, rows), test
+            yield without_groups_of(test, before, rows.together()), test
 
     def trainable(self, rows: Rows, train: IntArray, test: IntArray) -> IntArray:
         """Return those of ``train`` that lie, and were known, before every time in ``test``, and share no group."""
         in_time = later(rows.known[train], gap_of(self.gap, rows.time)) < rows.time[test].min()
-        return without_groups_of(test, train[in_time], rows)
+        return without_groups_of(test, train[in_time], rows.together())
 
     def _stretches(self, rows: Rows) -> Iterator[Pair]:
         """Yield (rows before it, rows in it) of each stretch, positions ascending; groups are not looked at."""
@@ -115,7 +115,7 @@ class ForwardChaining(PairSplitter):
                 f"choose a test_size of 1 to {(rows.n - 1) // self.n_splits}."
             )
         for split, (before, test) in enumerate(self._stretches(rows)):
-            if not without_groups_of(test, before, rows).size:
+            if not without_groups_of(test, before, rows.together()).size:
                 advice = "choose a smaller gap, fewer n_splits or a smaller test_size."
                 if before.size:
                     advice = "name the time alone where groups, as those of a panel, are there all along."
@@ -233,9 +233,12 @@ def nearest_begins(ranked: NDArray[Any], wanted: IntArray) -> IntArray:
     return starts
 
 
-def without_groups_of(test: IntArray, train: IntArray, rows: Rows) -> IntArray:
-    """Return those of ``train`` that share no group with a row of ``test``; of several entities, none of them."""
-    for groups in rows.together():
+def without_groups_of(test: IntArray, train: IntArray, together: Sequence[IntArray]) -> IntArray:
+    """Return those of ``train`` that share no group with a row of ``test``; of several entities, none of them.
+
+    ``together``: the codes of the rows by each column whose equal values are to be on one side, from 0.
+    """
+    for groups in together:
         tested = np.zeros(int(groups.max()) + 1, dtype=np.bool_)
         tested[groups[test]] = True
         train = train[~tested[groups[train]]]

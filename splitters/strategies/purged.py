@@ -57,7 +57,7 @@ class _Blocks(PairSplitter):
         edges = np.flatnonzero(np.diff(tested[order].astype(np.int8), prepend=0, append=0))
         for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             usable &= self._apart(rows, order, first, stop)
-        return without_groups_of(test, np.flatnonzero(usable), rows)
+        return without_groups_of(test, np.flatnonzero(usable), rows.together())
 
     def _apart(self, rows: Rows, order: IntArray, first: int, stop: int) -> Any:
         """Return which rows are known before the stretch of these ranks, or happen after its labels are known."""
