@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from evenfold.manifests import Plan, decide, write_manifest
-from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.numbers import stable_order
 
 ROWS, GROUPS_OF = {"integer": 10_000_000, "text": 1_000_000}, 100  # rows of each kind, and rows a group
 SPEC = {"columns": {"key": "key", "group": "group", "target": "y"}}

@@ -32,7 +32,7 @@ from evenfold.reports.page import counted, listed
 from evenfold.splitters import SplitError
 from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import cause_of, shown
-from evenfold.splitters.kernels.hashing import digest_json
+from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final
 from evenfold.tasks.plans import stamp
 from evenfold.tasks.record.models.stored_models import load_final

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from evenfold.manifests.tables.canonical import STRETCH, TYPE_NAMES, column_types, whole
-from evenfold.splitters.kernels.hashing import canonical_json as canonical_json, digest_json as digest_json
+from evenfold.splitters.numbers import canonical_json as canonical_json, digest_json as digest_json
 from numpy.typing import NDArray
 
 from .strict import Algorithm

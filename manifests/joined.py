@@ -15,7 +15,7 @@ from evenfold.manifests.tables.keys import Lookup, pseudonyms
 from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table
 from evenfold.manifests.tables.source import held_or_source
 from evenfold.splitters import Pair
-from evenfold.splitters.kernels.order import components_of, stable_order
+from evenfold.splitters.numbers import components_of, stable_order
 from numpy.typing import NDArray
 
 from .fields import Columns

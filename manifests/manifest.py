@@ -16,7 +16,7 @@ from evenfold.manifests.tables.keys import Lookup, WhichRows, key_table, positio
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import Pair, SplitError, Splitter, Stream
 from evenfold.splitters.display import Displayed, above
-from evenfold.splitters.kernels.random import CALIBRATION
+from evenfold.splitters.kernels import CALIBRATION
 from evenfold.splitters.strategies.holdout import set_apart
 from numpy.typing import NDArray
 

@@ -39,7 +39,7 @@ from evenfold.splitters import (
 )
 from evenfold.splitters.catalogue import strategy_code
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.kernels.random import HOLDOUT
+from evenfold.splitters.kernels import HOLDOUT
 from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type
 from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of

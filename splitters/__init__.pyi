@@ -9,7 +9,7 @@ from .base import (
 from .catalogue import all_strategies as all_strategies, strategy_of as strategy_of
 from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
 from .importing import UntrustedNameError as UntrustedNameError
-from .kernels.random import Stream as Stream
+from .kernels import Stream as Stream
 from .packing.cost import PackReport as PackReport
 from .rows import Needs as Needs, Rows as Rows
 from .strategies.bootstraps import (

@@ -8,7 +8,7 @@ from math import fsum, gcd
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from evenfold.splitters.kernels.random import DRAWS, LABELS, IntArray, Stream, rows_of_share
+from evenfold.splitters.kernels import DRAWS, LABELS, IntArray, Stream, rows_of_share
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.kernels.hashing import digest_json
+from evenfold.splitters.numbers import digest_json
 
 from .base import Splitter
 from .code import code_of

@@ -17,7 +17,7 @@ from itertools import accumulate
 from types import CodeType, ModuleType
 from typing import Any
 
-from evenfold.splitters.kernels.hashing import digest_json
+from evenfold.splitters.numbers import digest_json
 
 from .code import code_of
 from .errors import SplitError

@@ -8,9 +8,18 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.kernels.order import components_of, stable_order
-from evenfold.splitters.kernels.random import IntArray
-from evenfold.splitters.numbers import Coded, array_of, as_array, encode, is_number, present, require_present
+from evenfold.splitters.kernels import IntArray
+from evenfold.splitters.numbers import (
+    Coded,
+    array_of,
+    as_array,
+    components_of,
+    encode,
+    is_number,
+    present,
+    require_present,
+    stable_order,
+)
 from numpy.typing import NDArray
 
 from .deployed import shown

@@ -17,7 +17,7 @@ from cases import CASES
 from evenfold.splitters import Splitter, Stream
 from evenfold.splitters.conformance import data_for
 from evenfold.splitters.conformance.checks import Data
-from evenfold.splitters.kernels.random import MADE_UP
+from evenfold.splitters.kernels import MADE_UP
 from evenfold.splitters.packing.cost import Aim
 from evenfold.splitters.packing.pack import pack_into, pack_to
 

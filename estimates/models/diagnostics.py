@@ -13,7 +13,7 @@ from evenfold.estimates.metrics.registry import metric_of, score_or_nan
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels.random import IMPORTANCE
+from evenfold.splitters.kernels import IMPORTANCE
 from sklearn.metrics import confusion_matrix
 
 MOST_ROWS, FEWEST_ROWS, REPEATS = 300, 40, 2

@@ -8,7 +8,7 @@ from typing import Any
 import sklearn
 from evenfold.estimates.errors import ModelError
 from evenfold.splitters.importing import FUNCTION, distribution_of, resolve
-from evenfold.splitters.kernels.hashing import digest_json
+from evenfold.splitters.numbers import digest_json
 
 from .fit import FIT_VERSION
 from .spec import ModelSpec

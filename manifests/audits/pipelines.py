@@ -14,7 +14,7 @@ import pandas as pd
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, Stream
-from evenfold.splitters.kernels.random import AUDITING
+from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 
 from .learned.models import in_one_thread, predict_boosted

@@ -25,7 +25,7 @@ from evenfold.manifests.tables.canonical import listed, require_columns
 from evenfold.manifests.tables.read import write_whole
 from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, source_of
 from evenfold.splitters import SplitError
-from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
 
 MOST_PARTS = 1_000

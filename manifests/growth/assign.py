@@ -19,7 +19,7 @@ from evenfold.manifests.tables.maturity import matured, waiting_keys
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import HashSplit, SplitError, Stream
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.kernels.random import EXTENDING, fill
+from evenfold.splitters.kernels import EXTENDING, fill
 from evenfold.splitters.packing.pack import pack_into
 from evenfold.splitters.strategies.hash_split import share_of_key
 from numpy.typing import NDArray

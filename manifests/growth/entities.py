@@ -11,7 +11,7 @@ import pyarrow as pa
 from evenfold.manifests.membership import EXCLUDED, LOCKED, fold_columns
 from evenfold.manifests.state import group_table_of, levels_of
 from evenfold.manifests.tables.keys import positions_in
-from evenfold.splitters.kernels.order import components_of
+from evenfold.splitters.numbers import components_of
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.errors import meant
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.numbers import Coded, first_rows, require_present
+from evenfold.splitters.numbers import Coded, first_rows, require_present, stable_order
 from numpy.typing import NDArray
 
 ColumnType = Literal["int", "float", "text", "bool", "timestamp", "date"]

@@ -18,7 +18,7 @@ from evenfold.manifests.identity import canonical_json
 from evenfold.manifests.spec import SplitSpec
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
-from evenfold.splitters.kernels.order import places_in
+from evenfold.splitters.numbers import places_in
 from numpy.typing import NDArray
 
 from .canonical import (

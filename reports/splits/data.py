@@ -16,7 +16,7 @@ from evenfold.manifests.membership import LOCKED, MOST_MEASURED, Draws, Labels
 from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.tables.canonical import to_numpy
 from evenfold.reports.page import counted
-from evenfold.splitters.kernels.order import stable_order
+from evenfold.splitters.numbers import stable_order
 from numpy.typing import NDArray
 from scipy.special import ndtri
 

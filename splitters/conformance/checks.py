@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.splitters.base import LabelSplitter, Pair, Splitter, T
-from evenfold.splitters.kernels.random import MADE_UP, IntArray, Stream
+from evenfold.splitters.kernels import MADE_UP, IntArray, Stream
 from evenfold.splitters.rows import Rows
 from numpy.typing import NDArray
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from evenfold.splitters.kernels.random import IntArray, Stream
+from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport
 from evenfold.splitters.packing.exact import CLOSE, MOST_ENTRIES, best_packing, covering_bound
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, best_of_starts

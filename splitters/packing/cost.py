@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.random import IntArray
+from evenfold.splitters.kernels import IntArray
 from evenfold.splitters.rows import GroupRows, Rows
 from numpy.typing import NDArray
 

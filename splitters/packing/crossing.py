@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from evenfold.splitters.kernels.order import by_appearance, stable_order
-from evenfold.splitters.kernels.random import IntArray, Stream
+from evenfold.splitters.kernels import IntArray, Stream
+from evenfold.splitters.numbers import by_appearance, stable_order
 from numpy.typing import NDArray
 
 from .cost import MISSING, FloatArray

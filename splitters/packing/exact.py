@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import IntArray
+from evenfold.splitters.kernels import IntArray
+from evenfold.splitters.numbers import stable_order
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 

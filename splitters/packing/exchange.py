@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from evenfold.splitters.kernels.hashing import combined
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import IntArray, Stream
+from evenfold.splitters.kernels import IntArray, Stream, combined
+from evenfold.splitters.numbers import stable_order
 
 from .cost import MISSING, Aim, FloatArray
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from evenfold.splitters.kernels.hashing import combined
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import IntArray, Stream
+from evenfold.splitters.kernels import IntArray, Stream, combined
+from evenfold.splitters.numbers import stable_order
 from evenfold.splitters.packing.cost import MISSING, Aim, FloatArray, cost_of_chance
 from evenfold.splitters.packing.exact import BUDGET, MOST_ENTRIES, NODE, best_packing
 from evenfold.splitters.packing.exchange import Packing

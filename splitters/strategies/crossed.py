@@ -10,8 +10,8 @@ import numpy as np
 from evenfold.splitters.base import LabelSplitter, follows
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.order import components_of
-from evenfold.splitters.kernels.random import CROSSING, HOLDOUT, IntArray, Stream
+from evenfold.splitters.kernels import CROSSING, HOLDOUT, IntArray, Stream
+from evenfold.splitters.numbers import components_of
 from evenfold.splitters.packing.cost import table_to_pack
 from evenfold.splitters.packing.crossing import Crossing, bins_of_levels
 from evenfold.splitters.rows import Needs, Rows

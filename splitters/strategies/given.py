@@ -11,7 +11,7 @@ from evenfold.splitters.base import LabelSplitter, Pair, PairSplitter, refines
 from evenfold.splitters.deployed import cause_of, reason_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.importing import SPLITTER, check_params, distribution_of, refusal, resolve
-from evenfold.splitters.kernels.random import IntArray, Stream
+from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.rows import Needs, Rows, whole_numbers
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from evenfold.splitters.base import LabelSplitter, PartSplitter, refines, shares_of_parts
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.random import PACKING, IntArray, Stream
+from evenfold.splitters.kernels import PACKING, IntArray, Stream
 from evenfold.splitters.numbers import check_count
 from evenfold.splitters.packing.bounds import Published, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, is_weight, table_to_pack

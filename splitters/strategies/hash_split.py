@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import LabelSplitter, PartSplitter, check_parts, codes_of, refines, shares_of_parts
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.hashing import hashed, scaled
-from evenfold.splitters.kernels.random import Stream
+from evenfold.splitters.kernels import Stream, hashed, scaled
 from evenfold.splitters.numbers import present
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray

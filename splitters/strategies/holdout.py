@@ -10,8 +10,8 @@ import numpy as np
 from evenfold.splitters.base import Pair, Splitter, follows
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import HOLDOUT, IntArray, Stream, rows_of_share, shuffled_in_blocks, take_evenly
+from evenfold.splitters.kernels import HOLDOUT, IntArray, Stream, rows_of_share, shuffled_in_blocks, take_evenly
+from evenfold.splitters.numbers import stable_order
 from evenfold.splitters.packing.cost import Aim, table_to_pack
 from evenfold.splitters.packing.pack import pack_to
 from evenfold.splitters.rows import Rows

@@ -12,9 +12,8 @@ from evenfold.splitters.base import LabelSplitter, follows, refines
 from evenfold.splitters.catalogue import strategy_of
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import REPEATS, IntArray, Stream, deal
-from evenfold.splitters.numbers import check_count, encode, label_type
+from evenfold.splitters.kernels import REPEATS, IntArray, Stream, deal
+from evenfold.splitters.numbers import check_count, encode, label_type, stable_order
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 

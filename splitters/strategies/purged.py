@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import Pair, PairSplitter
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.kernels.random import IntArray
-from evenfold.splitters.numbers import check_count
+from evenfold.splitters.kernels import IntArray
+from evenfold.splitters.numbers import check_count, stable_order
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.times import gap_of, later, rows_in
 

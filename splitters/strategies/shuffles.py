@@ -9,7 +9,7 @@ import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.random import (
+from evenfold.splitters.kernels import (
     IntArray,
     Size,
     Stream,

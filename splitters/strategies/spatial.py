@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import Pair, PairSplitter
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.random import IntArray
+from evenfold.splitters.kernels import IntArray
 from evenfold.splitters.numbers import check_count, encode, is_real
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray

@@ -13,7 +13,7 @@ import pyarrow as pa
 from evenfold.manifests import digest_json
 from evenfold.manifests.identity import canonical_bytes
 from evenfold.manifests.tables.canonical import STRETCH, amount, listed, whole
-from evenfold.splitters.kernels.hashing import mixed
+from evenfold.splitters.kernels import mixed
 from evenfold.tasks.outcomes import Outcome
 from numpy.typing import NDArray
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels.hashing import combined
+from evenfold.splitters.kernels import combined
 from evenfold.splitters.packing.cost import Aim
 from evenfold.splitters.packing.exchange import Packing, TwoBins, close_pairs, subset_sums
 from hypothesis import given, settings, strategies as st

@@ -8,8 +8,8 @@ import numpy as np
 from evenfold.manifests.audits.crossings import crossings
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels.order import joined_by
-from evenfold.splitters.kernels.random import AUDITING
+from evenfold.splitters.kernels import AUDITING
+from evenfold.splitters.numbers import joined_by
 from numpy.typing import NDArray
 
 from .sample import Array, Codes, Column, Sample

@@ -11,7 +11,7 @@ from evenfold.manifests.audits.findings import Found, NotAsked, Outcome
 from evenfold.manifests.joined import JoinedLabels
 from evenfold.manifests.tables.canonical import listed, verb
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels.random import AUDITING
+from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 
 from .models import design, predict_boosted, usable

@@ -13,8 +13,8 @@ from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels.order import by_appearance, joined_by
-from evenfold.splitters.kernels.random import AUDITING
+from evenfold.splitters.kernels import AUDITING
+from evenfold.splitters.numbers import by_appearance, joined_by
 from scipy.spatial import cKDTree
 
 from .impact import at_stake

@@ -18,8 +18,8 @@ from evenfold.manifests.state import is_numeric_target
 from evenfold.manifests.tables.canonical import amount, canonical_table, infer_type, to_numpy
 from evenfold.manifests.tables.read import blocks_of, schema_of
 from evenfold.splitters import SplitError, Stream
-from evenfold.splitters.kernels.order import by_appearance, stable_order
-from evenfold.splitters.kernels.random import AUDITING
+from evenfold.splitters.kernels import AUDITING
+from evenfold.splitters.numbers import by_appearance, stable_order
 from numpy.typing import NDArray
 
 MOST_ROWS = 1_000_000  # a row's twin is found only where both are read

@@ -10,7 +10,7 @@ from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, NotAsked, Outcome
 from evenfold.manifests.tables.canonical import amount, listed, verb
 from evenfold.splitters import Stream
-from evenfold.splitters.kernels.random import AUDITING
+from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import binom, chi2, norm

@@ -14,7 +14,7 @@ from evenfold.splitters import (
     StratifiedShuffleSplit,
     Stream,
 )
-from evenfold.splitters.kernels.random import take_evenly
+from evenfold.splitters.kernels import take_evenly
 from evenfold.splitters.strategies.shuffles import exp_weights, weighted_choice
 from hypothesis import given, settings, strategies as st
 

@@ -1,14 +1,14 @@
-"""The one source of randomness, and what is drawn and dealt by it: raw Philox bits and integer arithmetic alone."""
+"""Randomness of raw Philox bits and integers alone, what is dealt by it, and hashes of keys, alike in every engine."""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from math import ceil, floor
 from typing import Any, Literal
 
 import numpy as np
 from evenfold.splitters.errors import SplitError
-from evenfold.splitters.kernels.order import stable_order
-from evenfold.splitters.numbers import IntArray as IntArray, is_real, is_whole, label_type
+from evenfold.splitters.numbers import IntArray as IntArray, is_real, is_whole, label_type, stable_order
 from numpy.typing import NDArray
 
 # Numbers made at a time; a part of what the numbers are, so it never changes.
@@ -260,3 +260,58 @@ def _rows(name: str, size: float | int, n: int, trained: bool = False) -> int:
     if is_real(size) and 0 < size < 1:
         return rows_of_share(size, n, trained=trained)
     raise SplitError(f"{name}={size!r}; choose a share above 0 and below 1, or a whole number of rows.")
+
+
+def hashed(key: NDArray[Any], salt: str) -> NDArray[np.uint64]:
+    """Return the first 64 bits of SHA-256(salt + "|" + key) for each key.
+
+    Integers are hashed as their decimal digits, text as its UTF-8 bytes as they are. Other keys have no text that
+    every engine agrees on and are a SplitError. O(n), about a microsecond a key.
+    """
+    values = key.tolist()
+    unfit = (
+        next((value for value in values if type(value) not in (str, int)), None) if key.dtype.kind not in "iu" else None
+    )
+    if unfit is not None:
+        raise SplitError(
+            f"key holds {unfit!r} ({type(unfit).__name__}); pass integers or text, which hash alike anywhere."
+        )
+    digests = (sha256(f"{salt}|{value}".encode()).digest()[:8] for value in values)
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
+
+
+def scaled(words: NDArray[np.uint64], bound: int) -> NDArray[np.int64]:
+    """Return floor(u x bound) for u = (the first 52 bits of each word) / 2**52, exactly, for any bound below 2**31."""
+    # Two halves of 26 bits: times a bound below 2**31 each stays below 2**57, where 52 bits at once would overflow.
+    high, low = words >> np.uint64(38), words >> np.uint64(12) & np.uint64(2**26 - 1)
+    factor = np.uint64(bound)
+    return ((high * factor + (low * factor >> np.uint64(26))) >> np.uint64(26)).view(np.int64)
+
+
+_MIX_1, _MIX_2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), 0x9E3779B97F4A7C15
+
+
+def mixed(words: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+    """Return number ``turn`` of the sequence that each word starts: splitmix64, in integers modulo 2**64.
+
+    Number 0 follows one step after the word itself. Source: Steele, Lea and Flood (2014), Fast splittable
+    pseudorandom number generators.
+    """
+    state = words + np.uint64((turn + 1) * _STEP & 0xFFFFFFFFFFFFFFFF)
+    state ^= state >> np.uint64(30)
+    state *= _MIX_1
+    state ^= state >> np.uint64(27)
+    state *= _MIX_2
+    state ^= state >> np.uint64(31)
+    return state
+
+
+def combined(columns: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return one 64-bit code per place of ``columns`` (columns, places): equal places have equal codes.
+
+    Places that differ nearly always have different ones: the sum of column j times an odd number to the power j + 1,
+    modulo 2**64. O(columns x places).
+    """
+    # Powers of an odd number are odd and can be undone: places that differ in one column alone never share a code.
+    powers = np.array([pow(_STEP, j + 1, 2**64) for j in range(columns.shape[0])], dtype=np.uint64)
+    return np.asarray(np.einsum("j,jp->p", powers, columns.view(np.uint64)))
