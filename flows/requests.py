@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from evenfold.estimates import Comparison, ModelSpec, Problem
+from evenfold.estimates.models.problem import predicts_classes
 from evenfold.manifests import SplitSpec, explain, read_manifest, specification
+from evenfold.manifests.plan import default_strategy
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 from evenfold.splitters import EvenfoldError, SplitError
@@ -101,8 +103,12 @@ class Request(BaseModel):
 
     @cached_property
     def specification(self) -> SplitSpec:
-        """The specification, with the fields put over it."""
-        return specification(self.data, self.spec, **self.of(SpecFields))
+        """The specification, with the fields put over it; without a strategy, that of classes for a model of them."""
+        spec = specification(self.data, self.spec, **self.of(SpecFields))
+        target_alone = spec.strategy is None and spec.columns.shared_out == [spec.columns.target]
+        if target_alone and "model" in self.parameters and predicts_classes(self.recipe):
+            return spec.model_copy(update={"strategy": default_strategy(spec, lambda _: False)})
+        return spec
 
     @cached_property
     def recipe(self) -> ModelSpec:

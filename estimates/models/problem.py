@@ -50,18 +50,21 @@ def target_column(table: pd.DataFrame, target: str) -> pd.Series:
     return column
 
 
+def predicts_classes(model: ModelSpec) -> bool:
+    """Return whether a model predicts classes whatever its target holds: its task says so, or its estimator."""
+    if model.task is not None or model.estimator is None:
+        return model.task == "classification"
+    return _says(is_classifier, named_estimator(model.estimator, model.params))
+
+
 def task_of(model: ModelSpec, column: pd.Series) -> Task:
     """Return the task that is asked for, or that the estimator says, or that the table of defaults says."""
     if model.task is not None:
         return model.task
-    if model.estimator is not None:
-        estimator = named_estimator(model.estimator, model.params)
-        kind = kind_of(column)
-        if _says(is_classifier, estimator):
-            return "classification"
-        if _says(is_regressor, estimator) and kind == "number":
-            return "regression"
-    return infer_task(column)
+    if predicts_classes(model):
+        return "classification"
+    regresses = model.estimator is not None and _says(is_regressor, named_estimator(model.estimator, model.params))
+    return "regression" if regresses and kind_of(column) == "number" else infer_task(column)
 
 
 def values_of(

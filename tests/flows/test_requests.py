@@ -11,6 +11,7 @@ from evenfold.manifests import specification
 from evenfold.manifests.fields import LockedPart
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from sklearn.tree import DecisionTreeClassifier
 from tables import rows
 
 RIDGE = "sklearn.linear_model:Ridge"
@@ -70,6 +71,21 @@ def test_a_share_beside_a_holdout_leaves_its_budget_and_seed_as_they_are() -> No
         **locked | {"fraction": 0.3}
     )
     assert specification("rows.csv", {"holdout": None}, holdout=0.3).holdout == LockedPart(fraction=0.3)
+
+
+def test_a_model_of_classes_has_a_split_by_classes() -> None:
+    """A split alone takes 25 whole numbers for numbers, as a regressor does; a strategy that is named stays."""
+    frame = rows(300).assign(y=lambda table: table["id"] % 25)
+    for more, strategy in [
+        ({"model": DecisionTreeClassifier()}, "StratifiedKFold"),
+        ({"task": "classification"}, "StratifiedKFold"),
+        ({"task": "classification", "parts": {"train": 0.8, "test": 0.2}}, "StratifiedSplit"),
+        ({"task": "classification", "strategy": "KFold"}, "KFold"),
+        ({"task": "classification", "stratify": ["a"]}, None),
+        ({"model": RIDGE}, None),
+    ]:
+        request = evaluate.asked.called((frame,), {"target": "y", **more})
+        assert request.specification.strategy == strategy, more
 
 
 def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(made: str, no_fit: None) -> None:

@@ -68,21 +68,6 @@ def test_a_single_column_and_commas_inside_quotes_are_left_alone(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "encoding", "remedy"),
-    [
-        ("latin.csv", COMMAS, "latin-1", "not UTF-8.*save it as 'CSV UTF-8', or convert it: iconv -f windows-1252"),
-        ("nothing.csv", "", "utf-8", r"nothing\.csv is empty \(0 bytes\); it needs a line of column names"),
-        ("book.xlsx", "x", "utf-8", "is a spreadsheet; save the sheet as 'CSV UTF-8', or pass pandas.read_excel"),
-    ],
-)
-def test_what_is_not_read_names_the_exact_remedy(
-    name: str, text: str, encoding: str, remedy: str, tmp_path: Path
-) -> None:
-    with pytest.raises(SplitError, match=remedy):
-        read_table(written(tmp_path, name, text, encoding))
-
-
-@pytest.mark.parametrize(
     ("made", "message"),
     [
         (
