@@ -191,8 +191,16 @@ def short_blocks(first: int, last: int, seconds: float, workers: int) -> list[tu
 
 
 def check_evaluation(request: Request) -> str:
-    """Raise SplitError or ModelError for bad input; return what the split is called."""
-    return check_segments(request) if request.parameters.get("by") else checked(request)[0]
+    """Raise SplitError or ModelError for bad input; return what the split is called.
+
+    Of segments only for what can be none's: what one alone lacks is said in its row.
+    """
+    if not request.parameters.get("by"):
+        return checked(request)[0]
+    unused = [*request.given(LookFields), *(name for name in request.given(RecordFields) if name != "run_label")]
+    require_none(unused, "for one split, and by makes many", "or by")
+    spec, *_ = segmented(from_anywhere(request.data), request.specification, request.recipe, request.by)
+    return spec.name
 
 
 def run_evaluation(request: Request) -> Evaluation | Segments:
@@ -209,14 +217,6 @@ def run_evaluation(request: Request) -> Evaluation | Segments:
     title = f"the evaluation, run {evaluation.run_id[:8]},"
     require_level_gap(split.ref, evaluation.levels, evaluation.model.metrics[0], title)
     return evaluation
-
-
-def check_segments(request: Request) -> str:
-    """Raise SplitError or ModelError for what can be no segment's; what one alone lacks is said in its row."""
-    unused = [*request.given(LookFields), *(name for name in request.given(RecordFields) if name != "run_label")]
-    require_none(unused, "for one split, and by makes many", "or by")
-    spec, *_ = segmented(from_anywhere(request.data), request.specification, request.recipe, request.by)
-    return spec.name
 
 
 def run_segments(request: Request) -> Segments:

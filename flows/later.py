@@ -99,7 +99,7 @@ def score_later(
     for any row of the split, and EvaluationError where no metric is defined.
     """
     later = _fitted(run_id, data, training_data, "pass later rows alone")
-    problem = _problem(later, metrics)
+    problem, recipe = _problem(later, metrics), later.recipe
     predictions = predictions_of(problem, np.arange(problem.n), later.answers, name=later.name)
     on_test, undefined = _scores(later, problem)
     score = FoldScore(later.name, 0, 0, on_test, {}, later.work.manifest.n, problem.n, 0.0, 0.0)
@@ -108,25 +108,25 @@ def score_later(
         for metric in on_test
     ]
     later_score = LaterScore(
-        run=later.recipe.run_id,
+        run=recipe.run_id,
         model=problem.model,
         name=later.name,
-        split=later.recipe.split,
+        split=recipe.split,
         rows=problem.n,
         known_groups=_known_groups(later),
         estimates=estimates,
-        promised=[estimate for estimate in later.recipe.estimates if estimate.metric in on_test],
+        promised=[estimate for estimate in recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=[*_moved_code(later.recipe), *later.untold, *undefined, *_few(later, problem.n)],
+        notes=_notes(later, undefined, problem.n),
     )
-    title = f"{later.recipe.name.partition(' @ ')[0]} on {later.name}"
+    title = f"{recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{later_score.split.name} {later_score.split.version}", later_score.split.split_id)
     page = evaluation_page(problem, [score], estimates, predictions, title, split=split, origin=Origin(later.name))
     page = beside_promises(page, estimates, later_score.promised, later_score.notes)
-    about = {"run": later.recipe.run_id, "data": later.content[:32], "rows": later_score.rows}
-    if code := later.recipe.model.code:
+    about = {"run": recipe.run_id, "data": later.content[:32], "rows": later_score.rows}
+    if code := recipe.model.code:
         about["code"] = digest_json(code)[:16]
-    run_id = record_later(later_score.split, f"{later.recipe.name} on {later.name}", about, estimates, page)
+    run_id = record_later(later_score.split, f"{recipe.name} on {later.name}", about, estimates, page)
     return later_score.model_copy(update={"run_id": run_id})
 
 
@@ -140,16 +140,16 @@ def _known_groups(later: _Later) -> int | None:
     return int(later.table[group].isin(groups.dropna()).sum())
 
 
-def _few(later: _Later, n: int) -> list[str]:
-    sentence = f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well."
-    return [sentence] if n < FEW else []
-
-
-def _moved_code(recipe: Recipe) -> list[str]:
-    """Return a sentence about code of the recipe that has changed since its evaluation, where some has."""
+def _notes(later: _Later, undefined: list[str], n: int) -> list[str]:
+    """Return what must be known of the scores: code that has changed, what nobody can tell, and rows that are few."""
+    recipe, notes = later.recipe, [*later.untold, *undefined]
     moved = changed(recipe.code, recipe.model.code) if recipe.code else []
-    since = f"changed since run {recipe.run_id[:8]}, whose promise is of the code before."
-    return [f"{listed(moved)} {since}"] if moved else []
+    if moved:
+        since = f"changed since run {recipe.run_id[:8]}, whose promise is of the code before."
+        notes.insert(0, f"{listed(moved)} {since}")
+    if n < FEW:
+        notes.append(f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well.")
+    return notes
 
 
 FEW = 30

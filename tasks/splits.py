@@ -6,6 +6,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
+from uuid import uuid4
 
 from evenfold.manifests import Plan, StoredManifest, digest_json, specification, write_manifest
 from evenfold.splitters import SplitError
@@ -26,7 +27,7 @@ from .plans import (
 )
 from .requests import SplitFields, flat
 from .results.store import remember, results_of
-from .runtime.files import data_reference, from_anywhere, set_aside
+from .runtime.files import data_reference, from_anywhere
 from .runtime.home import Home
 from .runtime.locks import locked
 from .steps.step import is_refreshing, step
@@ -82,31 +83,29 @@ def placed(plan: Plan, home: Home, staged: Path | None = None) -> tuple[Path, bo
     ``staged``: where a new one is written and stays until it is committed.
     """
     home.make()
+    results, name, again = results_of(home), plan.spec.name, is_refreshing()
     # Always in this order: two that held one each would wait for one another for ever.
-    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{plan.spec.name}"):
-        return _placed(plan, home, is_refreshing(), staged)
-
-
-def _placed(plan: Plan, home: Home, again: bool, staged: Path | None) -> tuple[Path, bool]:
-    results, name = results_of(home), plan.spec.name
-    manifest = plan.decide() if again else None
-    for _ in range(MOST_TRIES):
-        results.fetch_splits(name)
-        versions = home.splits / name
-        earlier = next(made_by(plan, versions), None)
-        if earlier is not None and is_intact(earlier):
-            _require_budget(earlier, plan)
-            return earlier, not again
-        elsewhere = decided_elsewhere(home, plan) if manifest is None else None
-        manifest = manifest or elsewhere
-        majors = [int(path.name.partition(".")[0]) for path in versions_in(versions)]
-        version = f"{max(majors, default=0) + 1}.0" if earlier is None else earlier.name
-        if earlier is not None:
-            set_aside(earlier)
-        folder = write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
-        if staged or results.offer_split(folder):
-            return folder, elsewhere is not None
-        shutil.rmtree(folder)  # another machine was first with this version of another decision, which is fetched next
+    with locked(home.locks, f"plan/{plan.plan_id}"), locked(home.locks, f"name/{name}"):
+        manifest = plan.decide() if again else None
+        for _ in range(MOST_TRIES):
+            results.fetch_splits(name)
+            versions = home.splits / name
+            earlier = next(made_by(plan, versions), None)
+            if earlier is not None and is_intact(earlier):
+                _require_budget(earlier, plan)
+                return earlier, not again
+            elsewhere = decided_elsewhere(home, plan) if manifest is None else None
+            manifest = manifest or elsewhere
+            majors = [int(path.name.partition(".")[0]) for path in versions_in(versions)]
+            version = f"{max(majors, default=0) + 1}.0" if earlier is None else earlier.name
+            if earlier is not None:  # damaged: out of the way, with what is in it
+                aside = versions / f".damaged-{uuid4().hex[:8]}"
+                aside.mkdir()
+                earlier.rename(aside / earlier.name)
+            folder = write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
+            if staged or results.offer_split(folder):
+                return folder, elsewhere is not None
+            shutil.rmtree(folder)  # another machine was first with this version of another decision: it is fetched next
     raise SplitError(f"{MOST_TRIES} versions of {name} in a row were made on other machines; run it again.")
 
 

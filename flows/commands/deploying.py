@@ -121,11 +121,11 @@ def _checked(published: Any, data: str, **declared: object) -> tuple[SplitSpec, 
     request = published.asked.read({"data": data, **fields})
     if request.spec.strategy is not None:
         request.spec.splitter()  # a strategy or parameter that there is not is refused here, not on Monday at four
-    return request.spec, {"data": data} | {name: _written(getattr(request, name)) for name in fields}
-
-
-def _written(value: Any) -> object:
-    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
+    parameters: dict[str, object] = {"data": data}
+    for name in fields:
+        value = getattr(request, name)
+        parameters[name] = value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
+    return request.spec, parameters
 
 
 def _facts(deployment: Any) -> dict[str, object]:

@@ -65,10 +65,6 @@ class Entry:
             place: max(min(float(value), sys.float_info.max), -sys.float_info.max) for place, value in every.items()
         }
 
-    def judges(self, name: str) -> bool:
-        """Return whether the model holds a metric: it was judged on the split, as value/r2 was, and is no count."""
-        return self.light_model is not None and name in self.metrics and "/" in name
-
 
 Point = tuple[str, int, float, int]
 

@@ -141,6 +141,11 @@ def record_look_scores(
             figures |= {f"holdout/{estimate.metric}_ci_{side}": end for side, end in ends.items()}
     tracker.measured(look.run_id, figures)
     recorded = tracker.client.get_run(look.run_id).data
+    # What the newest usual evaluation of the same recipe on the folds said.
+    promised: list[Estimate] = []
+    if evaluation := finished_record(tracker.home, work_of(split, result.model), "", "auto", 0.95):
+        with suppress(SplitError):  # of a recipe that is damaged, or not ours
+            promised = read_recipe(evaluation).estimates
     page = look_page(
         result.score,
         estimates,
@@ -151,20 +156,12 @@ def record_look_scores(
         split=f"{split.name} {split.version}",
         model=recorded.params.get("model.estimator", ""),
         origin=Origin(Path(split.data).name, look.run_id),
-        promised=_promise(split, result),
+        promised=promised,
     )
     predictions = pd.read_parquet(result.predictions.path)
     tracker.keep(look.run_id, {"predictions.parquet": predictions, "report.html": page.html()})
     _tell(tracker, look.run_id, split, page)
     return look
-
-
-def _promise(split: SplitRef, result: FitResult) -> list[Estimate]:
-    """Return what the newest usual evaluation of the same recipe on the folds said; nothing where there is none."""
-    run_id = finished_record(Home.here(), work_of(split, result.model), "", "auto", 0.95)
-    with suppress(SplitError):  # of a recipe that is damaged, or not ours
-        return read_recipe(run_id).estimates if run_id else []
-    return []
 
 
 def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:

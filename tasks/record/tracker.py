@@ -235,8 +235,10 @@ class Tracker:
         from mlflow.entities import Metric
 
         on: dict[str, Any] = {} if entry.light_model is None else entry.light_model.dataset | {"model_id": model_id}
+        # The model holds what was judged on the split, as value/r2 was, and no count.
+        judged = {name for name in entry.metrics if "/" in name}
         metrics = [
-            Metric(name, value, when, step, run_id=run_id, **(on if entry.judges(name) else {}))
+            Metric(name, value, when, step, run_id=run_id, **(on if name in judged else {}))
             for name, step, value, when in points
         ]
         self.client.log_batch(run_id, metrics[:BATCH], params=list(params), tags=list(tags))

@@ -80,13 +80,6 @@ def room(home: Home) -> Iterator[None]:
 _FULL = ("disk is full", "No space left on device", "disk I/O error")  # as SQLite says it, in words only
 
 
-def set_aside(folder: Path) -> None:
-    """Move a damaged folder out of the way, and keep what is in it."""
-    place = folder.parent / f".damaged-{uuid4().hex[:8]}"
-    place.mkdir()
-    folder.rename(place / folder.name)
-
-
 def from_anywhere(data: str) -> str:
     """Return a path or address that means the same in a worker with another working directory; "" is none anywhere."""
     return from_everywhere(data) if is_address(data) else data and os.path.abspath(data)

@@ -29,7 +29,7 @@ from evenfold.tasks.record.models.registry import (
     PREVIOUS,
     aliases_held,
     aliases_of,
-    promote_version,
+    make_champion,
     put_aliases,
     version_of_run,
 )
@@ -100,14 +100,18 @@ def _settle(home: Home, place: Path, aside: Path | None = None) -> bool:
             "retrain there once (MLFLOW_TRACKING_URI), which finishes or undoes it."
         )
     client = Tracker(home, "").client
-    version = version_of_run(client, intent["name"], intent["run_id"])
-    if version is not None and not is_signed_version(client.get_model_version(intent["name"], version)):
+    name = intent["name"]
+    version = version_of_run(client, name, intent["run_id"])
+    if version is not None and not is_signed_version(client.get_model_version(name, version)):
         version = None  # killed before it was signed: the same month signs it, and nobody loads it as it is
     if version is None and place.name.startswith(".committing-"):
         place.rename(aside) if aside else shutil.rmtree(place)
         return False
     if version is not None and intent["promote"]:
-        promote_version(home, client, intent["name"], version, intent["over"])
+        with aliases_held(home, name):
+            # Where it is the champion still with which this one was compared, or nobody is.
+            if aliases_of(client, name).get(CHAMPION) in (None, intent["over"], version):
+                make_champion(client, name, version)
     _finish(home, place)
     return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates import Estimate, ModelError, ModelSpec, compare, metric_of
-from evenfold.estimates.intervals.months import Judgement, Month, Reading, blocks, judge, month_of
+from evenfold.estimates.intervals.months import Judgement, Month, blocks, judge, month_of
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Responses, all_classes, replay
 from evenfold.estimates.metrics.scoring import score
@@ -28,7 +28,7 @@ from evenfold.tasks.outcomes import Champion, FinalModel, Judged, SplitRef
 from evenfold.tasks.record.models.signatures import EVALUATION, RecordedScore, moved_code, scores_in
 from evenfold.tasks.record.models.stored_models import load_final
 from evenfold.tasks.record.reading import Recorded, read_evaluation
-from evenfold.tasks.record.tracker import Tracker, tracker_of
+from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.scores import gap_of_levels, kept_scores
 from evenfold.tasks.steps.step import step
@@ -241,22 +241,15 @@ def judge_month(
     series: dict[str, dict[int, float]] = {}
     if champion is not None and judgement.figures and run_id:
         tracker, generation = tracker_of(split), int(split.version.partition(".")[2])
-        series = _series(tracker, champion, judgement.figures, generation)
+        # Each figure and its ends: of the generations that led to the champion, and of this one.
+        for figure, reading in judgement.figures.items():
+            for end, value in asdict(reading).items():
+                if np.isfinite(value):
+                    name = f"month/{figure}" if end == "value" else f"month/{figure}_{end}"
+                    history = tracker.client.get_metric_history(champion.run_id, name) if champion.run_id else []
+                    series[name] = {int(point.step): float(point.value) for point in history} | {generation: value}
         tracker.measured(run_id, {}, series)
     return Judged(verdict=verdict, sentences=[*judgement.sentences, *odd], series=series, score=scored, rows=rows)
-
-
-def _series(
-    tracker: Tracker, champion: Champion, figures: Mapping[str, Reading], step: int
-) -> dict[str, dict[int, float]]:
-    """Return each figure and its ends by generation: those that led to the champion, and this one."""
-    now = {f"month/{name}_{end}": value for name, of in figures.items() for end, value in asdict(of).items()}
-    now = {name.removesuffix("_value"): value for name, value in now.items() if np.isfinite(value)}
-    series = {}
-    for name, value in now.items():
-        history = tracker.client.get_metric_history(champion.run_id, name) if champion.run_id else []
-        series[name] = {int(point.step): float(point.value) for point in history} | {step: value}
-    return series
 
 
 def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tuple[Judgement, float | None, int]:

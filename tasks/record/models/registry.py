@@ -236,8 +236,10 @@ def register_model(
     require_final(work, final, "final", [None, *split.splits()])
     tracker = tracker_of(split)
     client, run = tracker.client, tracker.client.get_run(run_id)
-    tags = split_tags(split) | flow_run_tags() | _recipe_tags(work.problem.model)
-    tags |= {RUN_KEY: run.data.tags.get(RUN_KEY, run_id)}
+    tags = split_tags(split) | flow_run_tags() | {RUN_KEY: run.data.tags.get(RUN_KEY, run_id)}
+    recipe = work.problem.model
+    tags |= {MODEL: json.dumps(recipe.model_dump(mode="json", exclude_defaults=True))}
+    tags |= {CODE: json.dumps(recipe.code)} if recipe.code else {}
     tags |= {"evenfold.values": work.fingerprint, "evenfold.n_train": str(final.n_train)}
     tags |= {EVALUATION: evaluation_run_id, SCORES: scores_tag(estimates)} if evaluation_run_id else {}
     tags |= {ANSWERED: decision.answer} if decision is not None and decision.answer else {}
@@ -248,11 +250,7 @@ def register_model(
         number = version_of_run(client, name, run_id)
         if decision is not None:
             _require_champion(client, name, decision, number)
-        if number is None:
-            own = _new_version(tracker, run, name, work.problem, final, tags)
-            number = version_of_run(client, name, run_id) or own
-            if own != number:  # two hosts share no lock: the first of the twins stays
-                client.delete_model_version(name, own)
+        number = number or _new_version(tracker, run, name, work.problem, final, tags)
         version = client.get_model_version(name, number)
         # New, or a try was killed before; one that is not what we made stays refused.
         if not is_signed_version(version):
@@ -260,7 +258,7 @@ def register_model(
         if promote:
             if decision is not None:
                 _require_champion(client, name, decision, number)
-            _promote(client, name, number)
+            make_champion(client, name, number)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
     uri = f"models:/{name}/{number}"
@@ -312,14 +310,7 @@ def _existing(get: Callable[..., Any], *names: str) -> Any:
         return None
 
 
-def promote_version(home: Home, client: Any, name: str, version: str, over: str | None) -> None:
-    """Make a version the champion where ``over`` is it still, with which it was compared, or nobody is."""
-    with aliases_held(home, name):
-        if aliases_of(client, name).get(CHAMPION) in (None, over, version):
-            _promote(client, name, version)
-
-
-def _promote(client: Any, name: str, version: str) -> None:
+def make_champion(client: Any, name: str, version: str) -> None:
     """Make a version the champion, and who was it the previous one; a second try changes nothing more."""
     aliases = aliases_of(client, name)
     before = aliases.get(CHAMPION)
@@ -342,15 +333,10 @@ def put_aliases(client: Any, name: str, version: str, previous: str | None, alia
         client.delete_registered_model_alias(name, PREVIOUS)
 
 
-def _recipe_tags(model: ModelSpec) -> dict[str, str]:
-    """Return what a version says of its recipe, and of the user's code that this names."""
-    code = {CODE: json.dumps(model.code)} if model.code else {}
-    return code | {MODEL: json.dumps(model.model_dump(mode="json", exclude_defaults=True))}
-
-
 def _new_version(
     tracker: Tracker, run: Run, name: str, problem: Problem, final: FinalModel, tags: dict[str, str]
 ) -> str:  # fmt: skip
+    """Log the model of a run, and return the number of its version; two hosts share no lock: of twins the first."""
     estimator, example = str(problem.model.estimator), typical_row(problem.X)
     uri = tracker.keep_model(run.info.run_id, final, requirements(estimator), example)
     decided = _decided(run)
@@ -361,7 +347,11 @@ def _new_version(
     # the process, which is the user's.
     model = tracker.client.get_logged_model(uri.rpartition("/")[2])
     source = {"run_id": run.info.run_id, "model_id": model.model_id, "tags": tags, "description": description}
-    return str(tracker.client.create_model_version(name, str(model.artifact_location), **source).version)
+    own = str(tracker.client.create_model_version(name, str(model.artifact_location), **source).version)
+    number = version_of_run(tracker.client, name, run.info.run_id) or own
+    if own != number:
+        tracker.client.delete_model_version(name, own)
+    return number
 
 
 @step(run_name=lambda split, **_: f"record retrain {split.name}")
