@@ -166,8 +166,6 @@ _before: list[Any] = [warnings.showwarning]
 
 
 def _hear(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any, **how: Any) -> None:
-    if str(message).startswith("The argument 'eval_set' is deprecated"):
-        return  # LightGBM 4.7's, which codes the labels of no other argument
     heard = _HEARD.get()
     if heard is None:
         _before[0](message, category, filename, lineno, *more, **how)

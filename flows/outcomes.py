@@ -203,7 +203,7 @@ class Evaluation(Displayed, Measured):
         """Return what is told of it."""
         from evenfold.reports import summary_page
         from evenfold.reports.evaluations.pictures import importance_words
-        from evenfold.reports.evaluations.words import by_level, encoding_words, imputing_words, look_words, notes_of
+        from evenfold.reports.evaluations.words import by_level, encoding_words, look_words, notes_of
 
         split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
         left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
@@ -214,7 +214,6 @@ class Evaluation(Displayed, Measured):
             *by_level(self.levels),
             importance_words(self.scores, self.model.metrics[0]),
             encoding_words(self.encoded),
-            imputing_words(self.model, self.imputed),
             *notes_of(self.estimates),
             self._left_out_words,
         ]

@@ -223,7 +223,6 @@ class Measured(Outcome):
     features: list[str]
     left_out: dict[str, str]
     encoded: dict[str, str] = {}
-    imputed: list[str] = []
     estimates: list[Estimate] = []
     levels: list[LevelScore] = []
     confusion: Confusion | None = None

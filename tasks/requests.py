@@ -134,14 +134,6 @@ class RecipeFields(TypedDict, total=False):
         str | None,
         Flag("The class of two that recall, F1, sensitivity, specificity and thresholds are about.", "CLASS", "Model"),
     ]
-    impute: Annotated[
-        Literal["mean", "median", "most_frequent"] | None,
-        Flag(
-            "Fill missing numbers with the median, mean or most_frequent of each fold's training rows.",
-            "METHOD",
-            "Model",
-        ),
-    ]
 
 
 class LookFields(TypedDict, total=False):

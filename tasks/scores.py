@@ -170,7 +170,6 @@ def unaggregated(
         features=list(work.problem.features),
         left_out=work.problem.left_out,
         encoded=work.problem.encodings,
-        imputed=list(work.problem.imputed),
         fits=list(results),
         apparent=apparent,
         errors=list(errors),

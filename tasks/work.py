@@ -348,11 +348,12 @@ def training_rows(work: Work) -> NDArray[np.int64]:
 
 def _key_of(work: Work, membership: str) -> str:
     """Return the score key of a membership: what a score depends on, and nothing else."""
-    model = work.problem.model
-    membership = f"{membership} of {work.keys_digest}"
-    if model.eval_set and work.problem.groups is not None:  # blocks of a map are in no column that is read
-        membership = f"{membership} held by {_digest(work.problem.groups)}"
-    return score_key(model, membership=membership, fingerprint=work.fingerprint, **_beside_rows(work))
+    return score_key(
+        work.problem.model,
+        membership=f"{membership} of {work.keys_digest}",
+        fingerprint=work.fingerprint,
+        **_beside_rows(work),
+    )
 
 
 def _beside_rows(work: Work) -> dict[str, Any]:

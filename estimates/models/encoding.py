@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.models.estimators import named_estimator, nearest
-from evenfold.estimates.models.options import last_of, parts_of
+from evenfold.estimates.models.options import parts_of
 from evenfold.estimates.models.spec import ModelSpec
 from evenfold.splitters.importing import distribution_of
 from numpy.typing import NDArray
@@ -305,7 +305,9 @@ def encoding_step(
 def _one_hot(model: ModelSpec, estimator: Any, X: pd.DataFrame) -> OneHotEncoder:
     unknown, most = ("infrequent_if_exist", MOST_COLUMNS) if model.features is None else ("ignore", None)
     encoder = OneHotEncoder(handle_unknown=unknown, max_categories=most, sparse_output=False)
-    foreign = distribution_of(type(last_of(estimator))) != distribution_of(BaseEstimator)
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    foreign = distribution_of(type(estimator)) != distribution_of(BaseEstimator)
     texts = [X[name] for name in X if not is_numeric_dtype(X[name].dtype)] if foreign else []
     marked = any(MARKS.search(str(value)) for column in texts for value in column.unique())
     return encoder.set_params(feature_name_combiner=column_name) if marked else encoder

@@ -16,9 +16,7 @@ from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
 from numpy.typing import NDArray
-from pandas.api.types import is_numeric_dtype
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
-from sklearn.impute import SimpleImputer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 
@@ -28,7 +26,6 @@ from .encoding import encoding_step, encodings
 from .options import class_weight_names, fit_with, reads_names, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
-from .stopping import fit_stopped, stopping_rows
 
 INNER_FOLDS = 5
 
@@ -43,8 +40,8 @@ def assemble(
     """Return the unfitted estimator that ``fit_and_score`` fits, ready for scikit-learn's ``clone``.
 
     From the inside out: the model; a sampler that evens out the classes of the rows it is fitted on; an encoder of
-    text and categories, as ``Problem.encodings`` says; a filler of missing numbers (``impute``); a transform of the
-    target; a threshold. Weights of rows are handed to ``fit``, and even out the classes there on request.
+    text and categories, as ``Problem.encodings`` says; a transform of the target; a threshold. Weights of rows are
+    handed to ``fit``, and even out the classes there on request.
 
     ``train``: the training rows, for ``threshold: prevalence`` (the share of the positive class) and ``tuned`` (the
     pairs of the inner cross-validation by ``inner``, by default 5 shuffled folds that stratify, or keep groups
@@ -59,7 +56,7 @@ def assemble(
     ways = encodings(model, estimator, problem.X, problem.encoded, problem.own)
     encoder, estimator = encoding_step(model, estimator, problem.X, ways)
     sampling, pipeline = _sampling(model.balance, seed)
-    steps = [*_without_gaps(estimator, model, problem, train), *encoder, *sampling, ("model", estimator)]
+    steps = [*_without_empty(estimator, problem, train), *encoder, *sampling, ("model", estimator)]
     if len(steps) > 1:
         estimator = pipeline(steps)
     if model.target_transform is not None:
@@ -96,18 +93,14 @@ def _oversampled(y: NDArray[Any], ratio: float) -> dict[Any, int]:
     return {label: max(count, least) for label, count in zip(classes.tolist(), counts.tolist(), strict=True)}
 
 
-def _without_gaps(estimator: Any, model: ModelSpec, problem: Problem, train: IntArray | None) -> list[tuple[str, Any]]:
-    """Return the steps that drop features without a value in the training rows, and fill what others miss."""
+def _without_empty(estimator: Any, problem: Problem, train: IntArray | None) -> list[tuple[str, Any]]:
+    """Return the step that drops features without a value in the training rows, on which scikit-learn's trees fail."""
+    if train is None or not hasattr(estimator, "_bin_data"):
+        return []
     numbers = [X for name, X in problem.X.items() if name not in problem.encoded and X.dtype.kind == "f"]
-    empty = [] if train is None else [X.name for X in numbers if X.isna().any() and X.iloc[train].isna().all()]
-    columns = [name for name in problem.features if is_numeric_dtype(problem.X[name].dtype)]
-    steps: list[tuple[str, Any, list[Any]]] = []
-    if empty and hasattr(estimator, "_bin_data"):  # on which scikit-learn's trees fail
-        steps.append(("drop", "drop", empty))
-    if model.impute is not None and columns:
-        steps.append(("impute", SimpleImputer(strategy=model.impute, keep_empty_features=True), columns))
-    transformed = partial(make_column_transformer, remainder="passthrough", verbose_feature_names_out=False)
-    return [(name, transformed((way, columns)).set_output(transform="pandas")) for name, way, columns in steps]
+    empty = [X.name for X in numbers if X.isna().any() and X.iloc[train].isna().all()]
+    drop = make_column_transformer(("drop", empty), remainder="passthrough", verbose_feature_names_out=False)
+    return [("drop", drop.set_output(transform="pandas"))] if empty else []
 
 
 def _deciding(
@@ -240,8 +233,7 @@ def fitted(
     try:
         if model.target_transform is not None:
             train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
-        stops = stopping_rows(problem, train, model.eval_set, seed) if model.eval_set else np.zeros(0, dtype=np.bool_)
-        learn = partial(_learnt, model, train=train, stops=stops, seed=seed, inner=inner, arrays=arrays)
+        learn = partial(_learnt, model, train=train, seed=seed, inner=inner, arrays=arrays)
         return saying_labels(problem, train, learn)
     except ModelError:
         raise
@@ -257,20 +249,13 @@ def _learnt(
     model: ModelSpec,
     problem: Problem,
     train: IntArray,
-    stops: NDArray[np.bool_],
     seed: int,
     inner: Splitter | None,
     arrays: bool,
 ) -> Any:
-    held, train = (train[stops], train[~stops]) if stops.size else (None, train)
     estimator = assemble(model, problem, seed, train, inner)
-    X, fit_params = features_for(problem, estimator, arrays), _weights(model, problem, train)
-    if held is None:
-        return fit_with(estimator, take(X, train), problem.y[train], fit_params)
-    weights = None if problem.weights is None else problem.weights[held]
-    return fit_stopped(
-        estimator, take(X, train), problem.y[train], fit_params, (take(X, held), problem.y[held], weights)
-    )
+    X, weights = features_for(problem, estimator, arrays), _weights(model, problem, train)
+    return fit_with(estimator, take(X, train), problem.y[train], weights)
 
 
 def reason_in_a_line(error: Exception) -> str:
@@ -292,7 +277,7 @@ def advice_on(X: pd.DataFrame, error: Exception) -> str:
         return ""
     listing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
-        f" Missing values are in {listing}: fill them with --impute median (impute: median in a model file), exclude "
+        f" Missing values are in {listing}: fill them in a pipeline, make_pipeline(SimpleImputer(), ...), exclude "
         "what holds them, or leave the model out: the default model takes them as they are"
     )
 
@@ -303,13 +288,13 @@ def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
     return problem.array if use_array else problem.X
 
 
-def _weights(model: ModelSpec, problem: Problem, train: IntArray) -> dict[str, object]:
-    """Return the arguments of ``fit`` beside the rows: their weights, where there are some."""
+def _weights(model: ModelSpec, problem: Problem, train: IntArray) -> NDArray[np.float64] | None:
+    """Return the weights that the training rows are fitted with, where there are some."""
     if problem.weights is None:
-        return {}
+        return None
     even = model.balance is not None and model.balance.method == "class_weight"
     weights = problem.weights[train]
-    return {"sample_weight": evened(problem.y[train], weights) if even else weights}
+    return evened(problem.y[train], weights) if even else weights
 
 
 def take(X: Any, rows: IntArray) -> Any:

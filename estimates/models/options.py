@@ -18,7 +18,6 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import TunedThresholdClassifierCV
-from sklearn.pipeline import Pipeline
 
 from .estimators import named_estimator, nearest, seeded
 from .spec import ModelSpec, Task, default_for
@@ -100,8 +99,7 @@ def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDA
                 f"metric {metric!r} needs {' or '.join(methods)}, and {model.estimator!r} has none; "
                 "choose another metric, or another estimator."
             )
-    _check_eval_set(model, estimator)
-    if model.weights and not any(takes(part, "sample_weight") for part in parts_of(estimator)):
+    if model.weights and not any(map(_takes_weights, parts_of(estimator))):
         # A meta-estimator passes on what it gets: scikit-learn's routing tells it where, or raises.
         inside = any(isinstance(value, BaseEstimator) for value in estimator.get_params(deep=False).values())
         if not inside or all(
@@ -129,28 +127,18 @@ def parts_of(estimator: Any) -> list[Any]:
     return [estimator, *(part for part in parts if isinstance(part, BaseEstimator) and hasattr(part, "fit"))]
 
 
-def last_of(estimator: Any) -> Any:
-    """Return the last step of a pipeline, however deep, or the estimator itself."""
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
-    return estimator
-
-
-def fit_with(estimator: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, object], method: str = "fit") -> Any:
-    """Fit an estimator, and hand what is ``fit_params`` beside the rows to every part of it that takes it."""
-    if not fit_params:
-        return getattr(estimator, method)(X, y)
+def fit_with(estimator: Any, X: Any, y: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
+    """Fit an estimator, and hand the weights of rows, where there are some, to every part of it that takes them."""
+    if weights is None:
+        return estimator.fit(X, y)
     with config_context(enable_metadata_routing=True):
         for part in parts_of(estimator):
-            # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
-            requests = {
-                name: name != "sample_weight" or hasattr(part, "predict") for name in fit_params if takes(part, name)
-            }
-            if requests and hasattr(part, "set_fit_request"):
-                part.set_fit_request(**requests)
-            if "sample_weight" in fit_params and isinstance(part, TunedThresholdClassifierCV):
+            if _takes_weights(part) and hasattr(part, "set_fit_request"):
+                # Weights are for what predicts; a scaler before it stays unweighted, as scikit-learn has it by default.
+                part.set_fit_request(sample_weight=hasattr(part, "predict"))
+            if isinstance(part, TunedThresholdClassifierCV):
                 part.scoring = get_scorer("balanced_accuracy").set_score_request(sample_weight=True)
-        fitted = getattr(estimator, method)(X, y, **fit_params)
+        fitted = estimator.fit(X, y, sample_weight=weights)
     _forget_requests(estimator)
     return fitted
 
@@ -174,15 +162,9 @@ def _forget_requests(fitted: Any) -> None:
             waiting += vars(held).values()
 
 
-def takes(part: Any, name: str) -> bool:
-    """Return whether ``fit`` of this part, not of what is inside it, names the parameter."""
-    return name in signature(part.fit).parameters
-
-
-def validation_weights(estimator: Any) -> str | None:
-    """Return the parameter of ``fit`` for weights of validation rows: scikit-learn's, LightGBM's or XGBoost's name."""
-    names = ("sample_weight_val", "eval_sample_weight", "sample_weight_eval_set")
-    return next((name for name in names if takes(estimator, name)), None)
+def _takes_weights(part: Any) -> bool:
+    """Return whether ``fit`` of this part, not of what is inside it, names weights of rows."""
+    return "sample_weight" in signature(part.fit).parameters
 
 
 def _check_balance(model: ModelSpec, estimator: Any) -> None:
@@ -217,37 +199,6 @@ def _check_threshold(model: ModelSpec, classes: tuple[Any, ...], estimator: Any)
         raise ModelError(
             f"threshold: {model.threshold} needs {' or '.join(needed)}, and {model.estimator!r} has none; "
             "use another estimator, or balance."
-        )
-
-
-# What tells an estimator when to stop: LightGBM's names, XGBoost's and CatBoost's.
-WHEN = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change", "od_wait", "od_pval")
-
-
-def _check_eval_set(model: ModelSpec, estimator: Any) -> None:
-    """Raise ModelError where a recipe holds rows back and its estimator cannot stop by them, or is not told when."""
-    if model.eval_set is None:
-        return
-    last = last_of(estimator)
-    if not takes(last, "eval_set") and not takes(last, "X_val"):
-        raise ModelError(f"eval_set: {model.estimator!r} takes no validation rows when it is fitted; leave it out.")
-    if model.weights and validation_weights(last) is None:
-        raise ModelError(
-            f"eval_set: {model.estimator!r} takes no weights of validation rows, and weights are asked for; "
-            "leave one of the two out."
-        )
-    params = last.get_params()
-    of_sklearn, when = takes(last, "X_val"), [params.get(name) for name in WHEN]
-    stops = any(isinstance(value, (int, float)) and value > 0 for value in when)
-    if not (params["early_stopping"] is True if of_sklearn else stops):
-        such = "early_stopping: true" if of_sklearn else "early_stopping_rounds: 50"
-        raise ModelError(
-            f"eval_set: nothing tells {model.estimator!r} when to stop; set {such} in params, or leave eval_set out."
-        )
-    around = [name for name in ("balance", "threshold", "target_transform") if getattr(model, name) is not None]
-    if around:
-        raise ModelError(
-            f"eval_set and {around[0]} do not go together: validation rows would pass it by; use one of them."
         )
 
 

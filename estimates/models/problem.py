@@ -23,7 +23,6 @@ from evenfold.estimates.models.encoding import (
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.numbers import first_rows
 from numpy.typing import NDArray
-from pandas.api.types import is_numeric_dtype
 from sklearn.base import is_classifier, is_regressor
 
 from .encoding import encodings, read_by_itself, text_for
@@ -190,12 +189,6 @@ class Problem:
         return encodings(self.model, self.model.build(0), self.X, self.encoded, self.own) if self.encoded else {}
 
     @property
-    def imputed(self) -> tuple[str, ...]:
-        """The numeric features with missing values, where the model asks for them to be filled."""
-        numeric = [name for name in self.features if is_numeric_dtype(self.X[name].dtype)] if self.model.impute else []
-        return tuple(name for name in numeric if self.X[name].isna().any())
-
-    @property
     def n(self) -> int:
         """The number of rows."""
         return len(self.y)
@@ -253,8 +246,6 @@ class Problem:
         check_metrics(completed.metrics, task, classes)
         check_kind(completed, task, column)
         check_options(completed, task, classes, y, target)
-        read = {*kinds, target, *_named(model.weights), *_named(groups)}
-        read |= set(_named(times)) if model.eval_set else set()
         return cls(
             X=feature_table(table, kinds),
             y=y,
@@ -265,7 +256,7 @@ class Problem:
             features=tuple(kinds),
             encoded=tuple(name for name, kind in kinds.items() if kind in ("text", "category")),
             left_out=left_out,
-            columns_read=tuple(sorted(read)),
+            columns_read=tuple(sorted({*kinds, target, *_named(model.weights), *_named(groups)})),
             groups=_group_codes(table, groups),
             weights=_weights(table, completed, task, classes),
             times=None if times is None else pd.factorize(table[times], sort=True)[0].astype(np.int64),

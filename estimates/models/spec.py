@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from .estimators import imported, named_estimator, nearest, parts_in, seeded
 
 MOST_TOLD = 5  # of the fields that do not fit
-
+OF_0_1 = ("impute", "eval_set")  # fields that recipes had in that version, whose records hold them as None
 
 BOOSTING = "sklearn.ensemble:HistGradientBoosting"
 DEFAULTS: dict[str, tuple[str, tuple[str, ...]]] = {  # the model and the metrics
@@ -102,12 +102,10 @@ class ModelSpec(BaseModel):
     ``params``: its JSON parameters, as ``named_estimator`` takes them. ``task``: inferred where None. ``features``:
     None for every numeric, boolean and categorical column and text that repeats, without another role; ``exclude``
     leaves some of them out. ``text``: how text and categories become numbers, where the model cannot split by them.
-    ``impute``: what stands for a missing
-    number, of the training rows' values; None leaves it missing, as gradient boosting takes it. ``metrics``:
-    scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the default ones; of
-    one's own ``package.module:name`` of a scorer, or of a function of (y_true, y_pred), with what it is given, as
-    ``shop.metrics:cost(greater_is_better=False)``. Greater is better, unless its name ends in _error, _loss or
-    _deviance, and what it gets is predicted, unless ``response_method`` says otherwise.
+    ``metrics``: scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the
+    default ones; of one's own ``package.module:name`` of a scorer, or of a function of (y_true, y_pred), with what it
+    is given, as ``shop.metrics:cost(greater_is_better=False)``. Greater is better, unless its name ends in _error,
+    _loss or _deviance, and what it gets is predicted, unless ``response_method`` says otherwise.
     ``balance``: see Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted
     order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share of the training rows, by weight) or
     ``tuned`` (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows).
@@ -116,8 +114,6 @@ class ModelSpec(BaseModel):
     default 1, else the second in sorted order.
     ``weights``: the column of row weights, for fits and scores.
     ``importance``: what the model uses is measured on the test rows of each fold (``auto``), or not (``none``).
-    ``eval_set``: the fraction of the training rows of each fit that stop it early, and which it does not learn from:
-    see ``stopping_rows``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
@@ -128,14 +124,12 @@ class ModelSpec(BaseModel):
     features: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
     text: Literal["onehot", "ordinal"] = "onehot"
-    impute: Literal["mean", "median", "most_frequent"] | None = None
     metrics: tuple[str, ...] = ()
     balance: Balance | None = Field(default=None, json_schema_extra=_or_a_name)
     threshold: Literal["tuned", "prevalence"] | float | None = None
     target_transform: Transform | None = Field(default=None, json_schema_extra=_or_a_name)
     positive: bool | int | str | None = None
     weights: str | None = None
-    eval_set: float | None = Field(default=None, gt=0, lt=1)
     importance: Literal["auto", "none"] = "auto"
 
     def __hash__(self) -> int:  # of parameters that cannot be hashed
@@ -148,7 +142,9 @@ class ModelSpec(BaseModel):
     @classmethod
     def _can_be_walked_through(cls, value: Any) -> Any:
         require_bounded(value)
-        return value
+        if not isinstance(value, Mapping):
+            return value
+        return {name: field for name, field in value.items() if name not in OF_0_1 or field is not None}
 
     @field_validator("params", mode="before")
     @classmethod
@@ -164,13 +160,6 @@ class ModelSpec(BaseModel):
         if value is None or value in ("tuned", "prevalence") or number:
             return value
         raise ValueError("choose 'tuned', 'prevalence' or a number between 0 and 1")
-
-    @field_validator("eval_set", mode="before")
-    @classmethod
-    def _of_training_rows(cls, value: Any) -> Any:
-        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            return value
-        raise ValueError("rows that stop come out of the training rows of each fit; say what part, such as 0.1")
 
     @field_validator("metrics", mode="before")
     @classmethod

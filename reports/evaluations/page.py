@@ -39,7 +39,6 @@ from .pictures import calibration_section, importance_rows, importance_section, 
 from .words import (
     encoding_words,
     headline,
-    imputing_words,
     kept_promises,
     last_of,
     level_score,
@@ -272,13 +271,13 @@ def confusion_section(confusion: Confusion | None) -> list[Section]:
 
 def _features(problem: Problem) -> Section:
     left = list(problem.left_out.items())
-    words = encoding_words(problem.encodings), imputing_words(problem.model, problem.imputed)
+    words = encoding_words(problem.encodings)
     return Section(
         "features",
         f"Features ({len(problem.features)})" + (f", {counted(len(left), 'column')} left out" if left else ""),
         [
             Paragraph(", ".join(problem.features)),
-            *(Paragraph(sentence) for sentence in words if sentence),
+            *([Paragraph(words)] if words else []),
             *([facts("Left out", left)] if left else []),
         ],
     )

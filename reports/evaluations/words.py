@@ -8,7 +8,6 @@ from math import floor, isfinite, log10
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.record import Metric
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.models.spec import ModelSpec
 from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent
 from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import Table, counted, listed
@@ -198,14 +197,6 @@ def partial_words(scores: Sequence[FoldScore], n_missing: int) -> str:
     unit = unit_of(scores)
     missing = f"{counted(n_missing, unit)} {verb(n_missing, 'is', 'are')} missing"
     return f"Partial: {missing}, and the scores are of {counted(len(scores), unit)} alone."
-
-
-def imputing_words(model: ModelSpec, imputed: Sequence[str]) -> str:
-    """Return one sentence: which features had missing numbers, and what stands for them; else nothing."""
-    if model.impute is None or not imputed:
-        return ""
-    value = {"most_frequent": "most frequent value"}.get(model.impute, model.impute)
-    return f"Missing numbers: filled in each fold with the {value} of its training rows: {listed(imputed)}."
 
 
 WAYS = {"categories": "as categories to split by", "one-hot": "one-hot", "ordinal": "as ordinal codes"}

@@ -315,7 +315,7 @@ class _Record:
 
 def _artifacts(evaluation: Evaluated) -> dict[str, object]:
     levels = [asdict(score) for score in evaluation.levels]
-    features = {name: getattr(evaluation, name) for name in ("encoded", "imputed", "left_out")}
+    features = {name: getattr(evaluation, name) for name in ("encoded", "left_out")}
     importance = importance_table(evaluation.scores)  # which MLflow's pages show
     return {
         "estimates.json": [estimate.to_json() for estimate in evaluation.estimates],

@@ -1,20 +1,14 @@
 """What fails says why and leaves the rest as it was; what was deleted or altered is computed again."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-import skops.io
-from evenfold.estimates import EvaluationError, fitted
-from evenfold.estimates.models.stopping import stopping_rows
+from evenfold.estimates import EvaluationError
 from evenfold.flows import split
 from evenfold.manifests import decide, read_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.fits import fit_final
-from evenfold.tasks.work import training_rows, work_of
 from mlflow.tracking import MlflowClient
 from prefect.client.orchestration import get_client
 from small import LATE, SPEC, artifacts, evaluated, named, runs, small, values
@@ -131,39 +125,3 @@ def test_a_key_that_would_overwrite_the_manifest_is_refused() -> None:
     for name in ("fold_r2", "stratum", "group_code", "status"):
         with pytest.raises(SplitError, match=f"key column '{name}' is called as a column of the manifest; rename it"):
             decide({"columns": {"key": name}}, small().rename(columns={"id": name}))
-
-
-STOPPING = {"estimator": "sklearn.ensemble:HistGradientBoostingRegressor", "metrics": ["r2"], "eval_set": 0.2,
-            "params": {"early_stopping": True, "n_iter_no_change": 2, "learning_rate": 0.3}}  # fmt: skip
-EARLY = {
-    "folds": ({}, "BalancedGroupKFold", {"group": "g"}),
-    "dates": ({"n_splits": 3}, "ForwardChaining", {"time": "day"}),
-    "parts": ({"parts": {"train": 0.6, "validation": 0.2, "test": 0.2}}, "HashSplit", {}),
-    "draws": ({"n_splits": 3}, "Bootstrap", {}),
-}
-
-
-@pytest.mark.parametrize("name", EARLY)
-def test_a_training_is_stopped_by_rows_of_its_own_and_never_by_those_that_judge_it(home: Home, name: str) -> None:
-    """Whatever the targets of the tested rows are, in folds, dates, parts and draws; so is the model of all rows."""
-    params, strategy, roles = EARLY[name]
-    frame = small(300)
-    frame = frame.assign(g=frame.index % 30, day=np.arange(len(frame)) // 10)
-    columns = {**SPEC["columns"], **roles}
-    spec = SPEC | {"columns": columns, "strategy": strategy, "params": params, "name": name}
-    made = split(frame, spec=spec, engine="plain").split
-    work = work_of(made, STOPPING | {"features": ["a", "b"]})
-    train, test = work.pair(0)
-    wild = replace(work.problem, y=work.problem.y.copy())
-    wild.y[np.setdiff1d(test, train)] = 1e6
-    told = [fitted(each.model, each, train, seed=0, name="").predict(each.X) for each in (work.problem, wild)]
-    np.testing.assert_array_equal(*told)
-    final = fit_final.fn(made, STOPPING | {"features": ["a", "b"]})
-    rows = training_rows(work)
-    stops = stopping_rows(work.problem, rows, 0.2, seed=work.manifest.spec.seed)
-    assert 0.1 < stops.mean() < 0.3
-    if roles:
-        column = work.roles.column(next(iter(roles.values()))).to_numpy()[rows]
-        assert not {*column[stops]} & {*column[~stops]}
-    model = skops.io.load(final.file.path, trusted=skops.io.get_untrusted_types(file=final.file.path))
-    assert model.n_iter_ == fitted(work.problem.model, work.problem, rows, seed=0, name="").n_iter_ < 100

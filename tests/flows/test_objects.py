@@ -2,16 +2,14 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from evenfold.estimates import ModelSpec, Problem, score_key
+from evenfold.estimates import EvaluationError, ModelSpec, Problem, score_key
 from evenfold.flows import evaluate, retrain
-from evenfold.flows.cli import main
 from evenfold.manifests import SplitSpec, decide
 from evenfold.splitters import KFold, Repeated
 from evenfold.tasks import Home
@@ -26,7 +24,8 @@ from sklearn.experimental import enable_halving_search_cv as enable_halving_sear
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.linear_model import Lasso, Ridge
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import HalvingGridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -244,7 +243,7 @@ def test_importance_is_on_the_page_and_in_the_record(
     assert (again.n_cached, again.scores) == (5, first.scores)
 
 
-LOGISTIC = "sklearn.linear_model:LogisticRegression"
+FILLED = make_pipeline(SimpleImputer(strategy="median"), LogisticRegression())
 
 
 @pytest.fixture
@@ -253,33 +252,20 @@ def passengers(tmp_path: Path) -> Path:
     table = pd.DataFrame({"id": range(200), "age": draw.normal(30, 9, 200), "fare": draw.gamma(2, 15, 200)})
     table["survived"] = (table["fare"] + draw.normal(0, 15, 200) > 30).astype(int)
     table.loc[draw.random(200) < 0.2, "age"] = np.nan
+    table["deck"] = np.resize(["A", "B"], 200)
     table.to_csv(tmp_path / "passengers.csv", index=False)
     return tmp_path / "passengers.csv"
 
 
-def called(*words: str) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["evenfold", *words])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-    return int(stopped.value.code or 0)
-
-
-def test_the_refusal_names_the_flag_and_the_flag_does_what_it_says(
-    home: Home, passengers: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What is pasted from the sentence works; the terminal, the page and MLflow say which columns were filled."""
-    asked = ["evaluate", str(passengers), "--target", "survived", "--key", "id", "-k", "2", "--engine", "plain"]
-    assert called(*asked, "--model", LOGISTIC) == 3
-    refused = capsys.readouterr().err
-    assert "Missing values are in age: fill them with --impute median (impute: median in a model file)" in refused
-    assert "the default model takes them as they are" in refused
-    assert called(*asked, "--model", LOGISTIC, "--impute", "median", "--json") == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["model"]["impute"], answer["imputed"]) == ("median", ["age"])
-    artifacts = Path(MlflowClient(home.tracking_uri).download_artifacts(answer["run_id"], ""))
-    line = "Missing numbers: filled in each fold with the median of its training rows: age."
-    assert line in (artifacts / "report.html").read_text(encoding="utf-8")
+def test_the_refusal_of_missing_numbers_names_the_pipeline_that_fills_them(home: Home, passengers: Path) -> None:
+    """Text beside them is encoded as ever."""
+    asked = {"target": "survived", "key": "id", "n_splits": 2, "engine": "plain"}
+    words = "Missing values are in age: fill them in a pipeline, make_pipeline(SimpleImputer(), ...), exclude what"
+    with pytest.raises(EvaluationError, match=re.escape(words)):
+        evaluate(passengers, **asked, model=LogisticRegression())
+    filled = evaluate(passengers, **asked, model=FILLED)
+    assert filled.encoded == {"deck": "one-hot"}
+    assert filled.estimates[0].value > 0.7
 
 
 def test_a_deployed_retraining_loads_the_model_that_fills_missing_numbers(
@@ -290,11 +276,10 @@ def test_a_deployed_retraining_loads_the_model_that_fills_missing_numbers(
     monkeypatch.setenv("EVENFOLD_DATA_ROOTS", str(passengers.parent))
     spec = {"name": "sailings", "columns": {"key": "id", "target": "survived"}, "strategy": "KFold"}
     spec["params"] = {"n_splits": 2}
-    model = {"estimator": LOGISTIC, "impute": "median"}
     table = pd.read_csv(passengers)
     table[:150].to_csv(passengers, index=False)
-    assert retrain(str(passengers), spec, model, engine="plain").registered is not None
+    assert retrain(str(passengers), spec, FILLED, engine="plain").registered is not None
     table.to_csv(passengers, index=False)
-    judged = retrain(str(passengers), spec, model, engine="plain").judged
+    judged = retrain(str(passengers), spec, FILLED, engine="plain").judged
     assert judged.rows == 50
     assert judged.score is not None

@@ -99,7 +99,7 @@ def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(mad
         ({"exclude": ["a"]}, {"exclude": []}, {"exclude": ()}),
         ({"metrics": ["mae"]}, {"metrics": []}, {"metrics": ()}),
         ({"positive": 1}, {"positive": 0}, {"positive": 0}),
-        ({"impute": "mean"}, {"impute": None}, {"impute": "mean"}),
+        ({"threshold": 0.3}, {"threshold": None}, {"threshold": 0.3}),
         ({"params": {"alpha": 1}}, {"params": {}}, {"params": {"alpha": 1}}),
         (
             {},
@@ -107,7 +107,7 @@ def test_a_manifest_without_locked_rows_is_refused_before_anything_is_fitted(mad
             {"threshold": 0.3, "balance": {"method": "class_weight"}},
         ),
     ],
-    ids=["exclude", "metrics", "positive", "impute", "params", "options"],
+    ids=["exclude", "metrics", "positive", "threshold", "params", "options"],
 )
 def test_a_field_of_the_model_that_is_given_is_taken_even_if_it_is_empty(before: Any, given: Any, after: Any) -> None:
     """An empty list names nothing, and None leaves the field as it was; both left it."""

@@ -68,8 +68,8 @@ DECISION = {
 SCORE = {"metric": "r2", "method": "pooled", "value": 0.5, "sd": 0.1, "low": 0.4, "high": 0.6}
 MODEL = {
     "estimator": "sklearn.linear_model:Ridge", "params": {}, "task": "regression", "features": ["a"], "exclude": [],
-    "text": "onehot", "impute": "mean", "metrics": ["r2"], "balance": None, "threshold": None,
-    "target_transform": None, "weights": None, "eval_set": None,
+    "text": "onehot", "metrics": ["r2"], "balance": None, "threshold": None,
+    "target_transform": None, "weights": None,
 }  # fmt: skip
 SPEC = {
     "name": "x",

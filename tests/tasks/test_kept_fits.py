@@ -11,7 +11,7 @@ from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, split
 from evenfold.tasks.steps.running import Finished, finished_here
-from evenfold.tasks.work import key_of_fit, work_of
+from evenfold.tasks.work import work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}
 
@@ -45,24 +45,6 @@ def test_a_fold_that_two_splits_share_has_the_number_and_name_that_each_gives_it
         folds = [each.value for each in fitted(made)]
         assert [set(pd.read_parquet(fold.predictions.path)["fold"]) for fold in folds] == [{0}, {1}, {2}]
         assert finished_here(aggregate, made, folds).value.estimates
-
-
-def test_rows_that_are_held_together_belong_to_a_fit_that_they_stop(path: Path) -> None:
-    """Blocks of a map of other sizes hold other rows back from the model of all rows: another fit."""
-    frame = pd.read_parquet(path)
-    frame.assign(east=frame.index % 30, north=frame.index // 30).to_parquet(path)
-    learns = {
-        **RIDGE,
-        "estimator": "sklearn.ensemble:HistGradientBoostingRegressor",
-        "params": {"early_stopping": True},
-    }
-    for model, same in ((learns, True), ({**learns, "eval_set": 0.2}, False)):
-        keys = {
-            key_of_fit(work_of(decided(path, "SpatialBlockKFold", f"{size}", {"block_size": size, "n_splits": 2},
-                                       coordinates=["east", "north"]), model), "all rows")
-            for size in (5, 7)
-        }  # fmt: skip
-        assert len(keys) == (1 if same else 2)
 
 
 def test_a_split_that_takes_the_place_of_another_is_not_taken_for_it(path: Path, home: Home) -> None:

@@ -175,3 +175,22 @@ def test_a_number_that_is_empty_or_empty_in_training_rows_fails_no_default_model
         without = Problem.of(table.assign(y=target), ModelSpec(features=["x"]), "y")
         scores = [fit_and_score(each.model, each, train, test, seed=0, name="")[0].test for each in (seen, without)]
         assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize(
+    ("library", "estimator", "params"),
+    [
+        ("lightgbm", "LGBMClassifier", {"n_estimators": 20, "verbose": -1}),
+        ("xgboost", "XGBClassifier", {"n_estimators": 20}),
+        ("catboost", "CatBoostClassifier", {"iterations": 20, "verbose": False, "allow_writing_files": False}),
+    ],
+)
+def test_boosting_of_other_libraries_takes_text_and_labels(library: str, estimator: str, params: Any) -> None:
+    """Text that holds what some of them take in no name of a column, and labels that are no numbers."""
+    pytest.importorskip(library)
+    ward = TABLE["ward"].map({"a": "north, <1 km", "b": "south [old]", "c": "east", "d": "west"})
+    table = TABLE.assign(ward=ward, y=np.where(TABLE["y"] > 2, "Yes", "No"))
+    made = problem(ModelSpec(estimator=f"{library}:{estimator}", params=params, metrics=("roc_auc",)), table)
+    score, predictions = fit_and_score(made.model, made, TRAIN, TEST, seed=0, name="")
+    assert score.test["roc_auc"] > 0.9
+    assert set(predictions["prediction"]) == {"No", "Yes"}

@@ -153,8 +153,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: problem(estimator=UNSCALED, weights="w", balance="undersample"), "use balance: {method: class_weight}, o"),
     (lambda: problem(NEGATIVE, "target", target_transform="box-cox"), "cannot transform target 'target' (-75 to 246):"),
     (lambda: problem(estimator="sklearn.neighbors:KNeighborsClassifier", weights="w"), "weights is taken by no part o"),
-    (lambda: problem(estimator=UNSCALED, eval_set=0.1), "takes no validation rows when it is fitted; leave it out."),
-    (lambda: ModelSpec.of({"eval_set": "validation"}), "come out of the training rows of each fit; say what part, suc"),
+    (lambda: ModelSpec.of({"eval_set": 0.1}), "the model has no field 'eval_set'; choose one of estimator, params, ta"),
     (lambda: ModelSpec.of({"balance": "smote"}), "'smote'; input should be 'undersample', 'oversample' or 'class_weig"),
 ]
 

@@ -10,7 +10,6 @@ import pytest
 import skops.io
 from evaluations import CANCER_ROWS, DIABETES_ROWS, LOGISTIC, RARE, RIDGE, THIRDS, UNSCALED, evaluated, problem
 from evenfold.estimates import Estimate, ModelError, ModelSpec, Problem, aggregate, fit_and_score, fitted
-from evenfold.estimates.models.stopping import stopping_rows
 from evenfold.splitters import KFold
 
 
@@ -81,35 +80,10 @@ class Foreign:
         return np.full(len(X), self.mean_)
 
 
-class StopsUnweighed(Foreign):
-    """A regressor that stops early, whose validation rows have no weights."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {"early_stopping_rounds": 9}
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Any:
-        return super().fit(X, y, sample_weight)
-
-
-class StopsBy(StopsUnweighed):
-    """One whose validation rows have weights by the name that LightGBM gives them."""
-
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, eval_sample_weight: Any = None
-    ) -> Any:
-        self.eval_sample_weight_ = eval_sample_weight
-        return super().fit(X, y, sample_weight)
-
-
-def test_weights_of_rows_reach_any_estimator_and_those_of_validation_rows_by_its_own_name_or_are_refused() -> None:
+def test_weights_of_rows_reach_an_estimator_of_another_library() -> None:
     table, rows = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2), np.arange(300)
-    options = {"eval_set": 0.25, "weights": "w"}
-    seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsBy", **options), "target")
-    model, stops = fitted(seen.model, seen, rows, seed=0, name=""), stopping_rows(seen, rows, 0.25, seed=0)
-    np.testing.assert_array_equal(model.weights_, table["w"][:300][~stops])
-    np.testing.assert_array_equal(model.eval_sample_weight_[0], table["w"][:300][stops])
-    with pytest.raises(ModelError, match="takes no weights of validation rows"):
-        Problem.of(table, ModelSpec(estimator=f"{__name__}:StopsUnweighed", **options), "target")
+    seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:Foreign", weights="w"), "target")
+    np.testing.assert_array_equal(fitted(seen.model, seen, rows, seed=0, name="").weights_, table["w"][:300])
 
 
 def test_a_metric_that_weighs_rows_of_two_classes_only_is_refused_for_three() -> None:
