@@ -23,7 +23,7 @@ from evenfold.manifests.tables.canonical import (
     to_numpy,
     verb,
 )
-from evenfold.manifests.tables.keys import key_names, key_values, type_names, with_key_types, with_keys
+from evenfold.manifests.tables.keys import encoded_first, key_values
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
 from evenfold.manifests.tables.read import column_names, read_table
 from evenfold.splitters import (
@@ -94,8 +94,32 @@ class Plan:
     """
 
     def __init__(self, spec: Any, data: Any) -> None:
-        self.spec, sorted_already = read_spec(spec), isinstance(data, InKeyOrder)
-        types = dict(self.spec.types)
+        self.spec = read_spec(spec)
+        table, waiting = self._canonical_rows(data)
+        for name in table.column_names:
+            if name not in self.spec.columns.key:
+                self.spec.require_complete(table.column(name), name)
+        self.types = column_types(table)
+        if self.spec.key_encoding:
+            self.spec, table, self.types = encoded_first(table, self.spec)
+        self.key = self.spec.key_names
+        try:
+            order = key_order(table, self.key) if self.key else None
+        except SplitError:
+            _require_one_fold(table, self.key, self.spec.columns.fold)
+            raise
+        self.table = table if order is None else table.take(order)
+        self.waiting: pa.Table | None = None
+        if waiting is not None:
+            self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
+        self.digests = digests_of(self.table)
+        self.fingerprint = content_of(self.digests, self.waiting)
+        self.algorithm = self._algorithm()
+        self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
+
+    def _canonical_rows(self, data: Any) -> tuple[pa.Table, pa.Table | None]:
+        """Choose a strategy where none is named; return the used columns, and as they were read of rows that wait."""
+        sorted_already, types = isinstance(data, InKeyOrder), dict(self.spec.types)
         if isinstance(data, InKeyOrder):
             data = data.table
         else:
@@ -111,33 +135,14 @@ class Plan:
         if not self.spec.strategy:
             chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical_of(data, [name]).column(0)))
             self.spec = self.spec.model_copy(update={"strategy": chosen})
-        self.splitter, self.key = self.spec.splitter(), key_names(self.spec)
+        self.splitter = self.spec.splitter()
         require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
         table = read_table(data, used or None, types)
         if not used:  # a plain k-fold without a key reads no column at all; the number of rows still has to be known
-            used, types, table = ["row"], {}, pa.table({"row": np.arange(table.num_rows)})
+            return pa.table({"row": np.arange(table.num_rows)}), None
         table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)
-        canonical = canonical_of(table, used)
-        for name in canonical.column_names:
-            if name not in self.spec.columns.key:
-                self.spec.require_complete(canonical.column(name), name)
-        self.spec = with_key_types(self.spec, column_types(canonical))
-        self.table = with_keys(canonical, self.spec, {})
-        try:
-            order = key_order(self.table, self.key) if self.key else None
-        except SplitError:
-            _require_one_fold(self.table, self.key, self.spec.columns.fold)
-            raise
-        self.table = self.table if order is None else self.table.take(order)
-        self.types = type_names(self.table, self.spec)
-        self.waiting: pa.Table | None = None
-        if waiting is not None:
-            self.waiting = waiting_keys(waiting, self.spec, self.types, self.table.select(self.key))
-        self.digests = digests_of(self.table)
-        self.fingerprint = content_of(self.digests, self.waiting)
-        self.algorithm = self._algorithm()
-        self.plan_id = plan_id(self.spec.decision(self.types), self.fingerprint, self.algorithm)
+        return canonical_of(table, used), waiting
 
     def _algorithm(self) -> Algorithm:
         algorithm: Algorithm = {"name": str(self.spec.strategy), "version": self.splitter.version}

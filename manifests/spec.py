@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from .fields import Columns, GateLimits, Holdout, Length, Pseudonyms, Whole
 from .strict import Strict
 
+ROW_KEY = "row_key"  # the pseudonym in place of a key
 MOST_TOLD = 5  # of what does not fit
 MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
 
@@ -147,6 +148,11 @@ class SplitSpec(Strict):
     def may_wait(self) -> bool:
         """Return whether rows whose target is not known wait outside of every split."""
         return self.missing_target == "wait" or (self.says_when_known and self.on_immature == "wait")
+
+    @property
+    def key_names(self) -> list[str]:
+        """The names of the key columns as a manifest holds them."""
+        return [ROW_KEY] if self.key_encoding and self.columns.key else self.columns.key
 
     @property
     def locked_share(self) -> float:

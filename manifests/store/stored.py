@@ -19,7 +19,6 @@ from evenfold.manifests.spec import SplitSpec, read_spec
 from evenfold.manifests.state import State
 from evenfold.manifests.store.header import REMEDY, WAITING as WAITING, Header, folder_of, prove_files, read_header
 from evenfold.manifests.tables.canonical import is_pseudonym
-from evenfold.manifests.tables.keys import key_names
 from evenfold.manifests.tables.source import require_rows
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, reason_of
@@ -110,7 +109,7 @@ def _forged(path: Path, error: Exception) -> SplitError:
 
 def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Manifest:
     whole = described(header, path)
-    key = key_names(whole["spec"])
+    key = whole["spec"].key_names
     rows, born = _together(_of_kind(tables, "assignments"), key)
     groups = _of_kind(tables, "groups")
     keys = rows.select(key).replace_schema_metadata(None) if key else None
@@ -241,7 +240,7 @@ def asked_again(manifest: Manifest, gates: GateLimits, ignore: Any) -> Manifest:
 
 def require_memory(manifest: Manifest, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> None:
     """Raise NoRoomError where the rows of a manifest, joined, take more than ``memory`` (all that is free)."""
-    keys = [manifest.types.get(name) for name in key_names(manifest.spec)]
+    keys = [manifest.types.get(name) for name in manifest.spec.key_names]
     hashed = 0 if keys in ([], ["int"]) else HASHED
     decided = ", or only decide, which takes less: evenfold.decide with to=FOLDER" if bytes_a_row == LOOKED_AT else ""
     require_rows(manifest.n, bytes_a_row + hashed, f"{manifest.name} {manifest.version}", memory, instead=decided)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.identity import canonical_json
-from evenfold.manifests.spec import SplitSpec
+from evenfold.manifests.spec import ROW_KEY, SplitSpec
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.numbers import places_in
@@ -34,7 +34,6 @@ from .canonical import (
     whole,
 )
 
-ROW_KEY = "row_key"
 WhichRows = Literal["all", "known"]
 
 
@@ -63,11 +62,6 @@ def secret_check(spec: SplitSpec, version: int = 2) -> str:
 @lru_cache(maxsize=16)
 def _slow(secret: bytes, salt: bytes) -> str:
     return hashlib.scrypt(secret, salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=16).hex()
-
-
-def key_names(spec: SplitSpec) -> list[str]:
-    """Return the names of the key columns as a manifest holds them."""
-    return [ROW_KEY] if spec.key_encoding and spec.columns.key else spec.columns.key
 
 
 def with_keys(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.Table:
@@ -130,28 +124,25 @@ def pseudonyms(column: pa.ChunkedArray, spec: SplitSpec) -> pa.Array:
     return pa.array(digests, pa.large_string()).take(encoded.indices)
 
 
-def type_names(table: pa.Table, spec: SplitSpec) -> dict[str, str]:
-    """Return the types that a manifest keeps: of its columns, and for a pseudonym how it was made."""
-    types = column_types(table)
-    encoded = [name for name in (ROW_KEY, *spec.pseudonyms()) if name in types] if spec.key_encoding else []
-    return types | {name: _type(spec, secret_check(spec)) for name in encoded}
-
-
-def with_key_types(spec: SplitSpec, types: Mapping[str, str]) -> SplitSpec:
-    """Return the specification; where keys are encoded it names their types among ``types``, of the canonical table.
+def encoded_first(table: pa.Table, spec: SplitSpec) -> tuple[SplitSpec, pa.Table, dict[str, str]]:
+    """Return a specification with the types of its keys, its canonical table with pseudonyms, and the types of that.
 
     Pseudonyms do not tell what they are made of, and 5, 5.0 and "5" are one key only as long as they are read alike.
+    The type of a pseudonym says how it was made.
     """
-    if not spec.key_encoding:
-        return spec
-    return spec.model_copy(update={"types": spec.types | {name: types[name] for name in spec.columns.key}})
+    types = column_types(table)
+    spec = spec.model_copy(update={"types": spec.types | {name: types[name] for name in spec.columns.key}})
+    encoded = with_keys(table, spec, {})
+    pseudonym = _type(spec, secret_check(spec))
+    names = [name for name in (ROW_KEY, *spec.pseudonyms()) if name in encoded.column_names]
+    return spec, encoded, column_types(encoded) | dict.fromkeys(names, pseudonym)
 
 
 def key_table(table: pa.Table, spec: SplitSpec, types: Mapping[str, str]) -> pa.Table:
     """Return the keys of ``table`` as the manifest holds them; SplitError where a key column is absent."""
     require_columns(spec.columns.key, table.column_names)
     plain = canonical_table(table, spec.columns.key, {**types, **spec.types})
-    return with_keys(plain, spec, types).select(key_names(spec))
+    return with_keys(plain, spec, types).select(spec.key_names)
 
 
 def _type(spec: SplitSpec, check: str) -> str:

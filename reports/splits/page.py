@@ -14,7 +14,6 @@ from evenfold.manifests.joined import compared_with_all
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, LOCKED, Labels
 from evenfold.manifests.store.write import counts
-from evenfold.manifests.tables.keys import key_names
 from evenfold.reports.page import (
     Block,
     Number,
@@ -345,7 +344,7 @@ def _identity_of(manifest: Manifest) -> Table:
     portable = (
         "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
     )
-    keys = ", ".join(key_names(manifest.spec)) or "none: the position is the key"
+    keys = ", ".join(manifest.spec.key_names) or "none: the position is the key"
     parent = [("grown from split_id", manifest.parent_split_id)] if manifest.parent_split_id else []
     return facts(
         "Identity",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from evenfold.manifests import Audit, BalanceReport
-from evenfold.manifests.tables.keys import key_names
 from evenfold.manifests.tables.read import has_columns_apart, schema_of
 from evenfold.reports import verdict_of
 from evenfold.tasks.outcomes import SplitRef
@@ -83,7 +82,7 @@ def split_input(
     """
     source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
     manifest = split.stored()
-    keys = [name for name in key_names(manifest.spec) if name in manifest.types]
+    keys = [name for name in manifest.spec.key_names if name in manifest.types]
     profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
     profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
     if audit is not None:
