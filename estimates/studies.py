@@ -22,7 +22,7 @@ from evenfold.splitters import (
     SplitError,
     StratifiedKFold,
 )
-from evenfold.splitters.catalogue import strategy_of
+from evenfold.splitters.base import strategy_of
 from numpy.typing import NDArray
 from scipy import stats
 

@@ -37,7 +37,7 @@ from evenfold.splitters import (
     SplitError,
     Stream,
 )
-from evenfold.splitters.catalogue import strategy_code
+from evenfold.splitters.base import strategy_code
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.kernels import HOLDOUT
 from evenfold.splitters.numbers import CLASSES_VERSION, Coded, label_type

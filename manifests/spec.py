@@ -12,7 +12,7 @@ import pyarrow as pa
 import yaml
 from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed, require_complete
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
-from evenfold.splitters.catalogue import defaults_of, strategy_made, strategy_named, strategy_recipe
+from evenfold.splitters.base import defaults_of, strategy_made, strategy_named, strategy_recipe
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable, shown
 from evenfold.splitters.errors import meant
 from evenfold.splitters.numbers import is_whole, plain_numbers

@@ -3,14 +3,15 @@ from .base import (
     LabelSplitter as LabelSplitter,
     Pair as Pair,
     PairSplitter as PairSplitter,
-    PartSplitter as PartSplitter,
     Splitter as Splitter,
+    all_strategies as all_strategies,
+    strategy_of as strategy_of,
 )
-from .catalogue import all_strategies as all_strategies, strategy_of as strategy_of
 from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
 from .importing import UntrustedNameError as UntrustedNameError
 from .kernels import Stream as Stream
 from .packing.cost import PackReport as PackReport
+from .parts import PartSplitter as PartSplitter
 from .rows import Needs as Needs, Rows as Rows
 from .strategies.bootstraps import (
     Bootstrap as Bootstrap,

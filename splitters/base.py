@@ -1,25 +1,27 @@
-"""A strategy, and its three shapes. Everything that is not the algorithm is done here, once."""
+"""A strategy, its three shapes, and the one that a name stands for: all that is not the algorithm is done here."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import fsum, gcd
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from evenfold.splitters.kernels import DRAWS, LABELS, IntArray, Stream, rows_of_share
+from evenfold.splitters.code import code_of
+from evenfold.splitters.errors import SplitError, meant
+from evenfold.splitters.importing import Role, refusal, resolve
+from evenfold.splitters.kernels import DRAWS, LABELS, IntArray, Stream
+from evenfold.splitters.naming import import_path, params_of
+from evenfold.splitters.numbers import check_count, digest_json, is_whole, label_type, plain_numbers
+from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-
-from .errors import SplitError
-from .numbers import check_count, is_real, is_whole, label_type, plain_numbers
-from .rows import Needs, Rows
 
 Pair = tuple[IntArray, IntArray]
 Kind = Literal["labels", "draws", "pairs"]
 ONE_OF: dict[str, str] = {"labels": "fold", "draws": "draw", "pairs": "split"}  # what people call one of its splits
-ROLES = "key", "time", "label_end", "fixed", "coordinates"
 T = TypeVar("T")
 
 
@@ -43,16 +45,13 @@ def follows(inner: str, *traits: str, version: int = 1) -> Callable[[type[T]], t
     Where the version is among them, it is one's own ``version`` before that of the strategy.
     """
 
-    def of(trait: str) -> Callable[[Any], Any]:
-        def theirs(self: Any) -> Any:
-            value = getattr(getattr(self, inner)(), trait)
-            return f"{version}/{value}" if trait == "version" else value
-
-        return theirs
+    def theirs(trait: str, strategy: Any) -> Any:
+        value = getattr(getattr(strategy, inner)(), trait)
+        return f"{version}/{value}" if trait == "version" else value
 
     def delegating(cls: type[T]) -> type[T]:
         for trait in traits:
-            setattr(cls, trait, _Refined(getattr(cls, trait), of(trait)))
+            setattr(cls, trait, _Refined(getattr(cls, trait), partial(theirs, trait)))
         return cls
 
     return delegating
@@ -99,7 +98,7 @@ class Splitter(BaseEstimator, ABC):  # type: ignore[misc]
     def get_metadata_routing(self) -> Any:
         """Return scikit-learn's request of metadata: the columns that ``needs`` declares, unless others were set."""
         request = super().get_metadata_routing()
-        for name in ("groups", *ROLES):
+        for name in ("groups", "key", "time", "label_end", "fixed", "coordinates"):
             if getattr(self.needs, name) and request.split.requests.get(name) is None:
                 request.split.add_request(param=name, alias=True)
         return request
@@ -272,109 +271,129 @@ def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool 
             yield np.flatnonzero(train), np.flatnonzero(column == label)
 
 
-# A splitter's default; read, never written.
-TRAIN_AND_TEST: Mapping[str, float] = {"train": 0.8, "test": 0.2}
+def all_strategies() -> dict[str, type[Splitter]]:
+    """Return every exported strategy by its name."""
+    import evenfold.splitters as room
+
+    shapes = {"Splitter", "LabelSplitter", "PartSplitter", "DrawSplitter", "PairSplitter", "GroupPacker"}
+    things = {name: getattr(room, name) for name in dir(room) if name not in shapes}
+    return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}
 
 
-class PartSplitter(LabelSplitter):
-    """A strategy that gives each row one of the named ``parts``: shares that sum to 1, or whole numbers of folds.
+def strategy_of(value: Any, random_state: int) -> Splitter:
+    """Return the strategy that ``value`` is or names.
 
-    ``{"train": 89, "test": 11}`` are 89 and 11 folds of a hundred, merged (``shares_of_parts``).
-
-    Codes: train -1, validation 0, test -2, further parts 1, 2, ... in the given order; with no more than train and
-    test, test is 0. Where none is called train, the one with the largest share is trained on (``trained_part``).
-    ``assign`` returns the codes; ``split`` yields (train, part) for each part of code 0 and above, so a test part that
-    stands beside a validation part is kept for the end.
-
-    Promises: no row is in both sides of a pair; every row is in one part. Not that every row is tested.
+    A name comes as ``{"strategy": "KFold", "params": {"n_splits": 5}}``; a strategy of your own is named by its
+    import path, ``package.module:Name``. A named strategy whose parameters hold no random_state takes this one.
+    Raises SplitError that says what is not known.
     """
-
-    promises = frozenset({"disjoint", "parts"})
-    parts: Mapping[str, float]
-
-    def part_codes(self) -> dict[str, int]:
-        """Return the code of each part, in the given order."""
-        return codes_of(self.parts)
-
-    def _n_splits(self, rows: Rows) -> int:
-        return self.get_n_splits()
-
-    def _check(self, rows: Rows) -> None:
-        check_parts(self.parts, rows.n)
-
-
-def trained_part(parts: Mapping[str, float]) -> str:
-    """Return the part that is trained on: train, or the largest of those that are not called validation or test.
-
-    Raises SplitError where two are the largest, or all are called validation and test.
-    """
-    if "train" in parts:
-        return "train"
-    able = {name: share for name, share in parts.items() if name not in ("validation", "test")}
-    largest = [name for name, share in able.items() if share == max(able.values())]
-    if len(largest) != 1:
-        why = f"{' and '.join(map(repr, largest))} are as large" if largest else "each is for judging by its name"
-        raise SplitError(f"parts={dict(parts)!r} do not say which is trained on ({why}); call that one 'train'.")
-    return largest[0]
-
-
-def codes_of(parts: Mapping[str, float]) -> dict[str, int]:
-    """Return the code of each part: the trained one -1, validation 0, test -2 (0 beside that alone), others 1, …"""
-    train = trained_part(parts)
-    codes = {train: -1, "validation": 0, "test": 0 if len(parts) == 2 else -2}
-    others = [name for name in parts if name not in codes]
-    return {name: codes[name] if name in codes else 1 + others.index(name) for name in parts}
-
-
-def shares_of_parts(parts: Mapping[str, float]) -> dict[str, float]:
-    """Return the share of each part: as it is given, or its part of all where whole numbers count folds to merge."""
-    whole = fsum(parts.values()) if merged_folds(parts) else 1.0
-    return {name: share / whole for name, share in parts.items()}
-
-
-def merged_folds(parts: Mapping[str, float]) -> int:
-    """Return how many folds are merged to parts, by the least whole numbers of the same shares; 0 for fractions."""
-    counts = [int(count) for count in parts.values() if is_whole(count) and count >= 1]
-    return sum(counts) // gcd(*counts) if len(counts) == len(parts) else 0
-
-
-def part_sizes(parts: Mapping[str, float], n: int) -> IntArray:
-    """Return how many of ``n`` rows each part gets: within 1 of share x n, n in all, rounded by ``rows_of_share``.
-
-    Parts that are not trained on are served by their remainders, equal ones in the given order. Elementwise
-    arithmetic, so the same on every machine.
-    """
-    trained = list(parts).index(trained_part(parts))
-    shares = np.array(list(parts.values()), dtype=np.float64) / fsum(parts.values())
-    tested = rows_of_share(fsum(np.delete(shares, trained)), n)
-    sizes: IntArray = np.floor(shares * n + 1e-9).astype(np.int64)
-    rest = shares * n - sizes
-    rest[trained], sizes[trained] = -1.0, n - tested
-    sizes[np.argsort(-rest, kind="stable")[: n - int(sizes.sum())]] += 1
-    return sizes
-
-
-def check_parts(parts: Any, n: int) -> None:
-    """Raise SplitError unless ``parts`` are shares above 0 that sum to 1, one to train on, each worth a row of n.
-
-    Whole numbers of folds are shares of their sum.
-    """
-    if not isinstance(parts, Mapping) or len(parts) < 2:
-        raise SplitError(f"parts={parts!r}; name two or more with their shares, such as {_EXAMPLE}.")
-    parts = shares_of_parts(parts) if merged_folds(parts) else parts
-    unfit = {name: share for name, share in parts.items() if not (is_real(share) and 0 < share < 1)}
-    if unfit:
-        raise SplitError(f"parts={parts!r}: {unfit!r} is not a share; choose numbers above 0 and below 1.")
-    total = fsum(parts.values())
-    if abs(total - 1.0) > 1e-9:
-        raise SplitError(f"parts={parts!r} sum to {total:.10g}; choose shares that sum to 1, such as {_EXAMPLE}.")
-    trained_part(parts)
-    name, least = min(parts.items(), key=lambda item: item[1])
-    if least * n < 1.0 - 1e-9:
+    if isinstance(value, Splitter):
+        return value
+    if not isinstance(value, Mapping) or "strategy" not in value or set(value) - {"strategy", "params"}:
         raise SplitError(
-            f"part {name!r} would get {least * n:.2g} of {n:,} rows; choose a share of at least {1 / n:.2g}, "
-            f"or pass at least {int(np.ceil(1 / least)):,} rows."
+            f"{value!r} is not a strategy; pass one, such as KFold(5), or "
+            "{'strategy': 'KFold', 'params': {'n_splits': 5}}."
         )
+    params = value.get("params") or {}
+    seed = {} if "random_state" in params else {"random_state": random_state}
+    return strategy_made(strategy_named(str(value["strategy"])), params, **seed)
 
 
-_EXAMPLE = "{'train': 0.8, 'test': 0.2}"
+def strategy_made(strategy: type[Splitter], params: Mapping[str, Any], **seed: int) -> Splitter:
+    """Return a strategy with these parameters, and with ``random_state`` where it has one and it is given.
+
+    Raises SplitError for a parameter that it does not have, and for one that it cannot do without.
+    """
+    parameters = set(strategy._get_param_names())
+    for name in params:
+        if name not in parameters:
+            hint = meant(name, parameters, most=1) or f"it has {', '.join(sorted(parameters - {'random_state'}))}."
+            raise SplitError(f"{strategy.__name__} has no parameter {name!r}; {hint}")
+    missing = sorted(parameters - {"random_state"} - params.keys() - defaults_of(strategy).keys())
+    if missing:
+        names, them = " and ".join(missing), "it" if len(missing) == 1 else "them"
+        raise SplitError(
+            f"{strategy.__name__} needs {names}, and nothing is given for {them}; write params: {{{missing[0]}: ...}}, "
+            f"or --param {missing[0]}=..."
+        )
+    try:
+        return strategy(**params, **(seed if "random_state" in parameters else {}))
+    except TypeError as error:
+        raise SplitError(f"{strategy.__name__} cannot be made: {refusal(error)}.") from None
+
+
+def defaults_of(strategy: type[Splitter]) -> dict[str, Any]:
+    """Return the parameters of a strategy that need not be given."""
+    parameters = inspect.signature(strategy).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
+
+
+STRATEGY = Role(
+    "a strategy",
+    (),
+    "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind goes into FromSklearn",
+    base=Splitter,
+)
+
+
+def strategy_named(name: str) -> type[Splitter]:
+    """Return one of our strategies by its name, or one of your own by its import path (``my_folds:MyStrategy``).
+
+    Raises SplitError that names the nearest ones.
+    """
+    if ":" in name:
+        own: type[Splitter] = resolve(name, STRATEGY)
+        return own
+    strategies = all_strategies()
+    if name not in strategies:
+        hint = meant(name, strategies) or f"choose {', '.join(strategies)}."
+        raise SplitError(f"there is no strategy {name!r}; {hint}")
+    return strategies[name]
+
+
+def strategy_recipe(value: Any) -> dict[str, Any]:
+    """Return ``{"strategy": name, "params": {...}}`` of a strategy, a splitter of scikit-learn's kind, or pairs.
+
+    What names one already stays as it is. Raises SplitError for anything else, and for what no recipe can hold.
+    """
+    if isinstance(value, (str, Mapping)):
+        return {"strategy": value} if isinstance(value, str) else dict(value)
+    kind = value if isinstance(value, type) else type(value)
+    own = issubclass(kind, Splitter)
+    if own or hasattr(kind, "split"):
+        params = {} if value is kind else params_of(value, strategy_recipe)
+        name = kind.__name__ if all_strategies().get(kind.__name__) is kind else import_path(kind)
+        if own:
+            return {"strategy": name, "params": params}
+        return {"strategy": "FromSklearn", "params": {"splitter": name} | ({"params": params} if params else {})}
+    try:
+        pairs = [[np.asarray(side) for side in pair] for pair in value]
+    except (TypeError, ValueError):
+        raise SplitError(
+            f"{value!r} is no strategy; pass one, its name, or pairs of (train, test) positions."
+        ) from None
+    positions = [[(np.flatnonzero(side) if side.dtype == bool else side).tolist() for side in pair] for pair in pairs]
+    return {"strategy": "PredefinedPairs", "params": {"given_pairs": positions}}
+
+
+def strategy_code(name: str | None, params: Mapping[str, Any]) -> str:
+    """Return ``+`` and a digest of the user's own code behind a strategy, what it wraps and those in its parameters.
+
+    Empty where there is none; see ``code_of``.
+    """
+    code = modules_of_strategy(name, params)
+    return f"+{digest_json(code)[:16]}" if code else ""
+
+
+def modules_of_strategy(name: str | None, params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of each module that ``strategy_code`` is a digest of."""
+    paths = list(_paths(str(name), params))
+    return code_of(*paths) if paths else {}
+
+
+def _paths(name: str, params: Mapping[str, Any]) -> Iterator[str]:
+    yield from [name] if ":" in name else []
+    yield from [params["splitter"]] if isinstance(params.get("splitter"), str) else []
+    for part in params.values():
+        if isinstance(part, Mapping) and isinstance(inside := part.get("params", {}), Mapping):
+            yield from _paths(str(part.get("strategy")), inside)

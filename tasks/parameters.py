@@ -107,7 +107,7 @@ def _model(model: Any) -> Any:
 
 
 def _strategy(strategy: Any) -> Any:
-    from evenfold.splitters.catalogue import strategy_recipe
+    from evenfold.splitters.base import strategy_recipe
 
     return strategy if strategy is None or isinstance(strategy, str) else strategy_recipe(strategy)
 

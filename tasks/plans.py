@@ -33,7 +33,7 @@ from evenfold.manifests.tables.addresses import version_of
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
-from evenfold.splitters.catalogue import modules_of_strategy, strategy_code
+from evenfold.splitters.base import modules_of_strategy, strategy_code
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import is_address
 from evenfold.splitters.importing import installed

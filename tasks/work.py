@@ -42,7 +42,7 @@ from evenfold.manifests.tables.canonical import coded
 from evenfold.manifests.tables.keys import WhichRows, names_beside
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
-from evenfold.splitters.catalogue import strategy_code
+from evenfold.splitters.base import strategy_code
 from evenfold.tasks.runtime.home import Settings
 from evenfold.tasks.runtime.locks import Lock
 from numpy.typing import NDArray

@@ -6,8 +6,9 @@ import copy
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import DrawSplitter, Pair, Splitter, codes_of, shares_of_parts
+from evenfold.splitters.base import DrawSplitter, Pair, Splitter
 from evenfold.splitters.numbers import encode
+from evenfold.splitters.parts import codes_of, shares_of_parts
 from evenfold.splitters.times import ends_of, gap_of, later, rows_in, times_of
 from numpy.typing import NDArray
 

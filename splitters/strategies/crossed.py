@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, follows
-from evenfold.splitters.catalogue import strategy_of
+from evenfold.splitters.base import LabelSplitter, follows, strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import CROSSING, HOLDOUT, IntArray, Stream
 from evenfold.splitters.numbers import components_of

@@ -8,10 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import TRAIN_AND_TEST, Pair, PairSplitter, PartSplitter, part_sizes, refines
+from evenfold.splitters.base import Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.numbers import check_count, label_type, stable_order
+from evenfold.splitters.parts import TRAIN_AND_TEST, PartSplitter, part_sizes
 from evenfold.splitters.rows import Needs, Rows
 from evenfold.splitters.times import Calendar, calendar_units, gap_of, later, unit_and_zone
 from numpy.typing import NDArray

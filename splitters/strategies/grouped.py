@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, PartSplitter, refines, shares_of_parts
+from evenfold.splitters.base import LabelSplitter, refines
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
@@ -16,6 +16,7 @@ from evenfold.splitters.numbers import check_count
 from evenfold.splitters.packing.bounds import Published, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, is_weight, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack_to, searches_on
+from evenfold.splitters.parts import PartSplitter, shares_of_parts
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 

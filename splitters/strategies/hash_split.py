@@ -8,10 +8,11 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, PartSplitter, check_parts, codes_of, refines, shares_of_parts
+from evenfold.splitters.base import LabelSplitter, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import Stream, hashed, scaled
 from evenfold.splitters.numbers import present
+from evenfold.splitters.parts import PartSplitter, check_parts, codes_of, shares_of_parts
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from evenfold.splitters.base import Pair, Splitter, follows
-from evenfold.splitters.catalogue import strategy_of
+from evenfold.splitters.base import Pair, Splitter, follows, strategy_of
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import HOLDOUT, IntArray, Stream, rows_of_share, shuffled_in_blocks, take_evenly
 from evenfold.splitters.numbers import stable_order

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import LabelSplitter, follows, refines
-from evenfold.splitters.catalogue import strategy_of
+from evenfold.splitters.base import LabelSplitter, follows, refines, strategy_of
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import REPEATS, IntArray, Stream, deal

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from evenfold.splitters.base import TRAIN_AND_TEST, PartSplitter, merged_folds, part_sizes
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.numbers import check_count, label_type, stable_order
+from evenfold.splitters.parts import TRAIN_AND_TEST, PartSplitter, merged_folds, part_sizes
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray
 

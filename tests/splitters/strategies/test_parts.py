@@ -17,7 +17,7 @@ from evenfold.splitters import (
     SplitError,
     StratifiedSplit,
 )
-from evenfold.splitters.base import part_sizes
+from evenfold.splitters.parts import part_sizes
 from evenfold.splitters.strategies.stratified_splits import rounded
 from hypothesis import given, settings, strategies as st
 from sklearn import model_selection
