@@ -111,7 +111,7 @@ STEPS = {
     "staged": ("flows.retraining", "committing", False),
     "intended": ("registry", "_new_version", False),
     "logged": ("registry", "_decided", False),
-    "registered": ("registry", "_promote", True),
+    "registered": ("registry", "make_champion", True),
     "replacing": ("registry", "put_aliases", True),
     "promoted": ("committing", "_finish", True),
     "renamed": ("committing", "results_of", True),
