@@ -331,7 +331,9 @@ def defaults_of(strategy: type[Splitter]) -> dict[str, Any]:
 STRATEGY = Role(
     "a strategy",
     (),
-    "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind goes into FromSklearn",
+    "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind is a parameter of "
+    "FromSklearn: params: {splitter: package.module:Name, params: {n_splits: 3}} (--strategy FromSklearn --param "
+    "splitter=package.module:Name --param 'params={\"n_splits\": 3}')",
     base=Splitter,
 )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import date
 from math import isfinite, isnan
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
 import pandas as pd
@@ -19,7 +21,7 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable
 from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, Role, check_params, require_trusted
-from evenfold.splitters.naming import named, recipe_of
+from evenfold.splitters.naming import named, plain, recipe_of
 from evenfold.splitters.numbers import is_number, plain_numbers
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
@@ -299,11 +301,14 @@ def _finite(value: Any) -> Any:
 
 
 def _with_text_keys(value: Any) -> Any:
-    """Return parameters with ``{"mapping": [[key, value], ...]}`` for what is keyed by numbers: JSON has text alone."""
+    """Return parameters with ``{"mapping": [[key, value], ...]}`` for what is keyed by numbers: JSON has text alone.
+
+    An object is the recipe that names it.
+    """
     if isinstance(value, (list, tuple)):
         return type(value)(map(_with_text_keys, value)) if type(value) in (list, tuple) else value
     if not isinstance(value, Mapping):
-        return value
+        return value if isinstance(value, (str, int, float, date, NoneType)) else plain(value, "a parameter")
     pairs = {plain_numbers(key): _with_text_keys(each) for key, each in value.items()}
     return pairs if all(isinstance(key, str) for key in pairs) else {"mapping": [[*pair] for pair in pairs.items()]}
 

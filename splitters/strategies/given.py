@@ -187,7 +187,10 @@ class FromSklearn(PairSplitter):
                 what = f"{wrapped.__name__} does not accept its parameters ({refusal(error)})"
                 raise SplitError(f"{what}; correct params.") from None
         if not callable(getattr(wrapped, "split", None)):
-            raise SplitError(f"{self.splitter!r} has no split method; name a splitter such as sklearn's KFold.")
+            raise SplitError(
+                f"{self.splitter!r} has no split method; write params: {{splitter: sklearn.model_selection:KFold, "
+                "params: {n_splits: 3}}, or pass a splitter."
+            )
         params = wrapped.get_params() if hasattr(wrapped, "get_params") else vars(wrapped)
         if "random_state" in params and params["random_state"] is None and params.get("shuffle", True):
             wrapped = copy.copy(wrapped)

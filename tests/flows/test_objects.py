@@ -57,6 +57,10 @@ MODELS: dict[str, tuple[Any, Any]] = {
         Pipeline([("scale", StandardScaler()), ("model", Ridge(alpha=2.0))]),
         {"estimator": "sklearn.pipeline:Pipeline", "params": {"steps": SCALED}},
     ),
+    "objects among parameters": (
+        _part("sklearn.pipeline:Pipeline", steps=[("scale", StandardScaler()), ("model", Ridge(alpha=2.0))]),
+        _part("sklearn.pipeline:Pipeline", steps=SCALED),
+    ),
     "columns": (
         make_pipeline(
             ColumnTransformer([("scaled", StandardScaler(), pd.Index(["a"])), ("same", "passthrough", ["b"])]), Ridge()

@@ -41,15 +41,6 @@ def test_rows_say_what_y_holds() -> None:
     assert Rows.of(np.zeros((4, 1)), needs=BalancedKFold.needs).y_holds == "nothing"
 
 
-def test_a_target_of_as_many_texts_as_rows_is_not_taken_for_classes() -> None:
-    """Misread numbers or dates: to spread 800 classes over the folds would help nobody."""
-    costs = np.array([f"{i},65" for i in range(800)], dtype=object)
-    with pytest.raises(
-        SplitError, match=r"y holds 800 different values in 800 rows, such as '0,65': those are not classes"
-    ):
-        list(StratifiedKFold(5).split(np.zeros(800), costs))
-
-
 @pytest.mark.parametrize(
     ("n_classes", "rows", "refused"), [(100, 5, False), (101, 5, True), (101, 10, False), (102, 9, True)]
 )
