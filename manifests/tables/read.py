@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import glob
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from evenfold.splitters.deployed import is_address, is_deployed, reason_of, requ
 from narwhals.exceptions import NarwhalsError
 
 from .addresses import Source, files_here, is_aside, opened
-from .canonical import INDEX, one_schema, require_columns
+from .canonical import INDEX, listed, one_schema, require_columns
 from .csv_files import csv_names, read_csv, texts_of_long
 
 ENDINGS = {".parquet": "Parquet", ".pq": "Parquet"} | {
@@ -217,18 +219,40 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
     chosen = _selected(names, wanted)
     try:
         # By position: pandas may have names that are not text.
-        return native[:, [names.index(name) for name in chosen]].to_arrow()
+        return _in_arrow(native[:, [names.index(name) for name in chosen]])
     except UNLIKE_ARROW:
         return pa.table({name: _alone(native[:, [names.index(name)]], name, wanted is None) for name in chosen})
+
+
+def _in_arrow(columns: nw.DataFrame[Any]) -> pa.Table:
+    """Return columns of a frame; ArrowTypeError where one mixes times with and without a zone, which Arrow takes."""
+    table = columns.to_arrow()
+    for column, values in zip(columns.iter_columns(), table.columns, strict=True):
+        times = column.drop_nulls() if column.dtype == nw.Object and pa.types.is_timestamp(values.type) else ()
+        if len({time.tzinfo is None for time in times}) > 1:
+            raise pa.ArrowTypeError("times with and without a zone")
+    return table
+
+
+def _kind_of_value(value: Any) -> str:
+    if not isinstance(value, datetime):
+        return type(value).__name__
+    return f"{datetime.__name__} {'with' if value.tzinfo else 'without'} a time zone"
 
 
 def _alone(column: nw.DataFrame[Any], name: str, as_text: bool) -> pa.ChunkedArray:
     """Return a column of a frame; as the text of its values where they have no one type and nobody named it."""
     try:
-        return column.to_arrow().column(0)
+        return _in_arrow(column).column(0)
     except UNLIKE_ARROW as error:
         if not as_text:
-            why = f"cannot be read ({reason_of(error)}); give it one plain type"
+            kinds = Counter(map(_kind_of_value, column[:, 0].drop_nulls())).most_common()
+            types = listed(f"{n:,} {kind}" for kind, n in kinds)
+            times = all(kind.startswith(datetime.__name__) for kind, _ in kinds)
+            way = "pandas.to_datetime(column, utc=True)" if times else ".astype(str)"
+            why = f"holds values of several types ({types}); give it one, as with {way}"
+            if len(kinds) == 1:
+                why = f"cannot be read ({reason_of(error)}); give it one plain type"
             why = next((text for kind, text in ODD.items() if isinstance(error, kind)), why)
             raise SplitError(f"column {name!r} {why}.") from None
     values = column[:, 0]

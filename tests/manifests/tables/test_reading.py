@@ -221,8 +221,17 @@ def test_intervals_and_mixed_values_hinder_no_column_beside_them() -> None:
     assert table.column("bin").type.ordered
     assert table.column("mixed").to_pylist()[:4] == ["1", "a", None, "2.5"]
     assert [table.column(name)[0].as_py() for name in ("half", "long")] == ["a\\ud800", str(2**70)]
-    with pytest.raises(SplitError, match=r"^column 'mixed' cannot be read .*give it one plain type\.$"):
-        read_table(frame, ["k", "mixed"])
+    frame["clocks"] = pd.Series(
+        [None, *[pd.Timestamp(2024, 1, 1)] * 9, *[pd.Timestamp(2024, 1, 1, tz="UTC")] * 30], dtype=object
+    )
+    for name, kinds in (
+        ("mixed", "10 int, 10 str and 10 float"),
+        ("clocks", "30 datetime with a time zone and 9 datetime without a time zone"),
+    ):
+        with pytest.raises(
+            SplitError, match=rf"^column '{name}' holds values of several types \({kinds}\); give it one"
+        ):
+            read_table(frame, ["k", name])
     spec = {"columns": {"key": "k", "stratify": "bin"}, "strategy": "StratifiedKFold", "params": {"n_splits": 5}}
     folds = decide(spec, frame).codes.reshape(-1)
     assert set(np.bincount(folds * 4 + frame["bin"].cat.codes.to_numpy())) == {2}
