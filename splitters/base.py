@@ -331,9 +331,8 @@ def defaults_of(strategy: type[Splitter]) -> dict[str, Any]:
 STRATEGY = Role(
     "a strategy",
     (),
-    "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind is a parameter of "
-    "FromSklearn: params: {splitter: package.module:Name, params: {n_splits: 3}} (--strategy FromSklearn --param "
-    "splitter=package.module:Name --param 'params={\"n_splits\": 3}')",
+    "subclass LabelSplitter, DrawSplitter or PairSplitter; a splitter of scikit-learn's kind goes into FromSklearn, "
+    "params: {splitter: package.module:Name} (--strategy FromSklearn --param splitter=package.module:Name)",
     base=Splitter,
 )
 
