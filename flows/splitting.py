@@ -11,7 +11,6 @@ from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifes
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
 from evenfold.reports.texts import split_sentences
-from evenfold.tasks.arrivals import extend as extend_manifest, extension_of, keep_small_snapshot, notes_on
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
@@ -21,7 +20,13 @@ from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
-from evenfold.tasks.splits import split as decide
+from evenfold.tasks.splits import (
+    extend as extend_manifest,
+    extension_of,
+    keep_small_snapshot,
+    notes_on,
+    split as decide,
+)
 from evenfold.tasks.steps.running import finished, happened, run, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome

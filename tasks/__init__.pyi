@@ -1,4 +1,3 @@
-from .arrivals import extend as extend
 from .audits import audit_split as audit_split
 from .fits import fit_final as fit_final, fit_fold as fit_fold
 from .outcomes import (
@@ -30,4 +29,4 @@ from .runtime.files import data_reference as data_reference, room as room
 from .runtime.home import Home as Home, Settings as Settings, prepare_environment as prepare_environment
 from .runtime.locks import locked as locked
 from .scores import aggregate as aggregate
-from .splits import split as split
+from .splits import extend as extend, split as split

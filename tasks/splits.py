@@ -1,20 +1,41 @@
-"""The task of the split: decide once, and find what was decided."""
+"""The tasks of splits: decide once and find what was decided; say whether a table is the next, let its rows join."""
 
 from __future__ import annotations
 
+import os
 import shutil
-from functools import partial
+from contextlib import suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Unpack
 from uuid import uuid4
 
-from evenfold.manifests import Plan, StoredManifest, digest_json, specification, write_manifest
+from evenfold.estimates import ModelSpec
+from evenfold.manifests import (
+    Audit,
+    Extension,
+    Manifest,
+    Plan,
+    Snapshot,
+    SplitSpec,
+    StoredManifest,
+    check_arrival,
+    digest_json,
+    extend as extend_manifest,
+    fits_in_memory,
+    read_header,
+    read_manifest,
+    specification,
+    write_manifest,
+)
+from evenfold.manifests.fields import GateLimits
+from evenfold.manifests.growth.extend import MOST_MISSING
+from evenfold.manifests.store.stored import asked_again, require_memory
 from evenfold.splitters import SplitError
 from evenfold.splitters.base import ONE_OF
-
-from .outcomes import SplitRef
-from .parameters import Data, DataEngine, Memory, Spec
-from .plans import (
+from evenfold.tasks.outcomes import Champion, Growth, SplitRef
+from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
+from evenfold.tasks.plans import (
     decided_elsewhere,
     forget_plans,
     is_intact,
@@ -23,14 +44,16 @@ from .plans import (
     parts_of,
     plan_of,
     preimage_of,
+    stamp,
     versions_in,
 )
-from .requests import SplitFields, flat
-from .results.store import remember, results_of
-from .runtime.files import data_reference, from_anywhere
-from .runtime.home import Home
-from .runtime.locks import locked
-from .steps.step import is_refreshing, step
+from evenfold.tasks.references import OfSplit, manifest_folder, versions_below
+from evenfold.tasks.requests import SplitFields, flat
+from evenfold.tasks.results.store import remember, results_of
+from evenfold.tasks.runtime.files import data_reference, from_anywhere, write_aside
+from evenfold.tasks.runtime.home import Home, Settings
+from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.steps.step import is_refreshing, step
 
 MOST_TRIES = 20
 
@@ -118,3 +141,221 @@ def _require_budget(folder: Path, plan: Plan) -> None:
             f"{before.budget or 'any number of'} looks, and {now.budget or 'any number'} are asked for now; keep the "
             "budget, or give the split a new name (which may lower it and never raise it)."
         )
+
+
+def newest(
+    home: Home, spec: SplitSpec, champion: Champion | None = None, on_refused: OnRefused = "stop"
+) -> Path | None:
+    """Return the version that new rows join: of the champion's line, or without a champion the name's newest.
+
+    A line is a split and what grew from it. Raises SplitError where the champion's is not here or has other rules than
+    ``spec``, unless ``on_refused`` allows another one; None where the newest has other rules too.
+    """
+    results_of(home).fetch_splits(spec.name)
+    versions = {
+        (int(major), int(minor)): (path, header)
+        for path, header in versions_below(home, spec.name)
+        for major, _, minor in [path.name.partition(".")]
+    }
+    split_id = None if champion is None else champion.tags.get("evenfold.split_id")
+    if champion is not None and split_id:
+        names = [version for version, (_, header) in versions.items() if header["split_id"] == split_id]
+        of_tag = [each for each in names if f"{spec.name}@{each[0]}.{each[1]}" == champion.tags.get("evenfold.spec")]
+        end = max(of_tag or names, default=None)
+        while end and (grown := versions.get((end[0], end[1] + 1))):
+            if grown[1].get("parent_split_id") != versions[end][1]["split_id"]:
+                break
+            end = (end[0], end[1] + 1)
+        if end and _has_rules(versions[end][0], spec):
+            return versions[end][0]
+        if on_refused == "stop":
+            was = champion.tags.get("evenfold.spec", split_id[:12])
+            problem = "has other rules than are asked for" if end else f"is not among the splits in {home.splits}"
+            raise SplitError(
+                f"version {champion.version} of {champion.name}, the champion, stands on {was}, which {problem}. The "
+                "retraining stopped: another split forgets which rows were tested; to go on with one, say "
+                "on_refused='new_major' (--on-refused new_major)."
+            )
+    last = versions[max(versions)][0] if versions else None
+    return last if last and _has_rules(last, spec) else None
+
+
+def _has_rules(folder: Path, spec: SplitSpec) -> bool:
+    stored = StoredManifest(folder).prove()
+    same = stored.spec.decision(stored.types) == spec.decision(stored.types)
+    return same and parts_of(stored.spec.splitter()) == parts_of(spec.splitter())
+
+
+def snapshot_of(split_id: str) -> Path:
+    """Return where it is kept what the table of a split was."""
+    return Home.here().shared / "snapshots" / f"{split_id}.parquet"
+
+
+def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
+    """Return the snapshot of the table that was last learnt from, None where none was kept.
+
+    Of a table that was stopped none was kept: then it is that of the version before, or of the one before that.
+    """
+    line = manifest.version.partition(".")[0]
+    for generation in range(manifest.generation, -1, -1):
+        version = folder.with_name(f"{line}.{generation}")
+        if not (version / "manifest.json").exists():
+            return None
+        path = snapshot_of(str(read_header(version)["split_id"]))
+        if path.exists():
+            return Snapshot.read(path).grown(manifest, generation)
+    return None
+
+
+@step(run_name=lambda data, **_: f"look at {Path(data).name}", retries=0)
+def check_table(
+    folder: str, data: str, *, recipe: ModelSpec, merged: Merged = "quarantine", gates: GateLimits | None = None
+) -> Audit:
+    """Say what is wrong with ``data`` as the next table after those of the manifest in ``folder``.
+
+    Compared with what was kept of the last one: rows that vanished, changed targets, columns that the recipe may read,
+    the new rows' number and targets, groups that merge. ``gates``: in place of the manifest's. Raises SplitError.
+    """
+    manifest = read_manifest(folder)
+    snapshot = _newest_snapshot(manifest, Path(folder))
+    columns = recipe.features
+    if columns is None and snapshot is not None:
+        columns = tuple(name for name in snapshot.types if name not in recipe.exclude)
+    quarantined = 0
+    if manifest.spec.columns.grouped and merged == "quarantine":
+        with suppress(SplitError):  # what cannot be extended is refused where it is extended, with its own sentence
+            quarantined = extend_manifest(manifest, data, max_missing=1).quarantined
+    return check_arrival(
+        manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore),
+        data,
+        snapshot,
+        columns=columns,
+        quarantined=quarantined,
+    )
+
+
+# What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.
+TOLD = ("changed_targets", "lost_columns", "changed_types", "unseen_categories")
+MOST_ROWS = 1_000_000  # of a table that a split or an extension reads whole for what the next one is compared with
+
+
+def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
+    """Return the differences of ``data`` from the table that the manifest in ``folder`` last met, in sentences.
+
+    Corrected targets of known rows, be they few, columns that are gone or of another type, values that no known row
+    had. Nothing where nothing was kept of that table, and where this one takes more than ``memory``.
+    """
+    if not fits_in_memory(data, StoredManifest(folder).spec.columns.roles(), Settings.memory_of(memory)):
+        return []
+    manifest = read_manifest(folder)
+    snapshot = _newest_snapshot(manifest, folder)
+    checked = None if snapshot is None else check_arrival(manifest, data, snapshot)
+    if checked is None:
+        return []
+    messages = checked.passed | {finding.check: finding.message for finding in checked.findings}
+    return [messages[check] for check in TOLD if messages.get(check)]
+
+
+def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
+    """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory."""
+    manifest = split.stored()
+    if split.n_rows > MOST_ROWS or not manifest.spec.columns.key:
+        return
+    if fits_in_memory(split.data, manifest.spec.columns.roles(), Settings.memory_of(memory)):
+        keep_snapshot(split)
+
+
+def keep_snapshot(split: SplitRef) -> None:
+    """Keep of the table that was split what the next one is compared with, for the owner of the results alone."""
+    place = snapshot_of(split.split_id)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_aside(place, Snapshot.of(split.manifest(), split.data).write)
+
+
+def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
+    """Return the extension; the same folder and file are read once per process."""
+    split_id = read_header(Path(manifest))["split_id"]
+    return _extension(manifest, data, stamp(data), split_id, batch, merged, max_missing)
+
+
+@lru_cache(maxsize=1)
+def _extension(
+    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged, max_missing: float
+) -> Extension:
+    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
+
+
+@step(run_name=lambda manifest, **_: f"extend {manifest_folder(manifest).parent.name}", retries=0)
+def extend(
+    manifest: Manifest | SplitRef | OfSplit | str | Path,
+    data: Data,
+    *,
+    batch: bool = False,
+    merged: Merged = "quarantine",
+    max_missing: float = MOST_MISSING,
+    memory: Memory = None,
+) -> Growth:
+    """Extend a manifest by the new rows of ``data``, write the next version beside it, and return what happened.
+
+    ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder. No assigned row moves; the same
+    data make the same version. SplitError, also where the rows take more than ``memory``.
+    """
+    return _joined(manifest_folder(manifest), data, batch, merged, max_missing, Settings.memory_of(memory))
+
+
+@step(run_name=lambda folder, **_: f"stage the next version of {Path(folder).parent.name}", retries=0)
+def stage_extension(folder: str, data: str, *, merged: Merged, staged: str) -> Growth:
+    """Extend the manifest in ``folder`` by the new rows of ``data``, in the folder ``staged``, until it is committed.
+
+    The gates say how many of the known rows may be missing. Raises SplitError.
+    """
+    return _joined(Path(folder), data, False, merged, 1, Settings.memory_of(None), Path(staged))
+
+
+@step(run_name=lambda spec, **_: f"stage the split {spec.name}", retries=0)
+def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
+    """Decide the first split of a name, or its next major version, in the folder ``staged``, until it is committed.
+
+    What was decided by this very plan before is returned as it lies. SplitError.
+    """
+    path = from_anywhere(data_reference(data, Home.here()))
+    plan = plan_of(spec, path)
+    folder, reused = placed(plan, Home.here(), Path(staged))
+    forget_plans()
+    return _named(StoredManifest(folder), path, Path(staged), reused).asked(plan.spec)
+
+
+def _named(manifest: StoredManifest, data: str, staged: Path | None, reused: bool = False) -> SplitRef:
+    """Return what names a manifest, by where it lies or, staged, will lie."""
+    if manifest.folder != staged:
+        return SplitRef.of(manifest, manifest.folder, data, reused)
+    return SplitRef.of(manifest, staged.with_name(manifest.version), data, reused, str(staged))
+
+
+def _joined(
+    folder: Path,
+    data: Any,
+    batch: bool,
+    merged: Merged,
+    max_missing: float,
+    memory: str | None,
+    staged: Path | None = None,
+) -> Growth:
+    home = Home.here()
+    path = from_anywhere(data_reference(data, home))
+    with locked(home.locks, f"name/{folder.parent.name}"):
+        there = os.listdir(folder.parent)
+        require_memory(StoredManifest(folder), memory)
+        grown = extension_of(str(folder), path, batch, merged, max_missing)
+        written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent, staged)
+        if staged is None and not results_of(home).offer_split(written):
+            shutil.rmtree(written)
+            raise SplitError(
+                f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
+            )
+    return Growth(
+        split=_named(StoredManifest(written), path, staged, written.name in there),
+        parent_split_id=grown.manifest.parent_split_id,
+        notes=list(grown.notes),
+        **{name: getattr(grown, name) for name in ("added", "deleted", "returned", "quarantined", "moved")},
+    )

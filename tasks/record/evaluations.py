@@ -21,6 +21,7 @@ from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
+from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
@@ -43,7 +44,6 @@ from .entries import (
     unless_usual,
     with_code,
 )
-from .links import data_input, origin_tags, run_page, runs_on, split_input
 from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
 from .seen import preimage_of_record, record_parts, see_complete, seen_complete

@@ -20,6 +20,7 @@ from evenfold.reports.texts import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
+from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.steps.step import step
@@ -37,7 +38,6 @@ from .entries import (
     unless_usual,
     with_code,
 )
-from .links import data_input, origin_tags, run_page, runs_on, split_input
 from .models.signatures import RECIPE, keep_signed
 from .reading import read_recipe, recipe_json
 from .seen import finished_record

@@ -150,7 +150,11 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     ``metric``: a scorer's name, else the first of the newest evaluation. One search of logged models by the split's
     digest, in every experiment. Raises SplitError without such a split, or where nothing was judged on it so.
     """
-    from .links import run_page, server_of  # whoever lists runs waits for no Prefect, which these know
+    from evenfold.tasks.record.splits import (  # whoever lists runs waits for no Prefect, which these know
+        run_page,
+        server_of,
+    )
+
     from .reading import read_split
 
     home = Home.here()

@@ -1,27 +1,160 @@
-"""The task that records a split. Idempotent, and never cached."""
+"""The record of a split, and what runs say of it: their pages, who made them, and the data and split that they read."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+import sys
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from evenfold.estimates import EvaluationError
-from evenfold.manifests import BalanceReport, digest_json, measure
+from evenfold.manifests import Audit, BalanceReport, digest_json, measure
 from evenfold.manifests.exchange.export import sides_of
+from evenfold.manifests.tables.canonical import infer_type
+from evenfold.manifests.tables.read import has_columns_apart, schema_of
+from evenfold.reports import verdict_of
 from evenfold.reports.pictures import split_pages
 from evenfold.reports.texts import figures_table, page_note, places_table
+from evenfold.splitters import SplitError
 from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
+from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
+from evenfold.tasks.record.seen import see_complete, seen_complete
+from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings
+from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted
 from evenfold.tasks.steps.running import publish
-from evenfold.tasks.steps.step import is_refreshing, step
+from evenfold.tasks.steps.step import flow_run_tags, is_refreshing, step
+from prefect.context import FlowRunContext
 
-from .entries import MOST_FOLDS, split_entry, split_key
-from .links import data_input, origin_tags, run_page, runs_on, server_of, split_input
-from .seen import see_complete, seen_complete
-from .tracker import CONTENT, NOTE, Tracker, tracker_of
+if TYPE_CHECKING:
+    from mlflow.entities import DatasetInput
+
+TRAINING = "workflowType=machine_learning"  # else MLflow opens its page for language models
+
+
+def run_page(experiment_id: str, run_id: str, below: str = "", server: str = "") -> str:
+    """Return the address of a run, or of what lies ``below`` it (artifacts/report.html).
+
+    Without a ``server`` it holds on any page of the same store: a run's description need not know where it is shown.
+    """
+    return f"{server}#/experiments/{experiment_id}/runs/{run_id}{'/' if below else ''}{below}?{TRAINING}"
+
+
+def runs_on(experiment_id: str, split_id: str) -> str:
+    """Return the address of the list of every run that rests on a split."""
+    query = quote(f'tags.split="{split_id[:SHORT]}"')
+    return f"#/experiments/{experiment_id}/runs?searchFilter={query}&{TRAINING}"
+
+
+def server_of(home: Home) -> str:
+    """Return the address that pages of the store begin with; nothing where no server is known."""
+    uri = home.tracking_uri.rstrip("/")
+    return f"{uri}/" if uri.startswith("http") else ""
+
+
+def origin_tags() -> dict[str, str]:
+    """Return who made a record and by which command, the flow run that did, and the user's run it was made in."""
+    source = {"mlflow.user": Settings.here().person, "mlflow.source.name": command()}
+    inside = {"mlflow.parentRunId": run.info.run_id} if (run := active_run(Home.here())) else {}
+    return source | {"mlflow.source.type": "LOCAL"} | flow_run_tags() | inside
+
+
+def command() -> str:
+    """Return what was called: the command line, the deployed flow, or the script; passwords in it are left out.
+
+    Files stand without their folders: MLflow's page shows what follows the last slash.
+    """
+    flow, program = FlowRunContext.get(), Path(sys.argv[0])
+    if CALLED_WITH:  # not what a script of the user's was called with, which may hold anything
+        return re.sub(r"[^\s=']*/", "", redacted(f"evenfold {shlex.join(CALLED_WITH)}"))[:500]
+    if flow is not None and flow.flow_run is not None and flow.flow_run.deployment_id is not None and flow.flow:
+        return f"deployment of {flow.flow.name}"
+    if program.name in ("ipykernel_launcher.py", "colab_kernel_launcher.py"):
+        return "notebook"
+    return program.name if program.name not in ("", "-c") else "python"
+
+
+# What MLflow calls the types of our columns; all others are times.
+COLUMN_TYPES = {"int": "long", "float": "double", "text": "string", "bool": "boolean"}
+
+
+def split_input(
+    split: SplitRef, run_id: str, report: BalanceReport | None = None, audit: Audit | None = None
+) -> DatasetInput:
+    """Return the split as a dataset of the type ``evenfold_split``, which ``mlflow.data.get_source`` loads.
+
+    MLflow keeps what it is told first, which is the split's own record: its worst figures and the audit's verdict.
+    """
+    source = {"uri": f"evenfold://{split.name}/{split.version}", "split_id": split.split_id}
+    manifest = split.stored()
+    keys = [name for name in manifest.spec.key_names if name in manifest.types]
+    profile: dict[str, object] = {"rows": split.n_rows, "splits": split.n_splits, "strategy": split.strategy}
+    profile |= {"generation": manifest.generation} | ({} if report is None else {"worst": report.worst})
+    if audit is not None:
+        severities = [finding.severity for finding in audit.findings]
+        counts = {f"{severity}s": severities.count(severity) for severity in ("error", "warning", "note")}
+        profile["audit"] = {"verdict": verdict_of(None, audit).word, "passed": len(audit.passed), **counts}
+    return _input(
+        "split",
+        name=f"{split.name}@{split.version}",
+        digest=split.split_id[:32],  # as long as MLflow keeps one
+        source_type="evenfold_split",
+        source=json.dumps(source | {"artifact": f"runs:/{run_id}/split"}),
+        schema=_schema({name: manifest.types.get(name, "text") for name in keys} | {"fold": "int"}),
+        profile=json.dumps(profile),
+    )
+
+
+def data_input(split: SplitRef, digest: str, context: str) -> DatasetInput:
+    """Return the data by our own digest (MLflow's reads the first 10,000 rows only), with columns and rows.
+
+    Parquet files and addresses are told with all their columns, others with those that the split read; an address
+    without what opens it, such as a token.
+    """
+    uri = redacted(split.data)
+    return _input(
+        context,
+        name=Path(uri).name[:500],
+        digest=digest[:32],
+        source_type="local",
+        source=json.dumps({"uri": uri}),
+        schema=_schema(_columns(split)),
+        profile=json.dumps({"rows": split.n_rows}),
+    )
+
+
+def _columns(split: SplitRef) -> dict[str, str]:
+    if not has_columns_apart(split.data):
+        return split.stored().types
+    types = {}
+    for field in schema_of(split.data):
+        types[field.name] = "text"
+        with suppress(SplitError):  # of a list, say, which no split reads
+            types[field.name] = infer_type(field.type, field.name)
+    return types
+
+
+def _schema(types: dict[str, str]) -> str:
+    columns = [
+        {"name": name, "type": COLUMN_TYPES.get(kind, "datetime"), "required": False} for name, kind in types.items()
+    ]
+    return json.dumps({"mlflow_colspec": columns})
+
+
+def _input(context: str, **dataset: str) -> DatasetInput:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    return DatasetInput(Dataset(**dataset), [InputTag("mlflow.data.context", context)])
+
 
 SPLIT_FILES = {"report.html", "manifest.json"}
 MOST_SIDES = 20_000_000  # of rows by draws, for a table that is read without evenfold

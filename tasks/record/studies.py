@@ -19,8 +19,8 @@ from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError
 from evenfold.tasks.outcomes import RunRef, Segment, SplitRef
 from evenfold.tasks.record.entries import Entry, id_tags, run_key, short_tags
-from evenfold.tasks.record.links import origin_tags, run_page
 from evenfold.tasks.record.reading import Recorded
+from evenfold.tasks.record.splits import origin_tags, run_page
 from evenfold.tasks.record.tracker import NOTE, Tracker
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.steps.step import step

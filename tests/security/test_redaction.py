@@ -104,7 +104,7 @@ def test_an_outage_shows_no_password(
 
 def test_an_address_of_data_holds_no_password_that_is_kept(home: Home, tmp_path: Path) -> None:
     """It is refused before anything is read, with the way to give it; a token in one is not told to the record."""
-    from evenfold.tasks.record.links import data_input
+    from evenfold.tasks.record.splits import data_input
 
     from evenfold import flows
 

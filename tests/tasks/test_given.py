@@ -15,8 +15,8 @@ from evenfold.flows import evaluate
 from evenfold.manifests import Snapshot, decide, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, audit_split, extend, fit_fold, record_split, split
-from evenfold.tasks.arrivals import check_table, snapshot_of
 from evenfold.tasks.references import manifest_folder
+from evenfold.tasks.splits import check_table, snapshot_of
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler

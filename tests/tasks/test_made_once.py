@@ -10,10 +10,10 @@ from evenfold.flows import Evaluation, evaluate
 from evenfold.manifests import measure
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, audit_split, split
-from evenfold.tasks.arrivals import newest
 from evenfold.tasks.record.reading import read_split
 from evenfold.tasks.record.seen import SEEN
 from evenfold.tasks.record.splits import record_split
+from evenfold.tasks.splits import newest
 from evenfold.tasks.steps.running import finished_here
 from mlflow.tracking import MlflowClient
 

@@ -21,7 +21,6 @@ from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.write import STAGED, settle
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
-from evenfold.tasks.arrivals import snapshot_of
 from evenfold.tasks.outcomes import RolledBack, SplitRef, Withdrawn, committing_place
 from evenfold.tasks.record.entries import split_key
 from evenfold.tasks.record.models.registry import (
@@ -40,6 +39,7 @@ from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.locks import locked
 from evenfold.tasks.runtime.signing import is_signed, sign
+from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps.step import step
 
 INTENT = "commit.json"

@@ -22,8 +22,7 @@ from evenfold.tasks.outcomes import Champion, FinalModel, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
 from evenfold.tasks.plans import parts_of_build
 from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split_tags, unless_usual, with_code
-from evenfold.tasks.record.links import origin_tags
-from evenfold.tasks.record.splits import split_run_of
+from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.home import Home

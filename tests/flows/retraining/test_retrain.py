@@ -141,7 +141,7 @@ def test_a_metric_that_cannot_judge_the_target_promotes_nobody(home: Home) -> No
 
 def test_a_table_that_was_stopped_late_hides_no_change_of_the_next(home: Home, first: Retraining) -> None:
     """The split has grown by it, and nothing was learnt: what comes next is compared with the table before."""
-    from evenfold.tasks.arrivals import extend
+    from evenfold.tasks.splits import extend
 
     path = home.path / "late.parquet"
     rows(150).to_parquet(path)

@@ -104,7 +104,7 @@ def test_a_comparison_by_another_level_or_margin_is_another_run(home: Home) -> N
 
 def test_the_command_stands_where_mlflow_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole, though MLflow's page shows what follows the last slash; and without a password."""
-    from evenfold.tasks.record.links import CALLED_WITH, command
+    from evenfold.tasks.record.splits import CALLED_WITH, command
 
     words = ["evenfold", "evaluate", "data/2026/flights.parquet", "--spec=../flights.yaml", "--target", "late or not"]
     for name in ("-c", "evenfold.py", "train.py"):  # the user's own: what it was called with may hold anything
