@@ -7,7 +7,6 @@ from .exchange.export import Exported as Exported, as_cv as as_cv, export as exp
 from .exchange.partition import Partitions as Partitions, partition as partition, write_join as write_join
 from .exchange.schemas import json_schemas as json_schemas
 from .exchange.warehouse import warehouse_sql as warehouse_sql
-from .fields import Columns as Columns
 from .figures import FIGURES as FIGURES, BalanceFigure as BalanceFigure, BalanceReport as BalanceReport
 from .growth.arrivals import check_arrival as check_arrival
 from .growth.extend import Extension as Extension, extend as extend
@@ -20,12 +19,13 @@ from .identity import (
 )
 from .manifest import Manifest as Manifest, ManifestCV as ManifestCV
 from .plan import Plan as Plan, further_folds as further_folds
-from .spec import SplitSpec as SplitSpec, explain as explain, read_spec as read_spec
+from .spec import Columns as Columns, SplitSpec as SplitSpec, read_spec as read_spec
 from .state import is_numeric_target as is_numeric_target
 from .store.header import Header as Header, prove_files as prove_files, read_header as read_header
 from .store.stored import StoredManifest as StoredManifest, read_manifest as read_manifest
 from .store.verify import Damage as Damage, Verification as Verification, verify as verify
 from .store.write import describe as describe, write_manifest as write_manifest
+from .strict import explain as explain
 from .tables.canonical import (
     canonical_table as canonical_table,
     column_types as column_types,

@@ -1,9 +1,9 @@
-"""The fields of a specification: which column plays which part, the locked part, and pseudonyms for keys."""
+"""Values of a specification that are no names: limits, lengths of time, the locked part, pseudonyms for keys."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
@@ -55,97 +55,6 @@ def also(shorthand: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
     """Return what adds a shorthand, which a validator reads, to the schema of a field that may be None."""
     # pydantic's own json_schema_input_type of a model ends in a KeyError in pydantic 2.10.
     return lambda schema: schema["anyOf"].append(shorthand)
-
-
-class Columns(Strict):
-    """Which column plays which part."""
-
-    key: list[str] = Field(
-        default=[], description="Names each row once and for all; several columns together if need be."
-    )
-    target: str | None = Field(default=None, description="What a model learns to predict.")
-    group: str | None = Field(
-        default=None,
-        description="Rows of one group stay together; a list of several columns is kept as entities.",
-        json_schema_extra=also({"items": {"type": "string"}, "type": "array"}),
-    )
-    entities: list[str] = Field(
-        default=[],
-        description="Several columns of groups, a patient and a device, say; group_mode says how they are kept.",
-    )
-    stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
-    time: str | None = Field(default=None, description="When each row happened.")
-    label_end: str | None = Field(default=None, description="When the target of each row is known.")
-    coordinates: list[str] = Field(
-        default=[],
-        description="Where each row lies: two columns of a plane, x and y in one unit; no features unless listed.",
-    )
-    fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
-    balance_on: list[str] = Field(
-        default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _several_groups(cls, fields: Any) -> Any:
-        group = fields.get("group") if isinstance(fields, Mapping) else None
-        if not isinstance(group, (list, tuple)):
-            return fields
-        names, rest = list(dict.fromkeys(group)), {name: value for name, value in fields.items() if name != "group"}
-        if len(names) < 2:
-            return rest | {"group": names[0] if names else None}
-        if rest.get("entities") not in (None, [], names):
-            raise ValueError("group and entities both name what stays together; give one")
-        return rest | {"entities": names}
-
-    @model_validator(mode="after")
-    def _one_kind_of_group(self) -> Columns:
-        if len(self.entities) == 1 or (self.entities and self.group):
-            raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
-        return self
-
-    @field_validator("key", "stratify", "balance_on", mode="before", json_schema_input_type=list[str] | str | None)
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        if not isinstance(value, (list, tuple)):
-            return [value] if isinstance(value, str) else [] if value is None else value
-        return [name for i, name in enumerate(value) if name not in value[:i]]
-
-    @field_validator("coordinates")
-    @classmethod
-    def _of_a_plane(cls, value: list[str]) -> list[str]:
-        if len(value) not in (0, 2) or len(set(value)) < len(value):
-            raise ValueError(f"{value!r} is not a place in a plane; name two columns, such as [x, y]")
-        return value
-
-    @field_validator("key")
-    @classmethod
-    def _not_reserved(cls, value: list[str]) -> list[str]:
-        for name in value:
-            if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", name):
-                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
-        return value
-
-    @property
-    def grouped(self) -> list[str]:
-        """The columns whose rows stay together: the group, or several entities; none where nothing is named."""
-        return [self.group] if self.group else self.entities
-
-    @property
-    def shared_out(self) -> list[str]:
-        """The columns of which every fold is to have its share: those to stratify by, else the target, if any."""
-        return [name for name in (*self.stratify, None if self.stratify else self.target) if name]
-
-    def roles(self) -> list[str]:
-        """Return every named column, each once."""
-        times = [self.time, self.label_end]
-        names = [*self.key, self.target, *self.grouped, *self.stratify, *times, self.fold, *self.balance_on]
-        names += self.coordinates
-        return list(dict.fromkeys(name for name in names if name))
-
-    def kept_from_models(self, listed: Collection[str] | None) -> list[str]:
-        """Return the named columns that are no features: all, but for coordinates that a model lists."""
-        return [name for name in self.roles() if name not in self.coordinates or name not in (listed or ())]
 
 
 class LockedPart(Strict):

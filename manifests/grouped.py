@@ -17,8 +17,8 @@ from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of, require_tab
 from evenfold.splitters.rows import GroupRows
 from numpy.typing import NDArray
 
-from .fields import Columns
 from .membership import Labels
+from .spec import Columns
 from .state import State, bins_of, combined, group_table_of, is_numeric_target, plain, shares_of, uncounted
 from .tables.canonical import numbered, to_numpy
 

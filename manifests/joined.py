@@ -18,10 +18,10 @@ from evenfold.splitters import Pair
 from evenfold.splitters.numbers import components_of, stable_order
 from numpy.typing import NDArray
 
-from .fields import Columns
 from .figures import Figures
 from .manifest import DELETED, Manifest
 from .membership import EXCLUDED, LOCKED, MOST_MEASURED, NEVER_TESTED, UNKNOWN, Labels
+from .spec import Columns
 from .state import is_numeric_target
 
 ROLES = ("train", "test")

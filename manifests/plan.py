@@ -45,12 +45,11 @@ from evenfold.splitters.rows import GroupRows
 from evenfold.splitters.strategies.holdout import LOCKING_VERSION, check_fraction, locked_rows, rest_of
 from numpy.typing import NDArray
 
-from .fields import Columns
 from .grouped import GroupTable
 from .identity import content_of, digests_of, plan_id
 from .manifest import Manifest
 from .membership import EXCLUDED, LOCKED, Draws, Labels, Membership, Pairs
-from .spec import SplitSpec, read_spec, require_roles
+from .spec import Columns, SplitSpec, read_spec, require_roles
 from .state import State, first_entity_table, first_group_table, first_state, is_numeric_target, to_balance
 from .strict import Algorithm
 

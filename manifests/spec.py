@@ -1,12 +1,12 @@
-"""The contract: what is to be split, and how, as JSON or YAML."""
+"""The contract: what is to be split, which column plays which part, and how, as JSON or YAML."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal
 
 import pyarrow as pa
 import yaml
@@ -14,30 +14,118 @@ from evenfold.manifests.tables.canonical import ColumnType, is_pseudonym, listed
 from evenfold.splitters import Crossed, Needs, SplitError, Splitter, all_strategies
 from evenfold.splitters.base import defaults_of, strategy_made, strategy_named, strategy_recipe
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable, shown
-from evenfold.splitters.errors import meant
-from evenfold.splitters.numbers import is_whole, plain_numbers
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from evenfold.splitters.numbers import plain_numbers
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from .fields import Columns, GateLimits, Holdout, Length, Pseudonyms, Whole
-from .strict import Strict
+from .fields import GateLimits, Holdout, Length, Pseudonyms, Whole, also
+from .strict import Strict, explain
 
 ROW_KEY = "row_key"  # the pseudonym in place of a key
-MOST_TOLD = 5  # of what does not fit
-MOST_BYTES = 200  # of a name in UTF-8: folders may have 255
 
 
 def name_like(text: str) -> str:
     """Return a name for a split that is as near to ``text`` as a folder's can be; empty where nothing is left.
 
     Letters and digits of every script stay (composed, NFC), and '.', '_' and '-' but for the ends; all else becomes
-    '-'. At most 100 characters and 200 bytes of UTF-8. A name that is one already stays as it is.
+    '-'. At most 100 characters and 200 bytes of UTF-8, of a folder's 255. A name that is one already stays as it is.
     """
     composed = unicodedata.normalize("NFC", text)
     plain = "".join(
         letter if letter in "._-" or unicodedata.category(letter)[0] in "LMN" else "-" for letter in composed
     )
-    plain = plain.lstrip("._-")[:100].encode()[:MOST_BYTES].decode(errors="ignore")
+    plain = plain.lstrip("._-")[:100].encode()[:200].decode(errors="ignore")
     return plain if plain == text else plain.rstrip("._-")
+
+
+class Columns(Strict):
+    """Which column plays which part."""
+
+    key: list[str] = Field(
+        default=[], description="Names each row once and for all; several columns together if need be."
+    )
+    target: str | None = Field(default=None, description="What a model learns to predict.")
+    group: str | None = Field(
+        default=None,
+        description="Rows of one group stay together; a list of several columns is kept as entities.",
+        json_schema_extra=also({"items": {"type": "string"}, "type": "array"}),
+    )
+    entities: list[str] = Field(
+        default=[],
+        description="Several columns of groups, a patient and a device, say; group_mode says how they are kept.",
+    )
+    stratify: list[str] = Field(default=[], description="What is shared out evenly, where it is not the target.")
+    time: str | None = Field(default=None, description="When each row happened.")
+    label_end: str | None = Field(default=None, description="When the target of each row is known.")
+    coordinates: list[str] = Field(
+        default=[],
+        description="Where each row lies: two columns of a plane, x and y in one unit; no features unless listed.",
+    )
+    fold: str | None = Field(default=None, description="Folds that were decided elsewhere, for Predefined.")
+    balance_on: list[str] = Field(
+        default=[], description="Whose shares and scores are reported; decides nothing, and is no feature."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_groups(cls, fields: Any) -> Any:
+        group = fields.get("group") if isinstance(fields, Mapping) else None
+        if not isinstance(group, (list, tuple)):
+            return fields
+        names, rest = list(dict.fromkeys(group)), {name: value for name, value in fields.items() if name != "group"}
+        if len(names) < 2:
+            return rest | {"group": names[0] if names else None}
+        if rest.get("entities") not in (None, [], names):
+            raise ValueError("group and entities both name what stays together; give one")
+        return rest | {"entities": names}
+
+    @model_validator(mode="after")
+    def _one_kind_of_group(self) -> Columns:
+        if len(self.entities) == 1 or (self.entities and self.group):
+            raise ValueError("entities are two columns or more, and no group beside them; name one column as group")
+        return self
+
+    @field_validator("key", "stratify", "balance_on", mode="before", json_schema_input_type=list[str] | str | None)
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return [value] if isinstance(value, str) else [] if value is None else value
+        return [name for i, name in enumerate(value) if name not in value[:i]]
+
+    @field_validator("coordinates")
+    @classmethod
+    def _of_a_plane(cls, value: list[str]) -> list[str]:
+        if len(value) not in (0, 2) or len(set(value)) < len(value):
+            raise ValueError(f"{value!r} is not a place in a plane; name two columns, such as [x, y]")
+        return value
+
+    @field_validator("key")
+    @classmethod
+    def _not_reserved(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if re.fullmatch(r"fold(_r\d+)?|stratum(_\d+)?|group_code|status", name):
+                raise ValueError(f"key column {name!r} is called as a column of the manifest; rename it")
+        return value
+
+    @property
+    def grouped(self) -> list[str]:
+        """The columns whose rows stay together: the group, or several entities; none where nothing is named."""
+        return [self.group] if self.group else self.entities
+
+    @property
+    def shared_out(self) -> list[str]:
+        """The columns of which every fold is to have its share: those to stratify by, else the target, if any."""
+        return [name for name in (*self.stratify, None if self.stratify else self.target) if name]
+
+    def roles(self) -> list[str]:
+        """Return every named column, each once."""
+        times = [self.time, self.label_end]
+        names = [*self.key, self.target, *self.grouped, *self.stratify, *times, self.fold, *self.balance_on]
+        names += self.coordinates
+        return list(dict.fromkeys(name for name in names if name))
+
+    def kept_from_models(self, listed: Collection[str] | None) -> list[str]:
+        """Return the named columns that are no features: all, but for coordinates that a model lists."""
+        return [name for name in self.roles() if name not in self.coordinates or name not in (listed or ())]
 
 
 class SplitSpec(Strict):
@@ -159,18 +247,22 @@ class SplitSpec(Strict):
         """The share of the rows that is locked away first."""
         return self.holdout.fraction if self.holdout else 0.0
 
+    @classmethod
+    def elsewhere(cls, name: str, value: Any) -> str | None:
+        """Return where a field that this model does not know belongs: among the columns or parameters."""
+        if name in Columns.model_fields:
+            return "it belongs in columns."
+        is_parameter = any(name in strategy._get_param_names() for strategy in all_strategies().values())
+        return f"write params: {{{name}: {shown(repr(value))}}}." if is_parameter else None
+
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
-        strategy = self._strategy()
+        strategy = strategy_made(strategy_named(str(self.strategy)), self.params, random_state=self.seed)
         return Crossed(strategy, random_state=self.seed) if self.crossed else strategy
-
-    def _strategy(self) -> Splitter:
-        return strategy_made(strategy_named(str(self.strategy)), self.params, random_state=self.seed)
 
     def require_complete(self, column: pa.ChunkedArray, name: str) -> None:
         """Raise SplitError where a canonical column that plays a part misses values, or has such as cannot be used."""
-        columns = self.columns
-        require_complete(column, name, columns.target, columns.grouped, alone=self.missing_group == "alone")
+        require_complete(column, name, self.columns.target, self.columns.grouped, alone=self.missing_group == "alone")
 
     def pseudonyms(self) -> list[str]:
         """Return the columns beside the key of which no manifest, log or page holds a value as it was."""
@@ -180,7 +272,8 @@ class SplitSpec(Strict):
 
     def decision(self, types: dict[str, str]) -> dict[str, Any]:
         """Return what the plan's identity rests on; parameters that have their default are left out."""
-        strategy = self._strategy()
+        splitter = self.splitter()
+        strategy = splitter.inner() if isinstance(splitter, Crossed) else splitter
         params, defaults = strategy.get_params(deep=False), defaults_of(type(strategy))
         # So a parameter that a later version adds changes no identity while it has its default.
         changed = {k: v for k, v in params.items() if k != "random_state" and (k not in defaults or v != defaults[k])}
@@ -229,69 +322,30 @@ def read_spec(source: Any, stored: bool = False) -> SplitSpec:
     """
     if isinstance(source, SplitSpec):
         return source
-    values = _load(Path(source)) if isinstance(source, (str, Path)) else source
-    if not isinstance(values, Mapping):
-        raise SplitError(f"the specification holds no fields, but {shown(repr(values))}; write strategy: KFold, say.")
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        require_readable([path])
+        try:
+            source = read_document(path.read_text(encoding="utf-8")) or {}
+        except FileNotFoundError:
+            raise SplitError(f"there is no specification file {path}; pass a YAML or JSON file.") from None
+        except OSError as error:
+            raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
+        except (yaml.YAMLError, ValueError) as error:
+            raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
+    if not isinstance(source, Mapping):
+        raise SplitError(f"the specification holds no fields, but {shown(repr(source))}; write strategy: KFold, say.")
     try:
-        return SplitSpec.model_validate(values, context=stored)
+        return SplitSpec.model_validate(source, context=stored)
     except ValidationError as error:
-        raise SplitError(explain(error, "the specification")) from None
-
-
-def explain(error: ValidationError, what: str, model: type[BaseModel] = SplitSpec) -> str:
-    """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
-    unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
-    if unknown:
-        return _unknown_field(
-            str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
-        )
-    best: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
-    for each in error.errors():
-        place = fields = each["loc"]
-        # A request's parameter may be of several types, which pydantic names: of these the one that came furthest.
-        kind = model.model_fields[fields[0]].annotation if fields and fields[0] in model.model_fields else None
-        if get_origin(kind) in (Union, UnionType) and len({*get_args(kind)} - {NoneType}) > 1:
-            place, fields = fields[:1], fields[:1] + fields[2:]
-        if place not in best or len(fields) > len(best[place][0]):
-            such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
-            reason = each["msg"].removeprefix("Value error, ") + such
-            best[place] = fields, reason[:1].lower() + reason[1:]
-    sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in best.values()]
-    more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
-    return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
-
-
-def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], value: Any) -> str:
-    for step in place:
-        kind = model.model_fields[step].annotation
-        model = next(arg for arg in (kind, *get_args(kind)) if isinstance(arg, type) and issubclass(arg, BaseModel))
-    where = f"{what}'s {'.'.join(place)}" if place else what
-    if model is SplitSpec and name in Columns.model_fields:
-        return f"there is no field {name!r} in {where}; it belongs in columns."
-    if model is SplitSpec and any(name in strategy._get_param_names() for strategy in all_strategies().values()):
-        return f"there is no field {name!r} in {where}; write params: {{{name}: {shown(repr(value))}}}."
-    hint = meant(name, model.model_fields, most=1, cutoff=0.6, show=repr) or f"it has {', '.join(model.model_fields)}."
-    return f"there is no field {name!r} in {where}; {hint}"
-
-
-def _load(path: Path) -> Any:
-    require_readable([path])
-    try:
-        return read_document(path.read_text(encoding="utf-8")) or {}
-    except FileNotFoundError:
-        raise SplitError(f"there is no specification file {path}; pass a YAML or JSON file.") from None
-    except OSError as error:
-        raise SplitError(f"{path} cannot be read ({error.strerror}); pass a YAML or JSON file.") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise SplitError(f"{path} is neither YAML nor JSON ({reason_of(error)}); correct it.") from None
+        raise SplitError(explain(error, "the specification", SplitSpec)) from None
 
 
 def require_roles(spec: SplitSpec, needs: Needs) -> None:
     """Raise SplitError where a column is named that the strategy would ignore, or one that it needs is not."""
     columns, strategy = spec.columns, spec.strategy
-    others = {"time": columns.time, "fold": columns.fold}
     parts = {"group": columns.grouped, "key": columns.key, "coordinates": columns.coordinates}
-    for part, names in (parts | {part: [name] for part, name in others.items() if name}).items():
+    for part, names in (parts | {"time": [columns.time], "fold": [columns.fold]}).items():
         if columns.target and columns.target in names:
             raise SplitError(
                 f"{columns.target!r} is named as target and as {part}; name the column to predict as target, and "
@@ -308,6 +362,10 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             f"{strategy} does not keep groups whole, and the group column {listed(map(repr, columns.grouped))} is "
             f"named; choose {', '.join(keepers)}, or leave the group column out."
         )
+    _require_needs(columns, strategy, needs, spec.says_when_known)
+
+
+def _require_needs(columns: Columns, strategy: str | None, needs: Needs, says_when_known: bool) -> None:
     if needs.coordinates and not columns.coordinates:
         raise SplitError(
             f"{strategy} needs to know where rows lie, and no coordinates are named; name two columns "
@@ -318,12 +376,6 @@ def require_roles(spec: SplitSpec, needs: Needs) -> None:
             f"{strategy} does not look at where rows lie, and the coordinates {listed(map(repr, columns.coordinates))} "
             "are named; choose SpatialBlockKFold, or leave them out."
         )
-    _require_shared_out(spec, needs)
-    _require_named(spec, needs)
-
-
-def _require_shared_out(spec: SplitSpec, needs: Needs) -> None:
-    columns, strategy = spec.columns, spec.strategy
     if columns.stratify and needs.y == "ignored":
         raise SplitError(
             f"{strategy} shares nothing out evenly, and {'+'.join(columns.stratify)} is named to stratify; "
@@ -334,16 +386,12 @@ def _require_shared_out(spec: SplitSpec, needs: Needs) -> None:
             f"{strategy} shares out one column, and {len(columns.stratify)} are named to stratify "
             f"({', '.join(columns.stratify)}); name one, or choose BalancedKFold or BalancedGroupKFold."
         )
-
-
-def _require_named(spec: SplitSpec, needs: Needs) -> None:
-    columns, strategy = spec.columns, spec.strategy
     for what, needed, present in (
         ("target", needs.y in ("classes", "numbers"), columns.stratify or columns.target),
         ("group", needs.groups is True, columns.grouped),
         ("key", needs.key, columns.key),
         ("time", needs.time, columns.time),
-        ("time", spec.says_when_known, columns.time),
+        ("time", says_when_known, columns.time),
         ("fold", needs.fixed, columns.fold),
     ):
         if needed and not present:

@@ -16,8 +16,8 @@ from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of
 from evenfold.splitters.parts import shares_of_parts
 from numpy.typing import NDArray
 
-from .fields import Columns
 from .membership import EXCLUDED, UNKNOWN, Membership, fold_column
+from .spec import Columns
 
 MOST_CELLS = 1_000
 MOST_EDGES = 100

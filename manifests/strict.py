@@ -1,10 +1,13 @@
-"""The base of a specification, and of every record that others read."""
+"""The base of a specification and of every record that others read; and what to say of one that does not fit."""
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired
+from types import NoneType, UnionType
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, with_config
+from evenfold.splitters.errors import meant
+from evenfold.splitters.numbers import is_whole
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, with_config
 from typing_extensions import TypedDict
 
 
@@ -12,6 +15,48 @@ class Strict(BaseModel):
     """Frozen, and without fields that it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def elsewhere(cls, name: str, value: Any) -> str | None:
+        """Return where a field that this model does not know belongs; None where nobody knows."""
+        return None
+
+
+MOST_TOLD = 5  # of what does not fit
+
+
+def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
+    """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
+    unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
+    if unknown:
+        return _unknown_field(
+            str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
+        )
+    best: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
+    for each in error.errors():
+        place = fields = each["loc"]
+        # A request's parameter may be of several types, which pydantic names: of these the one that came furthest.
+        kind = model.model_fields[fields[0]].annotation if fields and fields[0] in model.model_fields else None
+        if get_origin(kind) in (Union, UnionType) and len({*get_args(kind)} - {NoneType}) > 1:
+            place, fields = fields[:1], fields[:1] + fields[2:]
+        if place not in best or len(fields) > len(best[place][0]):
+            such = f", such as '{each['input']}'" if each["type"] == "string_type" and is_whole(each["input"]) else ""
+            reason = each["msg"].removeprefix("Value error, ") + such
+            best[place] = fields, reason[:1].lower() + reason[1:]
+    sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in best.values()]
+    more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
+    return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
+
+
+def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], value: Any) -> str:
+    for step in place:
+        kind = model.model_fields[step].annotation
+        model = next(arg for arg in (kind, *get_args(kind)) if isinstance(arg, type) and issubclass(arg, BaseModel))
+    where = f"{what}'s {'.'.join(place)}" if place else what
+    fields = ", ".join(model.model_fields)
+    hint = model.elsewhere(name, value) if issubclass(model, Strict) else None
+    hint = hint or meant(name, model.model_fields, most=1, cutoff=0.6, show=repr)
+    return f"there is no field {name!r} in {where}; {hint or f'it has {fields}.'}"
 
 
 # Of a typed dictionary in JSON: what is written has no field beyond; a reader passes over those that joined later.

@@ -13,10 +13,9 @@ from evenfold.manifests.tables.source import bytes_of_memory, fits_in_memory, re
 from evenfold.splitters import HashSplit, SplitError
 from evenfold.splitters.deployed import is_address
 
-from .fields import Columns
 from .manifest import Manifest
 from .plan import Plan, used_columns
-from .spec import SplitSpec, name_like, read_spec
+from .spec import Columns, SplitSpec, name_like, read_spec
 from .store.stored import StoredManifest
 from .store.write import write_manifest
 from .tables.canonical import InKeyOrder, numbered, require_columns

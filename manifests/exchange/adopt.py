@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.exchange.parts import pairs_in
-from evenfold.manifests.fields import Columns
 from evenfold.manifests.manifest import Manifest
 from evenfold.manifests.membership import EXCLUDED, NEVER_TESTED, fold_columns
 from evenfold.manifests.plan import Plan
-from evenfold.manifests.spec import read_spec
+from evenfold.manifests.spec import Columns, read_spec
 from evenfold.manifests.tables.canonical import amount, canonical_table, column_types, key_order, listed, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.read import column_names, read_table
