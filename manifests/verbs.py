@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, overload
@@ -21,6 +22,8 @@ from .store.write import write_manifest
 from .tables.canonical import InKeyOrder, numbered, require_columns
 from .tables.read import no_rows
 from .tables.source import source_of
+
+FRAME = re.compile("[0-9a-f]{32}")  # the name of a frame's file: its digest
 
 
 @overload
@@ -93,10 +96,10 @@ def specification(data: Any, spec: Any = None, **fields: Any) -> SplitSpec:
 
 
 def name_of(data: Any) -> str:
-    """Return what a split of some data is called where nobody says: as their file."""
+    """Return what a split of some data is called where nobody says: as their file, or by the digest of a frame."""
     place = str(data).removesuffix(".gz").rpartition("#")[2] if is_address(data) else str(data).removesuffix(".gz")
     stem = Path(place).stem if isinstance(data, (str, Path)) else ""
-    return name_like(stem) or "split"
+    return f"table-{stem[:8]}" if FRAME.fullmatch(stem) else name_like(stem) or "split"
 
 
 def planned(

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.estimates import ModelSpec, Problem
+from evenfold.estimates.models.estimators import named_estimator
 from evenfold.manifests import SplitSpec, canonical_table, read_table, require_columns
 from evenfold.manifests.audits.audit import CHECKS
 from evenfold.manifests.fields import GateLimits
@@ -55,14 +56,20 @@ def _segmented(data: str, _stamp: tuple[Any, ...], spec: SplitSpec, model: Model
         raise SplitError(f"{by!r} {why}; name a target, and segments by a column that has no other part (by, --by).")
     values = canonical_table(table, [by], spec.types).column(0).cast(pa.large_string()).fill_null("")
     codes, order = pd.factorize(np.asarray(values.to_pylist(), dtype=object), sort=True)
-    rest = table.drop_columns([by])
+    # To a model that does not name it a column of one value says nothing.
+    named = by in (model.features or ()) or _names(model, by)
+    rest = table if named else table.drop_columns([by])
     if len(order) > MOST_SEGMENTS:
         raise SplitError(
             f"{by!r} has {len(order):,} values, and at most {MOST_SEGMENTS:,} can be segments; name another."
         )
     frame = rest.filter(pc.is_valid(rest[columns.target])).replace_schema_metadata(None).to_pandas()
-    recipe = Problem.of(frame, model, columns.target, columns.kept_from_models(model.features)).model
-    recipe = recipe.model_copy(update={"metrics": recipe.metrics[:1], "importance": "none"})
+    model = model.model_copy(update={"exclude": tuple(name for name in model.exclude if named or name != by)})
+    problem = Problem.of(frame, model, columns.target, columns.kept_from_models(model.features))
+    features = tuple(problem.features) if named else model.features
+    recipe = problem.model.model_copy(
+        update={"metrics": problem.model.metrics[:1], "importance": "none", "features": features}
+    )
 
     def numeric(name: str) -> bool:
         return is_numeric_target(canonical_table(rest, [name], spec.types).column(0))
@@ -70,6 +77,13 @@ def _segmented(data: str, _stamp: tuple[Any, ...], spec: SplitSpec, model: Model
     spec = spec.model_copy(update={"strategy": spec.strategy or default_strategy(spec, numeric)})
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     return spec, recipe, {str(value): rest.take(pa.array(own)) for value, own in zip(order, rows, strict=True)}
+
+
+def _names(model: ModelSpec, column: str) -> bool:
+    """Return whether a parameter of a model's parts is, or lists, the name of a column."""
+    if model.estimator is None:
+        return False
+    return repr(column) in repr([*named_estimator(model.estimator, model.params).get_params().values()])
 
 
 @step(run_name=lambda data, spec, *_, **__: f"evaluate {spec.name}", retries=0)

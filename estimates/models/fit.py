@@ -266,20 +266,23 @@ def reason_in_a_line(error: Exception) -> str:
 
 
 def advice_on(X: pd.DataFrame, error: Exception) -> str:
-    """Return what to do where the model refused missing values, or a vectorizer was given a table for a column."""
+    """Return what to do where a model refused missing or infinite values, or a vectorizer got a table for a column."""
     text = next((str(name) for name in X if pd.api.types.is_string_dtype(X[name])), None)
     if text is not None and f"inconsistent numbers of samples: [{X.shape[1]}, " in str(error):
         return f". A vectorizer takes one column: make_column_transformer((TfidfVectorizer(), {text!r}))"
-    if "NaN" not in str(error):
-        return ""
-    names = [str(name) for name in X if X[name].isna().any()]
-    if not names:
-        return ""
-    listing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return (
-        f" Missing values are in {listing}: fill them in a pipeline, make_pipeline(SimpleImputer(), ...), exclude "
-        "what holds them, or leave the model out: the default model takes them as they are"
-    )
+    numbers = X.select_dtypes("number")
+    for word, what, holed, way in (
+        ("NaN", "Missing", X.isna(), "fill them in a pipeline, make_pipeline(SimpleImputer(), ...)"),
+        ("inf", "Infinite", numbers.isin([np.inf, -np.inf]), "correct or drop those rows"),
+    ):
+        names = [str(name) for name in holed if holed[name].any()]
+        if word in str(error) and names:
+            listing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            return (
+                f" {what} values are in {listing}: {way}, exclude what holds them, or leave the model out: the "
+                "default model takes them as they are"
+            )
+    return ""
 
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:

@@ -112,13 +112,15 @@ def data_reference(data: Any, home: Home) -> str:
 def naming_once() -> Iterator[None]:
     """Let a frame be named once inside the block, and by what is submitted there: each time costs as much as a file.
 
-    Files that were written for the outermost block go where it ends in a refusal.
+    Files that were written for the outermost block go where it ends in a refusal, whose sentence says "the table".
     """
     outer = _NAMED.get()
     token = _NAMED.set(frames := [] if outer is None else outer)
     try:
         yield
-    except (SplitError, ModelError):
+    except (SplitError, ModelError) as error:
+        for _, path, _ in frames:
+            error.args = (str(error).replace(str(path), "the table"),)
         for path in [path for _, path, is_new in frames if is_new] if outer is None else ():
             path.unlink(missing_ok=True)
             for folder in (path.parent, path.parent.parent):

@@ -11,9 +11,14 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home, fit_fold
 from evenfold.tasks.record.reading import load_split
 from mlflow.tracking import MlflowClient
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from small import RIDGE, SPEC, artifacts, evaluated, runs, small
 
 ROWS = {"a": 40, "few": 1, "same": 40, "twice": 40, "é/b": 60}  # and three rows that name no shop
+PIPELINE = make_pipeline(make_column_transformer((OneHotEncoder(), ["shop"]), ("passthrough", ["a"])), Ridge())
 
 
 def shops() -> pd.DataFrame:
@@ -59,6 +64,12 @@ def test_what_no_segment_can_be_evaluated_by_is_refused(
     with pytest.raises(error, match=words):
         evaluated(rows.head(181), **asked)
     assert asked["by"] == "note" or not runs(home)
+
+
+@pytest.mark.parametrize("named", [{"model": PIPELINE}, {"features": ["a", "shop"]}, {"exclude": ["shop"]}], ids=str)
+def test_a_column_that_the_model_names_is_in_its_segments_too(home: Home, named: dict[str, Any]) -> None:
+    made = evaluated(shops().query("shop in ('a', 'é/b')"), by="shop", metrics=["r2"], **named)
+    assert [segment.estimate is None for segment in made.segments] == [False, False]
 
 
 LEFT = r"10 rows have no fold .*40 rows of the manifest are not in the data"

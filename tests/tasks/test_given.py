@@ -112,6 +112,12 @@ def test_a_refused_request_leaves_nothing_of_a_frame(home: Home, asked: dict[str
         assert not list(home.path.rglob("*.parquet"))
 
 
+def test_a_frame_is_called_the_table_and_its_split_by_eight_digits(home: Home) -> None:
+    with pytest.raises(SplitError, match=r"^the table has 1 row; at least"):
+        evaluate(small(1), target="y", engine="plain")
+    assert re.fullmatch("table-[0-9a-f]{8}", evaluate.asked.called((small(60),), {}).specification.name)
+
+
 @pytest.mark.parametrize(
     ("recipe", "stopped"),
     [
