@@ -13,7 +13,6 @@ import typer
 from evenfold.flows import definitions
 from evenfold.flows.commands import manifests, operations, studies
 from evenfold.flows.commands.flags import EPILOG, GATE_FAILED, Commands, Grouped, answer, command_of
-from evenfold.flows.commands.looking import list_, show as show_manifest
 
 app = typer.Typer(
     cls=Commands,
@@ -72,7 +71,7 @@ for flow in FLOWS:
     app.command(cls=Grouped)(command_of(flow, _runs(flow.__name__)))
 for study in (studies.demo, studies.compare, studies.predict, studies.score, studies.folds, studies.strategies):
     app.command(cls=Grouped)(command_of(study))
-for command in (*manifests.COMMANDS, show_manifest, *operations.COMMANDS, list_):
+for command in (*manifests.COMMANDS, *operations.COMMANDS):
     app.command(command.__name__.rstrip("_"), cls=Grouped)(command)
 
 

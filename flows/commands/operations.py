@@ -1,12 +1,13 @@
-"""The commands of operations: servers and stores, and what happens to models in the registry."""
+"""The commands of operations: servers and stores, what they hold, and what happens to models in the registry."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -127,10 +128,10 @@ def clean(
         from evenfold.tasks.results.clean import age_of, clean as remove
         from evenfold.tasks.runtime.server import forget_runs
 
-        done = remove(home, age_of(older_than), dry_run)
+        sizes = remove(home, age_of(older_than), dry_run)
         runs = forget_runs(home, age_of(older_than), dry_run)
-    about = {"files": done.files, "bytes": done.bytes, "flow_runs": runs, "dry_run": dry_run}
-    amounts = f"{done.files:,} files, {done.bytes / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
+    about = {"files": len(sizes), "bytes": sum(sizes), "flow_runs": runs, "dry_run": dry_run}
+    amounts = f"{len(sizes):,} files, {sum(sizes) / 1e6:,.1f} MB, {runs:,} runs of Prefect's history"
     answer(about, as_json, f"{'would remove' if dry_run else 'removed'} {amounts}")
 
 
@@ -179,8 +180,7 @@ def rollback(
 
     Example: evenfold rollback flights --reason "the feed of May was in hours"
     """
-    with busy(f"putting {name} back") as home:
-        home.require_record()
+    with busy(f"putting {name} back"):
         from evenfold.tasks import roll_back
 
         done = roll_back.fn(name, to=to, reason=reason)
@@ -258,8 +258,6 @@ def champion(
 
     Example: evenfold champion flights --as-of 2026-05-31
     """
-    from datetime import UTC, datetime
-
     with busy(f"looking at the record of {name}"):
         from evenfold.tasks import champion_as_of
 
@@ -319,4 +317,50 @@ def answer_(
     answer(answered, as_json, f"{answered.words}; {where}.")
 
 
-COMMANDS = (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay, answer_)
+SHOWN = 20
+
+
+def list_(
+    every: Annotated[bool, typer.Option("--all", help="Every one, not the newest of each kind alone.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List splits, evaluations, tunings, scores of later rows and models, with the short ids that commands accept.
+
+    Example: evenfold list
+    """
+    with busy("looking for what was recorded") as home:
+        from evenfold.tasks.record.runs import recorded_models, recorded_runs
+        from evenfold.tasks.references import recorded_splits
+
+        looks = home.is_recorded  # looking makes no store
+        listed = {"splits": recorded_splits(home)}
+        kinds = {"evaluations": "evaluation", "tunings": "tuning", "later rows": "later rows"}
+        listed |= {title: recorded_runs(home, kind) if looks else [] for title, kind in kinds.items()}
+        listed |= {"models": recorded_models(home) if looks else []}
+
+        from .console import lined_up
+
+    def show(out: Any, _: object) -> None:
+        for kind, rows in listed.items():
+            newest = rows if every else rows[:SHOWN]
+            if newest:
+                cells = [[kind, *list(newest[0])[1:]], *([_cell(*each) for each in row.items()] for row in newest)]
+                out.print("\n".join(lined_up(cells, left=len(newest[0]), indent=0)), soft_wrap=True)
+                if len(rows) > len(newest):
+                    out.say(f"and {len(rows) - len(newest):,} older {kind}: evenfold list --all")
+                out.print()
+        if not any(listed.values()):
+            out.say(f"nothing below {home.path} yet; begin with: evenfold split FILE")
+
+    answer(listed, as_json, show)
+
+
+def _cell(name: str, value: str | int) -> str:
+    if name in ("id", "run"):
+        return str(value)[:8]
+    if name == "when":
+        return datetime.fromisoformat(str(value)).strftime("%d %b %Y %H:%M")
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+COMMANDS = (up, deploy, doctor, clean, load, leaderboard, rollback, withdraw, trust, champion, replay, answer_, list_)

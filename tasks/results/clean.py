@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from itertools import chain
 
 from evenfold.splitters import SplitError
@@ -12,14 +11,6 @@ from evenfold.tasks.runtime.home import Home
 
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 HALF_WRITTEN_SECONDS = SECONDS["d"]
-
-
-@dataclass(frozen=True)
-class Cleaned:
-    """The number of files that were, or would be, removed, and of the bytes that they held."""
-
-    files: int
-    bytes: int
 
 
 def age_of(text: str) -> int:
@@ -30,10 +21,11 @@ def age_of(text: str) -> int:
     return int(age[1]) * SECONDS[age[2]]
 
 
-def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
+def clean(home: Home, older_than: int, dry_run: bool = False) -> list[int]:
     """Remove cached results, scores, data and model files that nobody wrote or read for ``older_than`` seconds.
 
-    They are made again when they are needed. Manifests are not touched.
+    They are made again when they are needed. Manifests are not touched. Returns the bytes of each file that was
+    removed, or with ``dry_run`` would be.
     """
     limits = {True: min(older_than, HALF_WRITTEN_SECONDS), False: older_than}  # by whether a kill left it half written
     storage = home.path / "prefect" / "storage"  # what Prefect keeps of the same results
@@ -48,4 +40,4 @@ def clean(home: Home, older_than: int, dry_run: bool = False) -> Cleaned:
             sizes.append(status.st_size)
             if not dry_run:
                 path.unlink(missing_ok=True)
-    return Cleaned(len(sizes), sum(sizes))
+    return sizes

@@ -30,6 +30,7 @@ from evenfold.tasks.record.models.registry import (
     aliases_of,
     make_champion,
     put_aliases,
+    registered,
     version_of_run,
 )
 from evenfold.tasks.record.models.signatures import REPLACES, WITHDRAWN, is_signed_version, versions_of
@@ -224,12 +225,9 @@ def roll_back(name: str, *, to: str | None = None, reason: str) -> RolledBack:
     """
     if not reason.strip():
         raise SplitError("a rollback needs a reason, which is kept in the registry; pass reason (--reason).")
-    home = Home.here()
-    client = Tracker(home, "").client
-    versions = list(versions_of(client, name))
-    if not versions:
-        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
-    with aliases_held(home, name):
+    tracker, there = registered(name)
+    client, versions = tracker.client, list(there)
+    with aliases_held(tracker.home, name):
         aliases = aliases_of(client, name)
         champion = aliases.get(CHAMPION)
         if to is not None and to not in versions:
@@ -250,7 +248,7 @@ def step_down(client: Any, name: str, versions: set[str], about: dict[str, str])
     ``about``: who says so, when and why. Returns what changed, None where the champion is another one.
     """
     aliases = aliases_of(client, name)
-    there = versions_of(client, name)
+    there = {number: version.tags for number, version in versions_of(client, name).items()}
     chosen = aliases.get(CHAMPION)
     while chosen in versions:
         chosen = there.get(chosen, {}).get(REPLACES)

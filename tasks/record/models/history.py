@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, time
@@ -18,10 +18,9 @@ from evenfold.tasks.outcomes import Outcome, RolledBack
 from evenfold.tasks.record.models.committing import ROLLBACK
 from evenfold.tasks.record.reading import mean_of_folds, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import Tracker
-from evenfold.tasks.runtime.home import Home
 
-from .registry import CHAMPION, aliases_of, looks_of, start_of
-from .signatures import REPLACES, decision_in, is_signed_decision, quoted, require_signed_version, versions_of
+from .registry import CHAMPION, aliases_of, looks_of, registered, start_of
+from .signatures import REPLACES, decision_in, is_signed_decision, quoted, require_signed_version
 
 
 class Served(Outcome):
@@ -52,14 +51,14 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
     version that was deleted and an alias that was moved by hand leave no date; a ``note`` says where the next decision,
     or the alias of now, shows one. Raises SplitError where there is no such model, or no such date.
     """
-    tracker = _tracker(name)
+    tracker, versions = registered(name)
     try:
         day = date.fromisoformat(at) if isinstance(at, str) else at
     except ValueError:
         raise SplitError(f"{shown(repr(at))} is no date; write one such as 2026-05-31, in UTC.") from None
     end = day if isinstance(day, datetime) else datetime.combine(day, time.max)
     end = end if end.tzinfo else end.replace(tzinfo=UTC)
-    changes = sorted(_changes(tracker, name), key=lambda change: change[0])
+    changes = sorted(_changes(tracker, name, versions), key=lambda change: change[0])
     before, after = ([change for change in changes if (change[0] <= end) == earlier] for earlier in (True, False))
     now, last = aliases_of(tracker.client, name).get(CHAMPION), changes[-1][1] if changes else None
     since, version, why, _ = before[-1] if before else (None, None, "", None)
@@ -67,28 +66,17 @@ def champion_as_of(name: str, at: date | datetime | str) -> Served:
     note = note if now != last else ""
     if after and after[0][3] not in (None, version):
         when, following, _, over = after[0]
-        gone = "the alias was moved in MLflow" if over in versions_of(tracker.client, name) else "it was deleted since"
+        gone = "the alias was moved in MLflow" if over in versions else "it was deleted since"
         note = f"Version {following} took the place of version {over} on {when:%Y-%m-%d}: {gone}. {note}".strip()
     began = since.isoformat(timespec="seconds") if since else ""
     return Served(name=name, version=version, since=began, why=why, note=note)
 
 
-def _tracker(name: str) -> Tracker:
-    home = Home.here()
-    home.require_record()
-    tracker = Tracker(home, "")
-    if not versions_of(tracker.client, name):
-        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
-    return tracker
-
-
-def _versions(tracker: Tracker, name: str) -> Iterator[Any]:
-    return tracker.every(lambda **page: tracker.client.search_model_versions(f"name = '{quoted(name)}'", **page))
-
-
-def _changes(tracker: Tracker, name: str) -> Iterator[tuple[datetime, str | None, str, str | None]]:
+def _changes(
+    tracker: Tracker, name: str, versions: Mapping[str, Any]
+) -> Iterator[tuple[datetime, str | None, str, str | None]]:
     """Yield when the champion changed, to which version, why, and over which one where a decision says so."""
-    for version in _versions(tracker, name):
+    for version in versions.values():
         decision, tags = None, version.tags
         with suppress(EvenfoldError):
             decision = _decision_of(tracker, version)
@@ -122,22 +110,21 @@ def replay(name: str, version: str) -> Replayed:
     By the two evaluations, the earlier comparisons of the name and the rule of now; nothing is fitted, no table read.
     What is gone, or not signed any more, the sentence says. Raises SplitError where there is no such version.
     """
-    tracker = _tracker(name)
-    if version not in (there := versions_of(tracker.client, name)):
-        raise SplitError(f"{name} has no version {shown(repr(version))}; it has {', '.join(there)}.")
+    tracker, versions = registered(name)
+    if version not in versions:
+        raise SplitError(f"{name} has no version {shown(repr(version))}; it has {', '.join(versions)}.")
     decision, what = None, f"version {version} of {name}"
     try:
-        registered = tracker.client.get_model_version(name, version)
-        require_signed_version(registered)
-        decision = _decision_of(tracker, registered)
-        again = _decided_again(tracker, registered, decision)
+        require_signed_version(versions[version])
+        decision = _decision_of(tracker, versions[version])
+        again = _decided_again(tracker, versions, versions[version], decision)
         apart, before, after = [], asdict(decision), asdict(again)
         for field in ("winner", "promote", "metric", "difference", "low", "high", "spent"):
             was, now = before[field], after[field]
             numbers = isinstance(was, float) and isinstance(now, float)
             if not (isclose(was, now, rel_tol=1e-9, abs_tol=1e-12) if numbers else was == now):
                 apart.append(f"{field} {was} then and {now} now")
-        if apart and (lost := _deleted_comparisons(tracker, name, version)):
+        if apart and (lost := _deleted_comparisons(tracker, versions, versions[version])):
             raise SplitError(f"of earlier comparisons, which say what error it may have, {listed(lost)} was deleted.")
     except EvenfoldError as error:
         words = f"{what} cannot be decided again: {error}"
@@ -148,21 +135,20 @@ def replay(name: str, version: str) -> Replayed:
     return Replayed(name=name, version=version, verdict=verdict, words=words, decision=decision, again=again)
 
 
-def _deleted_comparisons(tracker: Tracker, name: str, version: str) -> list[str]:
+def _deleted_comparisons(tracker: Tracker, versions: Mapping[str, Any], this: Any) -> list[str]:
     """Return the comparisons that registered versions before this one and are in MLflow no more."""
-    left = {run.info.run_id for run in tracker.runs(f"tags.`mlflow.runName` = 'retrain/{quoted(name)}'")}
-    versions = _versions(tracker, name)
-    earlier = (each for each in versions if int(each.version) < int(version) and each.run_id not in left)
+    left = {run.info.run_id for run in tracker.runs(f"tags.`mlflow.runName` = 'retrain/{quoted(this.name)}'")}
+    earlier = (each for each in versions.values() if int(each.version) < int(this.version) and each.run_id not in left)
     return [f"run {each.run_id[:8]} of version {each.version}" for each in earlier]
 
 
-def _decided_again(tracker: Tracker, registered: Any, decision: Decision) -> Decision:
+def _decided_again(tracker: Tracker, versions: Mapping[str, Any], this: Any, decision: Decision) -> Decision:
     if decision.champion is None:
         return without_champion(decision.metric, decision.why)
-    tags = versions_of(tracker.client, registered.name).get(decision.champion)
-    if tags is None:
+    if decision.champion not in versions:
         raise SplitError(f"version {decision.champion}, the champion of then, is no more.")
-    newer, values = (registered.tags.get(tag) != tags.get(tag) for tag in ("evenfold.split_id", "evenfold.values"))
+    tags = versions[decision.champion].tags
+    newer, values = (this.tags.get(tag) != tags.get(tag) for tag in ("evenfold.split_id", "evenfold.values"))
     if decision.difference is None:
         return same_recipe(decision.metric, newer or values)
     if decision.runs is None:
@@ -180,8 +166,8 @@ def _decided_again(tracker: Tracker, registered: Any, decision: Decision) -> Dec
         n_train=mean_of_folds(both[1].folds, "n_train"), ordered=ordered, names=ROLES,
         apparent=None if apparent[0] is None or apparent[1] is None else (apparent[0], apparent[1]),
     )  # fmt: skip
-    run = run_named(tracker, str(registered.run_id))
-    looks = looks_of(tracker, registered.name, run)
+    run = run_named(tracker, str(this.run_id))
+    looks = looks_of(tracker, this.name, run)
     error = to_spend(looks, start_of(run))
     again = decide(decision.metric, Difference.of(comparison), newer, error=error, pair=decision.pair, earlier=looks)
     return replace(again, champion=decision.champion, runs=decision.runs)

@@ -16,7 +16,7 @@ from evenfold.estimates.promotion import Decision, EarlierLook
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import page_note, plain
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.deployed import is_deployed
+from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Registered, SplitRef
 from evenfold.tasks.parameters import AllowPartial, Intervals, Level, LogModels, Model
@@ -91,7 +91,8 @@ def champion_of(name: str) -> Champion | None:
             ModelSpec.of_others(recipe.model_dump(), ModelSpec())
         except UntrustedNameError as error:
             raise UntrustedNameError(f"the recipe of {which}: {error}") from None
-    promoted = {int(number): tags for number, tags in versions_of(client, name).items() if REPLACES in tags}
+    versions = versions_of(client, name).values()
+    promoted = {int(each.version): each.tags for each in versions if REPLACES in each.tags}
     newest, note = max(promoted, default=0), ""
     if newest > int(version.version) and WITHDRAWN not in promoted[newest]:
         note = (
@@ -267,7 +268,19 @@ def register_model(
 def version_of_run(client: Any, name: str, run_id: str) -> str | None:
     """Return the version of a model that the run of a retraining registered, None where it has not."""
     key = client.get_run(run_id).data.tags.get(RUN_KEY, run_id)
-    return next((number for number, tags in versions_of(client, name).items() if tags.get(RUN_KEY) == key), None)
+    versions = versions_of(client, name).items()
+    return next((number for number, version in versions if version.tags.get(RUN_KEY) == key), None)
+
+
+def registered(name: str) -> tuple[Tracker, dict[str, Any]]:
+    """Return the record, and each version of a model by its number; raises SplitError where there is no such model."""
+    home = Home.here()
+    home.require_record()
+    tracker = Tracker(home, "")
+    versions = versions_of(tracker.client, name)
+    if not versions:
+        raise SplitError(f"there is no model {shown(repr(name))} in the registry of {home.tracking_uri}.")
+    return tracker, versions
 
 
 class ChampionChangedError(EvaluationError):

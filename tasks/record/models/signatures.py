@@ -297,10 +297,10 @@ def fetched(where: str, tracking_uri: str) -> Iterator[list[Path]]:
         yield sorted(Path(place).rglob("*.skops"))
 
 
-def versions_of(client: Any, name: str) -> dict[str, dict[str, str]]:
-    """Return the tags of each version of a model by its number, the oldest first."""
+def versions_of(client: Any, name: str) -> dict[str, Any]:
+    """Return each version of a model by its number, the oldest first."""
     versions = client.search_model_versions(f"name = '{quoted(name)}'")
-    return {str(each.version): each.tags for each in sorted(versions, key=lambda each: int(each.version))}
+    return {str(each.version): each for each in sorted(versions, key=lambda each: int(each.version))}
 
 
 def quoted(name: str) -> str:
