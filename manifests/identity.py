@@ -88,13 +88,13 @@ def digest_codes(codes: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def digest_resample(counts: NDArray[Any]) -> str:
-    """Return the SHA-256 of one resample: how often each row trains, -1 where it tests, 0 where it does neither."""
-    return hashlib.sha256(np.ascontiguousarray(counts, dtype="<i2").tobytes()).hexdigest()
+def digest_resample(train: NDArray[Any], test: NDArray[Any], n: int) -> str:
+    """Return the SHA-256 of one resample of ``n`` rows, by its counts as little-endian int16."""
+    return hashlib.sha256(resample_counts(train, test, n).astype("<i2").tobytes()).hexdigest()
 
 
 def resample_counts(train: NDArray[Any], test: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Return the counts that ``digest_resample`` reads, from a (train, test) pair of positions."""
+    """Return how often each of ``n`` rows trains, -1 where it tests, 0 where it does neither."""
     counts = np.bincount(train, minlength=n)
     counts[test] = -1
     return counts

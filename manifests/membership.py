@@ -19,7 +19,7 @@ from evenfold.splitters.base import Kind as Kind, pairs_of_labels
 from evenfold.splitters.numbers import encode
 from numpy.typing import NDArray
 
-from .identity import digest_resample, resample_counts
+from .identity import digest_resample
 
 Codes = NDArray[Any]
 Ranks = NDArray[np.int64]
@@ -111,7 +111,7 @@ class Membership(ABC):
 
     def digest(self, i: int) -> str:
         """Return what names split ``i`` alone, so that other splits do not touch its results."""
-        return digest_resample(resample_counts(*self.pair(i), self.n))
+        return digest_resample(*self.pair(i), self.n)
 
     def split_name(self, i: int) -> tuple[int, int]:
         """Return (repeat, fold) of split ``i``."""
@@ -248,12 +248,12 @@ class Draws(Membership):
         if self.recorded is not None:
             return self.recorded
         drawn = ((self.eligible[train], self.eligible[test]) for train, test in self.splitter.pairs(self._rows))
-        return tuple(Resample(int(pair[0].size), int(pair[1].size), self._counts(pair)) for pair in drawn)
+        return tuple(Resample(train.size, test.size, digest_resample(train, test, self.n)) for train, test in drawn)
 
     def pair(self, i: int) -> Pair:
         """Draw split ``i`` again; SplitError where it comes out differently from what was recorded."""
         train, test = (self.eligible[side] for side in self.splitter.pair(self._rows, i))
-        if self.recorded is not None and self._counts((train, test)) != self.recorded[i].digest:
+        if self.recorded is not None and digest_resample(train, test, self.n) != self.recorded[i].digest:
             raise SplitError(
                 f"draw {i} comes out differently from what was recorded; this is version {self.splitter.version} of "
                 f"{type(self.splitter).__name__}; use the version of evenfold that made it, or split again."
@@ -271,9 +271,6 @@ class Draws(Membership):
     def split_title(self, i: int) -> str:
         """Return ``resample i``."""
         return f"resample {i}"
-
-    def _counts(self, pair: Pair) -> str:
-        return digest_resample(resample_counts(*pair, self.n))
 
     @cached_property
     def eligible(self) -> Ranks:

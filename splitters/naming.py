@@ -80,20 +80,15 @@ def params_of(thing: Any, part: Callable[[Any], Any] = recipe_of) -> dict[str, A
                 f"{kind.__name__} does not tell its {', '.join(sorted(untold))}; write it with its params."
             )
         held = {name: own[name] for name in signature}
-    defaults = signature | _defaults(kind)
+    try:  # some libraries' constructors name no parameter: what is made of nothing has the defaults
+        defaults = signature | kind().get_params(deep=False)
+    except Exception:  # it needs parameters, or has none to tell
+        defaults = signature
     return {
         name: plain(value, f"{kind.__name__}.{name}", part)
         for name, value in held.items()
         if name not in defaults or not _same(value, defaults[name], part)
     }
-
-
-def _defaults(kind: type) -> dict[str, Any]:
-    """Return what an object has that is made of nothing: some libraries' constructors name no parameter."""
-    try:
-        return dict(kind().get_params(deep=False))
-    except Exception:  # it needs parameters, or has none to tell
-        return {}
 
 
 def _same(value: Any, default: Any, part: Callable[[Any], Any]) -> bool:

@@ -48,9 +48,8 @@ class Match:
 
     def moved(self) -> tuple[list[RowsMoved], int]:
         """Return the rows on another side, and how many different rows they are."""
-        return self._moved_labels() if isinstance(self.a.membership, Labels) else self._moved_splits()
-
-    def _moved_labels(self) -> tuple[list[RowsMoved], int]:
+        if not isinstance(self.a.membership, Labels):
+            return self._moved_splits()
         ours, theirs = self.a.membership.codes[self.both], self.b.membership.codes[self.place[self.both]]
         repeats = min(ours.shape[1], theirs.shape[1])
         differs = ours[:, :repeats] != theirs[:, :repeats]

@@ -28,7 +28,7 @@ from evenfold.manifests.exchange.parts import (
     sides,
     with_words,
 )
-from evenfold.manifests.exchange.warehouse import normalizes, warehouse_sql
+from evenfold.manifests.exchange.warehouse import DIALECTS, Words, warehouse_sql
 from evenfold.manifests.identity import resample_counts
 from evenfold.manifests.manifest import Manifest, ManifestCV
 from evenfold.manifests.membership import EXCLUDED, Draws, Labels, Role, fold_column, require_role
@@ -176,8 +176,9 @@ def export(
     content: Content
     if to == "sql":
         content = warehouse_sql(whole, dialect, table)
-        text = "" if normalizes(dialect) else " Text in the table must be in Unicode's NFC form, which it cannot make."
-        note = f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one.{text}"
+        note = f"{dialect} SQL; its last statement selects the rows with folds: NULL for a group without one."
+        if DIALECTS[dialect].normal == Words.normal:
+            note += " Text in the table must be in Unicode's NFC form, which it cannot make."
     elif to in NOTES and to != "csv" and data is not None:
         source, note = source_of(data, dict(whole.spec.types)), NOTES[to]
         content = _beside_data(whole, source, repeat, to, file, memory)

@@ -120,11 +120,6 @@ def warehouse_sql(manifest: Manifest, dialect: Dialect, table: str = "rows") -> 
     )
 
 
-def normalizes(dialect: Dialect) -> bool:
-    """Return whether a dialect brings text into Unicode's NFC form."""
-    return DIALECTS[dialect].normal != Words.normal
-
-
 def _beyond_rules(rows: str) -> SplitError:
     return SplitError(f"the manifest holds {rows}, which no rule knows; export to csv and join by key.")
 

@@ -209,11 +209,18 @@ def target_distribution(arrived: _Arrived) -> Outcome:
     Of numbers that is Kolmogorov's distance, of classes the largest difference of a class's share. What chance
     explains is taken off: by the two-sample inequality of Dvoretzky, Kiefer and Wolfowitz, of classes that share the
     rate, about 1 table of 1,000 that is drawn like the others has more. Rows of a group count as Kish (1965) has it.
+    The last generations are 3, or all where few rows joined with these.
     """
     columns, new = arrived.manifest.spec.columns, arrived.new()
     if columns.target is None:
         return NotAsked("the split has no target")
-    last = _last_generations(arrived)
+    manifest = arrived.manifest
+    born = manifest.born if manifest.born is not None else np.zeros(manifest.n, dtype=np.int16)
+    there = (manifest.status == ACTIVE) & (arrived.joined.row_of >= 0)
+    if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none
+        there &= arrived.kept_target.is_valid().to_numpy(zero_copy_only=False)
+    recent = there & (born > born[there].max(initial=0) - LAST_GENERATIONS)
+    last = np.flatnonzero(there if recent.sum() < new.size else recent)  # by their place in the manifest
     if not new.size or not last.size:
         return NotAsked("there are no new rows" if not new.size else "no known row is in the data")
     now = arrived.joined.column(columns.target).combine_chunks()
@@ -275,19 +282,6 @@ CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
     vanished_rows, changed_targets, new_rows, lost_columns, changed_types, target_distribution, unseen_categories,
     *OF_NEW_ROWS,
 )  # fmt: skip
-
-
-def _last_generations(arrived: _Arrived) -> NDArray[np.int64]:
-    """Return the rows learnt from, by their place in the manifest, that joined last: of 3 generations, or all if few.
-
-    Rows of which no target was kept are not among them.
-    """
-    born = arrived.manifest.born if arrived.manifest.born is not None else np.zeros(arrived.manifest.n, dtype=np.int16)
-    there = (arrived.manifest.status == ACTIVE) & (arrived.joined.row_of >= 0)
-    if arrived.kept_target is not None:  # of a row that nothing was learnt from there is none
-        there &= arrived.kept_target.is_valid().to_numpy(zero_copy_only=False)
-    recent = there & (born > born[there].max(initial=0) - LAST_GENERATIONS)
-    return np.flatnonzero(there if recent.sum() < arrived.new().size else recent)
 
 
 def _worth(arrived: _Arrived, rows: NDArray[np.int64]) -> float:

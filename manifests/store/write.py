@@ -13,9 +13,10 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from evenfold.manifests.identity import digest_table
 from evenfold.manifests.manifest import Manifest
-from evenfold.manifests.store.stored import tables_of, write_parquet
+from evenfold.manifests.store.stored import tables_of
 from evenfold.manifests.tables.read import not_written
 from evenfold.splitters import SplitError
 from evenfold.splitters.importing import installed
@@ -99,17 +100,13 @@ def clear_abandoned(home: Path, kind: str) -> None:
     for stale in home.glob(f"{kind}-{os.uname().nodename}-*"):
         # From the right, for a machine's name may hold hyphens: "gpu-2" is another machine than "gpu".
         whose, process, _ = stale.name.rsplit("-", 2)
-        if whose == f"{kind}-{os.uname().nodename}" and not _alive(int(process)):
+        if whose != f"{kind}-{os.uname().nodename}":
+            continue
+        try:
+            with suppress(PermissionError):  # it is alive, and another person's
+                os.kill(int(process), 0)
+        except ProcessLookupError:
             shutil.rmtree(stale, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        with suppress(PermissionError):
-            os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _require_same(aside: Path, final: Path, error: OSError) -> None:
@@ -145,8 +142,18 @@ def write_described(
     """Write tables by their names, a copy of the header in each, and ``manifest.json``, which lists ``files`` first."""
     copy = {b"evenfold": json.dumps(description, ensure_ascii=False).encode()}
     for name, table in tables:
-        path = folder / name
-        write_parquet(table.replace_schema_metadata(copy), path)
+        path, fields = folder / name, table.schema
+        # For any reader: integers as differences, text as what differs, codes by dictionary.
+        encoding = {field.name: "DELTA_BINARY_PACKED" for field in fields if pa.types.is_int64(field.type)}
+        encoding |= {field.name: "DELTA_BYTE_ARRAY" for field in fields if pa.types.is_large_string(field.type)}
+        pq.write_table(
+            table.replace_schema_metadata(copy),
+            path,
+            row_group_size=1_000_000,
+            compression="zstd",
+            use_dictionary=[field.name for field in fields if field.name not in encoding],
+            column_encoding=encoding or None,
+        )
         blocks = [digest_table(table.slice(start, BLOCK_ROWS))[:16] for start in range(0, table.num_rows, BLOCK_ROWS)]
         entry: ListedFile = {
             "path": name,

@@ -150,10 +150,6 @@ class Check:
     promise: str | None
     run: Callable[[Splitter, Data], bool]
 
-    def applies(self, splitter: Splitter) -> bool:
-        """Return whether ``splitter`` promises what this checks."""
-        return self.promise is None or self.promise in splitter.promises
-
     def holds(self, splitter: Splitter, data: Data) -> bool:
         """Return whether ``splitter`` does it on ``data``; an exception counts as a failure."""
         try:
