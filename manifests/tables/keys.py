@@ -270,7 +270,7 @@ class Lookup:
                 return self.row
             raise SplitError(
                 f"{' and '.join(listing)}; use the data that were split, several files together, or extend the "
-                "manifest; what both hold is taken by rows='known' where that is a parameter."
+                "manifest; evaluate, load_split, as_cv and fold_of take what both hold by rows='known' (--rows known)."
             )
         return self.row
 
