@@ -13,7 +13,7 @@ from evenfold.estimates.draws import DrawScores
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.folds import sample_sd, spread_note
 from evenfold.estimates.intervals.evidence import Declined, Made
-from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, within_range
+from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, standard_error, within_range
 from evenfold.estimates.metrics.record import Codes, Floats, Metric, replay
 from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate
 from evenfold.estimates.models.problem import IntArray, Problem
@@ -66,7 +66,7 @@ def spread_of_draws(
     if n < 3:
         raise ModelError(f"a standard error needs 3 rows or groups, and there are {n}; use a finer grouping.")
     share = mass / mass.sum()
-    own = np.bincount(codes, weights=share * (per_row - float(share @ per_row)))
+    own = np.bincount(codes, weights=share * (per_row - float(share @ per_row))).astype(np.float64)
     there = np.isfinite(means)
     q, times = means[there] * drawn.out[there], drawn.times[there]
     if q.size < 2:
@@ -77,10 +77,7 @@ def spread_of_draws(
     raw = float(np.sum(np.square((2 + 1 / (n - 1)) * own + moved)))
     # The variance of the mean of these losses over n units; a difference of two noisy sums may fall below it.
     least = n / (n - 1) * float(np.sum(np.square(own)))
-    squares = np.square(own)
-    kurtosis = n * float(np.sum(np.square(squares))) / max(float(np.sum(squares)) ** 2, 1e-300)
-    df = min(n - 1.0, 2 * n / (kurtosis - 1)) if kurtosis > 1 else n - 1.0
-    return sqrt(max(raw - chance, least)), df
+    return sqrt(max(raw - chance, least)), standard_error(own, None, tails=True)[1]
 
 
 TRAINING = 2.0

@@ -20,7 +20,7 @@ from evenfold.splitters import Splitter
 from numpy.typing import NDArray
 
 from .errors import EvaluationError, ModelError
-from .results import warned_in
+from .results import warned
 
 MOST_FAILED = 0.5
 COUNT = "count_"  # of losses of a metric: the column's name begins so
@@ -33,8 +33,7 @@ class DrawScores:
 
     ``table``: a row per draw with draw, n_train, n_test, seconds_fit, seconds_score, error (why the draw has no
     scores, or None), warned (the first line of each warning), and a column per metric (NaN where undefined).
-    ``totals``: per metric that is a mean over rows, each row's sum of losses and
-    their count.
+    ``totals``: per metric that is a mean over rows, each row's sum of losses and their count.
     """
 
     table: pd.DataFrame
@@ -45,7 +44,7 @@ class DrawScores:
         """Each warning of the fits once, with how many draws gave it."""
         if "warned" not in self.table:
             return []
-        return warned_in([warnings.splitlines() for warnings in self.table["warned"].fillna("")])
+        return warned([warnings.splitlines() for warnings in self.table["warned"].fillna("")])
 
     def lacking(self, metric: str) -> list[str]:
         """Return how many fits failed, with the first error, and in how many other draws a metric is undefined."""
@@ -86,7 +85,9 @@ class DrawScores:
         """Return the draws of all blocks together, in the blocks' order."""
         totals = dict(blocks[0].totals)
         for block in blocks[1:]:
-            totals = {metric: totals[metric].merge(block.totals[metric]) for metric in totals}
+            for metric, further in block.totals.items():
+                own = totals[metric]
+                totals[metric] = RowTotals(own.sums + further.sums, own.counts + further.counts)
         return cls(pd.concat([block.table for block in blocks], ignore_index=True), totals)
 
 
@@ -198,7 +199,3 @@ class RowTotals:
         """Add the losses of ``rows``; a row may occur more than once."""
         self.sums += np.bincount(rows, weights=losses, minlength=self.sums.size)
         self.counts += np.bincount(rows, minlength=self.sums.size)
-
-    def merge(self, other: RowTotals) -> RowTotals:
-        """Return the totals of both."""
-        return RowTotals(self.sums + other.sums, self.counts + other.counts)

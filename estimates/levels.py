@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import isfinite, sqrt
 
 import numpy as np
@@ -46,16 +47,14 @@ def widest_gap(levels: Sequence[LevelScore], metric: str) -> tuple[float, LevelS
     Only pairs whose intervals do not overlap count: small levels differ by chance. None where there is no such pair.
     """
     scored = [
-        level for level in levels if level.metric == metric and level.value is not None and level.interval is not None
+        (level, level.value, level.interval)
+        for level in levels
+        if level.metric == metric and level.value is not None and level.interval is not None
     ]
     apart = [
-        (float(better.value or 0.0) - float(worse.value or 0.0), better, worse)
-        for better in scored
-        for worse in scored
-        if better.attribute == worse.attribute
-        and better.interval is not None
-        and worse.interval is not None
-        and better.interval.low > worse.interval.high
+        (high - low, better, worse)
+        for (better, high, above), (worse, low, below) in permutations(scored, 2)
+        if better.attribute == worse.attribute and above.low > below.high
     ]
     return max(apart, key=lambda pair: pair[0], default=None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
 from math import isfinite, pi, sqrt
@@ -172,10 +172,6 @@ class Decision:
     champion: str | None = None
     runs: tuple[str, str] | None = None
     answer: str = ""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
 
 
 def without_champion(metric: str, why: str) -> Decision:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenfold.estimates.errors import ModelError
@@ -122,10 +122,6 @@ class Estimate(Displayed):
         score = f"{reading.title} {reading.shown(self.value):.4g}{interval}"
         return f"Estimate {score}: {self.method}, {self.n_splits:,} splits"
 
-    def to_json(self) -> dict[str, object]:
-        """Return the fields as a JSON object."""
-        return asdict(self) | {"notes": list(self.notes), "warnings": list(self.warnings)}
-
 
 @dataclass(frozen=True)
 class FoldScore:
@@ -150,12 +146,7 @@ class FoldScore:
     importance: dict[str, float] = field(default_factory=dict)
 
 
-def warned(scores: Sequence[FoldScore]) -> list[str]:
-    """Return each warning of the fits once, with how many of them gave it."""
-    return warned_in([score.warnings for score in scores])
-
-
-def warned_in(fits: Sequence[Sequence[str]]) -> list[str]:
+def warned(fits: Sequence[Sequence[str]]) -> list[str]:
     """Return each warning once, with how many of the fits gave it; ``fits``: the warnings of each."""
     times = Counter(sentence for warnings in fits for sentence in warnings)
     return [f"{n:,} of {len(fits):,} fits warned: {sentence}." for sentence, n in times.items()]

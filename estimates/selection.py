@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -171,10 +170,6 @@ class Choice:
     high: float
     notes: tuple[str, ...] = ()
     level: float = 0.95
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self) | {"notes": list(self.notes)}
 
 
 def choose(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import nan
 from typing import Any
 
@@ -95,7 +95,7 @@ def run_tuning(request: Request) -> Tuning:
     require_level_gap(split.ref, winner.evaluated.levels, metric, f"the tuning, run {run_id[:8]},")
     look = look_at_holdout(split, split_run_id, winner.recipe, request) if request.on == "holdout" else None
     return Tuning(
-        **choice.to_json(),
+        **asdict(choice),
         split=split.ref,
         metric=metric,
         run_id=run_id,

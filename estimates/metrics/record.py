@@ -290,7 +290,12 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
     """
     levels, values = np.asarray(classes), np.asarray(labels)
     if levels.dtype.kind == "U":
-        values = _as_text(values, levels)
+        # As long as they are: cut to the length of the classes, one may be another.
+        text = values.astype(str)
+        if values.dtype.kind == "f":
+            whole = (values == np.round(values)) & (np.abs(values) < 2**53) & ~np.isin(text, levels)
+            text = np.where(whole, np.where(whole, values, 0).astype(np.int64).astype(str), text)
+        values = text
     elif levels.dtype.kind == values.dtype.kind == "f":
         levels = levels.astype(values.dtype)
     elif values.dtype.kind not in "biuf":
@@ -304,12 +309,3 @@ def codes_of(labels: NDArray[Any], classes: tuple[Any, ...]) -> Codes:
             "predicted, or use a model that predicts no others."
         )
     return at
-
-
-def _as_text(labels: NDArray[Any], levels: NDArray[Any]) -> NDArray[np.str_]:
-    """Return labels as long as they are: cut to the length of the classes, one may be another."""
-    text = labels.astype(str)
-    if labels.dtype.kind != "f":
-        return text
-    whole = (labels == np.round(labels)) & (np.abs(labels) < 2**53) & ~np.isin(text, levels)
-    return np.where(whole, np.where(whole, labels, 0).astype(np.int64).astype(str), text)

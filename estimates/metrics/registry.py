@@ -194,18 +194,13 @@ def losses_of(metric: str, answers: Any, y: NDArray[Any], classes: tuple[Any, ..
     """Return the loss of each row; their (weighted) mean is ``best`` minus scikit-learn's score.
 
     ``answers``: an estimator that knows its rows. ``classes``: the problem's labels, sorted; those that the
-    estimator does not know get probability 0. Raises ModelError for a metric that is not a mean over rows.
+    estimator does not know get probability 0. Raises ModelError for a metric that is no mean over rows (AUC, R2, F1).
     """
-    return row_loss(metric).of(Answered(answers, y, classes))
-
-
-def row_loss(metric: str) -> RowLoss:
-    """Return the metric as a mean over rows; raises ModelError where it is none (AUC, R2, F1)."""
     loss = metric_of(metric).loss
     if loss is None:
         means = ", ".join(metric.name for metric in METRICS.values() if metric.loss is not None)
         raise ModelError(f"{metric!r} is not a mean over rows; those are {means}.")
-    return loss
+    return loss.of(Answered(answers, y, classes))
 
 
 def influence_of(metric: str, rows: Answered) -> Influence | None:

@@ -1,4 +1,4 @@
-"""Weights that even out classes for a classifier, and codes where it takes no other labels."""
+"""Codes for a classifier that takes no other labels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 
 from .problem import Problem
-
-
-def evened(y: NDArray[Any], weights: Floats) -> Floats:
-    """Return the weights of rows times a factor per class, so that all classes that weigh anything weigh the same."""
-    classes, codes = np.unique(y, return_inverse=True)
-    masses = np.bincount(codes, weights=weights)
-    factors = np.divide(masses.sum() / classes.size, masses, out=np.ones(classes.size), where=masses > 0)
-    return np.asarray(weights * factors[codes])
 
 
 def _has(method: str) -> Callable[[Any], bool]:

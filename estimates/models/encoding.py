@@ -129,13 +129,6 @@ def plain_numbers(column: pd.Series) -> NDArray[Any]:
     return column.to_numpy(dtype=np.int64 if pd.api.types.is_integer_dtype(column) else np.float64)
 
 
-def plain_or_objects(column: pd.Series) -> NDArray[Any]:
-    """Return a column as an array: NumPy numbers where it holds numbers, as they are or as categories, else objects."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype if column.notna().all() else object)
-    return plain_numbers(column) if kind_of(column) == "number" else column.to_numpy(dtype=object)
-
-
 def _listed(
     table: pd.DataFrame, features: Sequence[str], exclude: Collection[str], taken: dict[str, str]
 ) -> dict[str, Kind]:
@@ -182,8 +175,7 @@ def text_for(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -
     names = [name for name, kind in kinds.items() if kind == "text"]
     if not names:
         return {}
-    estimator = _made(model)
-    own = _read_by(estimator, model, table, kinds)
+    estimator, own = _made(model), read_by_itself(model, table, kinds)
     others = bool(own) or (estimator is not None and _selects(estimator))
     return {name: "" if name in own else _reason(table[name], others) for name in names}
 
@@ -208,11 +200,8 @@ def read_by_itself(model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Ki
     A ``ColumnTransformer`` in it, or a parameter such as ``cat_features``, names them; an encoder that comes first
     takes all.
     """
-    return _read_by(_made(model), model, table, kinds) if {"text", "category"} & {*kinds.values()} else frozenset()
-
-
-def _read_by(estimator: Any, model: ModelSpec, table: pd.DataFrame, kinds: Mapping[str, Kind]) -> frozenset[str]:
     names = [name for name, kind in kinds.items() if kind in ("text", "category")]
+    estimator = _made(model) if names else None
     if estimator is None:
         return frozenset()
     if _begins_with_an_encoder(estimator):

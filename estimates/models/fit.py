@@ -20,7 +20,7 @@ from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 
-from .corrections import evened, saying_labels
+from .corrections import saying_labels
 from .diagnostics import permutation_importance
 from .encoding import encoding_step, encodings
 from .options import class_weight_names, fit_with, reads_names, target_transformer
@@ -230,10 +230,15 @@ def fitted(
     A classifier that takes no labels but 0, 1, … learns codes and says the labels. ``inner``: as in
     ``fit_and_score``. ``arrays``: features go in as an array where no part can read column names, which is quicker.
     """
+    if model.target_transform is not None:
+        train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
+
+    def learn(of: Problem) -> Any:
+        estimator = assemble(model, of, seed, train, inner)
+        X, weights = features_for(of, estimator, arrays), _weights(model, of, train)
+        return fit_with(estimator, take(X, train), of.y[train], weights)
+
     try:
-        if model.target_transform is not None:
-            train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
-        learn = partial(_learnt, model, train=train, seed=seed, inner=inner, arrays=arrays)
         return saying_labels(problem, train, learn)
     except ModelError:
         raise
@@ -243,19 +248,6 @@ def fitted(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
             f"{reason_in_a_line(error)}{advice_on(problem.X, error)}"
         ) from cause_of(error)
-
-
-def _learnt(
-    model: ModelSpec,
-    problem: Problem,
-    train: IntArray,
-    seed: int,
-    inner: Splitter | None,
-    arrays: bool,
-) -> Any:
-    estimator = assemble(model, problem, seed, train, inner)
-    X, weights = features_for(problem, estimator, arrays), _weights(model, problem, train)
-    return fit_with(estimator, take(X, train), problem.y[train], weights)
 
 
 def reason_in_a_line(error: Exception) -> str:
@@ -295,9 +287,14 @@ def _weights(model: ModelSpec, problem: Problem, train: IntArray) -> NDArray[np.
     """Return the weights that the training rows are fitted with, where there are some."""
     if problem.weights is None:
         return None
-    even = model.balance is not None and model.balance.method == "class_weight"
     weights = problem.weights[train]
-    return evened(problem.y[train], weights) if even else weights
+    if model.balance is None or model.balance.method != "class_weight":
+        return weights
+    # Times a factor per class, so that all classes that weigh anything weigh the same.
+    classes, codes = np.unique(problem.y[train], return_inverse=True)
+    masses = np.bincount(codes, weights=weights)
+    factors = np.divide(masses.sum() / classes.size, masses, out=np.ones(classes.size), where=masses > 0)
+    return np.asarray(weights * factors[codes])
 
 
 def take(X: Any, rows: IntArray) -> Any:

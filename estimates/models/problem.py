@@ -17,7 +17,6 @@ from evenfold.estimates.models.encoding import (
     feature_table,
     kind_of,
     plain_numbers,
-    plain_or_objects,
     require_columns,
 )
 from evenfold.splitters.deployed import reason_of, shown
@@ -107,7 +106,9 @@ def _numbers(column: pd.Series) -> NDArray[Any]:
 def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
     if kind_of(column) in ("date", "objects"):
         raise ModelError(f"target {column.name!r} holds {column.dtype}, and classes are text, booleans or integers.")
-    y = plain_or_objects(column)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype if column.notna().all() else object)
+    y = plain_numbers(column) if kind_of(column) == "number" else column.to_numpy(dtype=object)
     if y.dtype.kind == "f":
         y = _whole(y, str(column.name))
     try:

@@ -128,7 +128,7 @@ def _remarks(
     partial: str, audit: Audit | None, scores: Sequence[FoldScore], estimates: Sequence[Estimate]
 ) -> list[Remark]:
     """Return the findings: what the score lacks, then those on the split that it rests on, then on the estimates."""
-    notes = (resolution(estimates), *warned(scores))
+    notes = (resolution(estimates), *warned([score.warnings for score in scores]))
     lacking = [Remark("warning", partial)] if partial else []
     return [*lacking, *remarks_of(audit), *remarks_on(estimates), *(Remark("note", words) for words in notes if words)]
 

@@ -318,7 +318,7 @@ def _artifacts(evaluation: Evaluated) -> dict[str, object]:
     features = {name: getattr(evaluation, name) for name in ("encoded", "left_out")}
     importance = importance_table(evaluation.scores)  # which MLflow's pages show
     return {
-        "estimates.json": [estimate.to_json() for estimate in evaluation.estimates],
+        "estimates.json": [asdict(estimate) for estimate in evaluation.estimates],
         "features.json": {"used": evaluation.features} | features,
         **({} if importance.empty else {
             "importance.json": json.loads(importance.to_json(orient="split", index=False))

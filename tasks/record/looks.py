@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -216,12 +216,12 @@ def record_tuning(
         _record_trials(tracker, run_id, whole.key, split, model, tried if len(tried) <= MOST_FOLDS else ())
         fullest = model.model_copy(update={"params": {**model.params, **chosen.params}})
         keep_signed(tracker, run_id, RECIPE, recipe_json(split, fullest, _promised(chosen.estimates, choice, metric)))
-        trials = [{"params": each.params, "estimates": [one.to_json() for one in each.estimates]} for each in tried]
+        trials = [{"params": each.params, "estimates": [asdict(one) for one in each.estimates]} for each in tried]
         inside = {} if nested is None else {"nested": nested.model_dump(mode="json")}
         means, spreads = [score.value for score in scores], [score.sd for score in scores]
         origin, what = Origin(Path(split.data).name, run_id), f"{model.title} on {split.name} {split.version}"
         page = tuning_page(metric, params, means, spreads, choice, origin, anew, what)
-        tuning = {"tried": trials, "choice": choice.to_json(), **inside}
+        tuning = {"tried": trials, "choice": asdict(choice), **inside}
         tracker.keep(run_id, {"tuning.json": tuning, "report.html": page.html()})
         _tell(tracker, run_id, split, page)
     return run_id

@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -228,7 +228,7 @@ def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]
     return {
         "model": model.model_dump(mode="json"),
         "split": where.model_dump(mode="json"),
-        "estimates": [estimate.to_json() for estimate in estimates],
+        "estimates": [asdict(estimate) for estimate in estimates],
     }
 
 

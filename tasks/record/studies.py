@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from statistics import fmean
 from typing import Any
 
@@ -107,7 +107,7 @@ def record_later(
 ) -> str:
     """Record what a recorded model scores on later rows, with its page, beside the evaluation; return the run."""
     figures = _with_ends("later", [(estimate.metric, estimate.value, estimate.interval) for estimate in estimates])
-    about, rows = {key: str(value) for key, value in scored.items()}, [estimate.to_json() for estimate in estimates]
+    about, rows = {key: str(value) for key, value in scored.items()}, [asdict(estimate) for estimate in estimates]
     return _record(split.name, name, "later rows", about, page, short_tags(split), figures, later=rows)
 
 

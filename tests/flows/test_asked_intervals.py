@@ -1,6 +1,7 @@
 """Intervals as they are asked for: by method, level and margin, from the request to the page and MLflow."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
@@ -97,7 +98,7 @@ def test_a_tuning_makes_the_intervals_of_its_configurations_as_asked(home: Home,
     client = MlflowClient(home.tracking_uri)
     tried = json.loads(Path(client.download_artifacts(tuned.run_id, "tuning.json")).read_text(encoding="utf-8"))
     made = [estimate["interval"] for estimate in tried["tried"][1]["estimates"]]
-    assert made == json.loads(json.dumps([estimate.to_json()["interval"] for estimate in one.estimates]))
+    assert made == json.loads(json.dumps([asdict(estimate)["interval"] for estimate in one.estimates]))
 
 
 # ---------------------------------------------------------------- nested tuning

@@ -106,7 +106,7 @@ def test_both_engines_give_the_same_scores_and_a_refresh_records_the_same_runs(p
     assert len(runs(prefect_home)) == 1 + 1 + 2
     assert values(one) == values(two)
     assert one.split.split_id == two.split.split_id
-    assert [each.to_json() for each in one.estimates] == [each.to_json() for each in two.estimates]
+    assert one.estimates == two.estimates
     assert not {"splitters", "manifests", "estimates", "tasks", "flows", "deployments"} & set(sys.modules)
 
 

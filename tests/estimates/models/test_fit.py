@@ -170,7 +170,7 @@ def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> N
         warnings.warn("of somebody else", UserWarning, stacklevel=1)
     assert [str(each.message) for each in printed] == ["of somebody else"]
     assert all(len(score.warnings) == 1 for score in scores)
-    (sentence,) = warned(scores)
+    (sentence,) = warned([score.warnings for score in scores])
     assert sentence.startswith("2 of 2 fits warned: ConvergenceWarning: lbfgs failed to converge")
     kind = TypeAdapter(FoldScore)
     assert kind.validate_json(kind.dump_json(scores[0])) == scores[0]

@@ -1,6 +1,7 @@
 """Keeping a model leaves MLflow's store of the process to the user; a registered one says what it reads."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_a_registered_model_has_a_signature_an_example_and_a_reason(home: Home) 
     client = MlflowClient(home.tracking_store)
     experiment = client.get_experiment_by_name("rows").experiment_id
     decision = without_champion("r2", "there is no champion yet")
-    run = client.create_run(experiment, tags={DECISION: json.dumps(decision.to_json())})
+    run = client.create_run(experiment, tags={DECISION: json.dumps(asdict(decision))})
     final = fit_final.fn(made, RECIPE)
     told = register_model.fn(made, RECIPE, final, run_id=run.info.run_id)
     version = client.get_model_version("rows", told.version)
