@@ -6,7 +6,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 
 from evenfold.splitters.errors import meant
-from evenfold.splitters.numbers import is_whole
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, with_config
 from typing_extensions import TypedDict
 
@@ -27,6 +26,8 @@ MOST_TOLD = 5  # of what does not fit
 
 def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
     """Return a validation error as one sentence: what each field is, or what it may have been meant to be."""
+    from evenfold.splitters.numbers import is_whole  # with numpy, which whoever shows a header does without
+
     unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
     if unknown:
         return _unknown_field(
