@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
     from evenfold.reports import Page
 
 _BESIDE = {"audit", "split_id", "failed"}
-
-
-def _said(estimates: list[Estimate]) -> str:
-    from evenfold.reports.evaluations.words import headline  # pages are loaded when a result is shown
-
-    times = Counter(estimate.metric for estimate in estimates)
-    methods = [f"by {each.method}" if times[each.metric] > 1 else "" for each in estimates]
-    heads = zip(estimates, methods, strict=True)
-    return ", ".join(" ".join(filter(None, [*headline(estimate), method])) for estimate, method in heads)
 
 
 class GateError(EvenfoldError, RuntimeError):
@@ -158,6 +148,11 @@ class Evaluation(Displayed, Measured):
         ends = [{end: getattr(each.interval, end, None) for end in ("low", "high")} for each in self.estimates]
         return pd.DataFrame([row | pair for row, pair in zip(rows, ends, strict=True)])
 
+    def folds(self) -> pd.DataFrame:
+        """Return the test scores of each fold or draw as a table, with how many rows it trains on and tests."""
+        numbers = ("name", "repeat", "fold", "n_train", "n_test")
+        return pd.DataFrame([{each: getattr(score, each) for each in numbers} | score.test for score in self.scores])
+
     def predictions(self) -> pd.DataFrame:
         """Return every row's prediction of the model that did not see it, by its key; SplitError for draws."""
         from evenfold.tasks.record.reading import read_evaluation
@@ -189,9 +184,13 @@ class Evaluation(Displayed, Measured):
     @property
     def summary(self) -> str:
         """The model, the split, every score, what is doubtful about them, and the columns left out, in one line."""
+        from evenfold.reports.evaluations.words import scores_line  # pages are loaded when a result is shown
+
         what = f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}"
         warnings = [warning.removesuffix(".") for estimate in self.estimates for warning in estimate.warnings]
-        words = "; ".join([_said(self.estimates), *dict.fromkeys(warnings), *filter(None, [self._left_out_words])])
+        words = "; ".join(
+            [scores_line(self.estimates), *dict.fromkeys(warnings), *filter(None, [self._left_out_words])]
+        )
         return f"{what}: {words}{_findings_of(self.audit)}"
 
     @property
@@ -283,8 +282,10 @@ class LaterScore(Displayed, Outcome):
     @property
     def summary(self) -> str:
         """The model, the rows, every score and what must be known of them, in one line."""
+        from evenfold.reports.evaluations.words import scores_line
+
         what = f"{self.model.estimator} on the {self.rows:,} rows of {self.name}"
-        return f"{what}: {'; '.join([_said(self.estimates), *self.notes])}"
+        return f"{what}: {'; '.join([scores_line(self.estimates), *self.notes])}"
 
     def as_page(self) -> Page:
         """Return what is told of it."""

@@ -8,14 +8,17 @@ from .outcomes import (
     Growth as Growth,
     Look as Look,
     Registered as Registered,
-    RolledBack as RolledBack,
     RunRef as RunRef,
     SplitRef as SplitRef,
-    Withdrawn as Withdrawn,
 )
 from .record.evaluations import record_evaluation as record_evaluation
 from .record.looks import record_look as record_look, record_look_scores as record_look_scores
-from .record.models.committing import roll_back as roll_back, withdraw as withdraw
+from .record.models.committing import (
+    RolledBack as RolledBack,
+    Withdrawn as Withdrawn,
+    roll_back as roll_back,
+    withdraw as withdraw,
+)
 from .record.models.history import champion_as_of as champion_as_of, replay as replay
 from .record.models.registry import (
     read_champion as read_champion,

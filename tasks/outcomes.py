@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from evenfold.estimates import Confusion, Estimate, FoldScore, LevelScore, ModelSpec
 from evenfold.manifests import Audit, Manifest, SplitSpec, StoredManifest, read_manifest
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import sha256
 from evenfold.manifests.tables.keys import WhichRows
+from evenfold.splitters.display import Displayed
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.signing import is_signed, is_whole
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from evenfold.reports import Page
 
 BLOCK, MOST_SINGLE_FOLDS = 250, 1_000
 
@@ -29,11 +33,17 @@ def place_now(uri: str, staged: str) -> Path:
     return next((place for place in aside if place.exists()), Path(uri))
 
 
+_OF_PYDANTIC = {name for name in dir(BaseModel) if not name.startswith(("_", "model_dump", "model_copy"))}
+
+
 class Outcome(BaseModel):
     """The result of a task. A score that is not a number or infinite stays so in JSON."""
 
     # What reads and writes a kind is made when the first of it is: a flow has few of the kinds there are.
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", arbitrary_types_allowed=True, defer_build=True)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _OF_PYDANTIC]
 
     def intact(self) -> bool:
         """Return whether every file that it names still lies there, undamaged."""
@@ -228,7 +238,7 @@ class Measured(Outcome):
     confusion: Confusion | None = None
 
 
-class Evaluated(Measured):
+class Evaluated(Displayed, Measured):
     """The estimates that fits give together, and the fits."""
 
     fingerprint: str
@@ -252,6 +262,22 @@ class Evaluated(Measured):
     def draws(self) -> list[FitResult]:
         """The blocks of draws."""
         return [fit for fit in self.fits if fit.losses is not None]
+
+    @property
+    def summary(self) -> str:
+        """The model, the split, every score and what failed, in one line."""
+        from evenfold.reports.evaluations.words import scores_line  # pages are loaded when a result is shown
+
+        words = "; ".join(filter(None, [scores_line(self.estimates), *self.errors]))
+        return f"Estimates of {self.model.estimator} on {self.split.name} {self.split.version}: {words}"
+
+    def as_page(self) -> Page:
+        """Return what is told of it."""
+        from evenfold.reports import summary_page
+
+        title = f"{self.model.title} on {self.split.name} {self.split.version}"
+        lead = f"{self.split.n_rows:,} rows, {len(self.features):,} features."
+        return summary_page(title, lead, self.scores, self.estimates, None, self.confusion, self.errors)
 
 
 class Segment(Outcome):
@@ -338,29 +364,6 @@ class Registered(Outcome):
     uri: str
     champion: bool
     run_id: str = ""
-
-
-class RolledBack(Outcome):
-    """A champion that was put back: which version is it now (None: none is), which was withdrawn, why."""
-
-    name: str
-    champion: str | None
-    withdrawn: str | None
-    reason: str
-    by: str
-    at: str
-
-
-class Withdrawn(Outcome):
-    """Generations of a split that were taken back; the one that rows join now; and the champions that stepped down."""
-
-    name: str
-    versions: list[str]
-    left: str | None
-    models: list[RolledBack]
-    reason: str
-    by: str
-    at: str
 
 
 class Look(Outcome):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import floor, isfinite, log10
 
@@ -156,6 +157,14 @@ def why_good(estimates: Sequence[Estimate]) -> str:
 def last_of(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Return the last estimate of each metric, the one that is meant to be read."""
     return list({estimate.metric: estimate for estimate in estimates}.values())
+
+
+def scores_line(estimates: Sequence[Estimate]) -> str:
+    """Return every estimate with its interval in one line, and its method where a metric has several."""
+    times = Counter(estimate.metric for estimate in estimates)
+    methods = [f"by {each.method}" if times[each.metric] > 1 else "" for each in estimates]
+    heads = zip(estimates, methods, strict=True)
+    return ", ".join(" ".join(filter(None, [*headline(estimate), method])) for estimate, method in heads)
 
 
 def look_words(level: float) -> str:

@@ -21,7 +21,7 @@ from evenfold.manifests.store.header import other_identity
 from evenfold.manifests.store.write import STAGED, settle
 from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import shown
-from evenfold.tasks.outcomes import RolledBack, SplitRef, Withdrawn, committing_place
+from evenfold.tasks.outcomes import Outcome, SplitRef, committing_place
 from evenfold.tasks.record.entries import split_key
 from evenfold.tasks.record.models.registry import (
     CHAMPION,
@@ -154,6 +154,29 @@ def _made_meanwhile(final: Path) -> SplitError:
 
 ROLLBACK = "evenfold.rollback."  # at the model, one tag each, and when it was: who put a champion back, and why
 RECORD = "evenfold.record"  # at the run of a split: what it records
+
+
+class RolledBack(Outcome):
+    """A champion that was put back: which version is it now (None: none is), which was withdrawn, why."""
+
+    name: str
+    champion: str | None
+    withdrawn: str | None
+    reason: str
+    by: str
+    at: str
+
+
+class Withdrawn(Outcome):
+    """Generations of a split that were taken back; the one that rows join now; and the champions that stepped down."""
+
+    name: str
+    versions: list[str]
+    left: str | None
+    models: list[RolledBack]
+    reason: str
+    by: str
+    at: str
 
 
 @step(run_name=lambda reference, **_: f"withdraw {reference}", retries=0)

@@ -14,8 +14,8 @@ from evenfold.estimates.promotion import ROLES, Decision, Difference, decide, sa
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.deployed import shown
-from evenfold.tasks.outcomes import Outcome, RolledBack
-from evenfold.tasks.record.models.committing import ROLLBACK
+from evenfold.tasks.outcomes import Outcome
+from evenfold.tasks.record.models.committing import ROLLBACK, RolledBack
 from evenfold.tasks.record.reading import mean_of_folds, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import Tracker
 
