@@ -57,16 +57,16 @@ def _segmented(data: str, _stamp: tuple[Any, ...], spec: SplitSpec, model: Model
     values = canonical_table(table, [by], spec.types).column(0).cast(pa.large_string()).fill_null("")
     codes, order = pd.factorize(np.asarray(values.to_pylist(), dtype=object), sort=True)
     # To a model that does not name it a column of one value says nothing.
-    named = by in (model.features or ()) or _names(model, by)
-    rest = table if named else table.drop_columns([by])
+    is_feature = by in (model.features or ()) or _names(model, by)
+    rest = table if is_feature else table.drop_columns([by])
     if len(order) > MOST_SEGMENTS:
         raise SplitError(
             f"{by!r} has {len(order):,} values, and at most {MOST_SEGMENTS:,} can be segments; name another."
         )
     frame = rest.filter(pc.is_valid(rest[columns.target])).replace_schema_metadata(None).to_pandas()
-    model = model.model_copy(update={"exclude": tuple(name for name in model.exclude if named or name != by)})
+    model = model.model_copy(update={"exclude": tuple(name for name in model.exclude if is_feature or name != by)})
     problem = Problem.of(frame, model, columns.target, columns.kept_from_models(model.features))
-    features = tuple(problem.features) if named else model.features
+    features = tuple(problem.features) if is_feature else model.features
     recipe = problem.model.model_copy(
         update={"metrics": problem.model.metrics[:1], "importance": "none", "features": features}
     )
