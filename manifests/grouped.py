@@ -5,7 +5,6 @@ It is the one decision that is not made on rows, because it scales past those th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +18,21 @@ from numpy.typing import NDArray
 
 from .membership import Labels
 from .spec import Columns
-from .state import State, bins_of, combined, group_table_of, is_numeric_target, plain, shares_of, uncounted
+from .state import (
+    STRETCH,
+    State,
+    bins_of,
+    cell_counts,
+    combined,
+    group_table_of,
+    is_numeric_target,
+    plain,
+    shares_of,
+    uncounted,
+)
 from .tables.canonical import numbered, to_numpy
 
 IntArray = NDArray[Any]
-STRETCH = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +64,20 @@ class GroupTable:
         """Return the groups with the bins of a number as classes."""
         edges = edges_of(np.sort(y), QUANTILE_BINS)
         bins = np.empty(y.size, dtype=np.int8)
-        for here in _stretches(y.size):
+        for start in range(0, y.size, STRETCH):
+            here = slice(start, start + STRETCH)
             bins[here] = np.searchsorted(edges, y[here], side="right")
         return replace(self, strata=(bins,), edges=edges)
 
     def tables(self) -> list[IntArray]:
         """Return the rows of each class in each group (groups, classes), of each column; rows alone without columns."""
         if not self.strata:
-            return [_counted(self.groups, np.zeros(self.groups.size, dtype=np.int8), 1, len(self.values))]
+            return [cell_counts(self.groups, np.zeros(self.groups.size, dtype=np.int8), len(self.values), 1)]
         widths = [len(levels) for levels in self.levels] if self.edges is None else [self.edges.size + 1]
         for width in widths:
             require_table(len(self.values), width)
-        return [_counted(self.groups, *pair, len(self.values)) for pair in zip(self.strata, widths, strict=True)]
+        each = zip(self.strata, widths, strict=True)
+        return [cell_counts(self.groups, codes, len(self.values), width) for codes, width in each]
 
     def rows(self, tables: list[IntArray]) -> GroupRows:
         """Return what a strategy looks at: the table of one column, those of several side by side, or sizes alone."""
@@ -105,7 +116,7 @@ class GroupTable:
             columns = zip(self.strata, self.levels, strict=True)
             values = [to_numpy(levels.take(pa.array(column[first]))).tolist() for column, levels in columns]
             classes = [[plain(value) for value in row] for row in zip(*values, strict=True)]
-            tables = [_counted(self.groups, codes, len(classes), len(self.values))]
+            tables = [cell_counts(self.groups, codes, len(self.values), len(classes))]
         elif self.levels:
             classes = [plain(value) for value in to_numpy(self.levels[0]).tolist()]
         edges = None if self.edges is None else [float(edge) for edge in dict.fromkeys(self.edges.tolist())]
@@ -125,16 +136,3 @@ class GroupTable:
         levels = to_numpy(self.levels[0]).tolist() if alone else []
         cells = tables[0] if alone else None
         return group_table_of({"group": self.values}, of_groups, tables[0].sum(axis=1), levels=levels, cells=cells)
-
-
-def _stretches(n: int) -> Iterator[slice]:
-    return (slice(start, start + STRETCH) for start in range(0, n, STRETCH))
-
-
-def _counted(groups: IntArray, codes: IntArray, width: int, n_groups: int) -> IntArray:
-    """Return the rows of each class in each group, a stretch of rows at a time."""
-    cells = np.zeros(n_groups * width, dtype=np.int64)
-    for here in _stretches(groups.size):
-        numbers = groups[here].astype(np.int64) * width + codes[here]
-        cells += np.bincount(numbers, minlength=cells.size)
-    return cells.reshape(n_groups, width)

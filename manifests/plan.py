@@ -118,26 +118,24 @@ class Plan:
 
     def _canonical_rows(self, data: Any) -> tuple[pa.Table, pa.Table | None]:
         """Choose a strategy where none is named; return the used columns, and as they were read of rows that wait."""
-        sorted_already, types = isinstance(data, InKeyOrder), dict(self.spec.types)
-        if isinstance(data, InKeyOrder):
-            data = data.table
-        else:
+        types, table = dict(self.spec.types), data.table if isinstance(data, InKeyOrder) else None
+        if table is None:
             roles = self.spec.columns.roles()
             if self.spec.strategy or types.keys() - roles:
                 require_columns([*roles, *types], column_names(data))
             # What chooses a strategy is read together with what it will need, and once.
-            data = data if self.spec.strategy else read_table(data, roles or None, types)
+            table = None if self.spec.strategy else read_table(data, roles or None, types)
 
         def canonical_of(table: pa.Table, names: list[str]) -> pa.Table:
-            return table.select(names) if sorted_already else canonical_table(table, names, types)
+            return table.select(names) if isinstance(data, InKeyOrder) else canonical_table(table, names, types)
 
         if not self.spec.strategy:
-            chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical_of(data, [name]).column(0)))
+            chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical_of(table, [name]).column(0)))
             self.spec = self.spec.model_copy(update={"strategy": chosen})
         self.splitter = self.spec.splitter()
         require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
-        table = read_table(data, used or None, types)
+        table = read_table(data, used or None, types) if table is None else table
         if not used:  # a plain k-fold without a key reads no column at all; the number of rows still has to be known
             return pa.table({"row": np.arange(table.num_rows)}), None
         table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)

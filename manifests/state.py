@@ -22,7 +22,7 @@ from .spec import Columns
 MOST_CELLS = 1_000
 MOST_EDGES = 100
 MOST_SHARES = 100
-STRETCH = 1 << 20
+STRETCH = 1 << 22
 
 
 def is_numeric_target(column: pa.ChunkedArray) -> bool:
@@ -195,14 +195,14 @@ def _name(level: Any) -> Any:
     return tuple(level) if isinstance(level, list) else level
 
 
-def cell_counts(bins: NDArray[np.int64], strata: NDArray[np.int64], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
+def cell_counts(bins: NDArray[Any], strata: NDArray[Any], n_bins: int, n_of_strata: int) -> NDArray[np.int64]:
     """Return the rows of each stratum in each bin (bins by strata); bins below 0 are left out."""
     cells = np.zeros(n_bins * n_of_strata, dtype=np.int64)
     for start in range(0, bins.size, STRETCH):  # a hundred million rows need no copy as large as they are
         here = slice(start, start + STRETCH)
+        numbers = bins[here].astype(np.int64) * n_of_strata + strata[here]
         placed = bins[here] >= 0
-        numbers = bins[here][placed] * n_of_strata + strata[here][placed]
-        cells += np.bincount(numbers, minlength=cells.size)
+        cells += np.bincount(numbers if placed.all() else numbers[placed], minlength=cells.size)
     return cells.reshape(n_bins, n_of_strata)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -273,8 +274,7 @@ def pairs_of_labels(labels: NDArray[Any], tested: Sequence[int], *, parts: bool 
 
 def all_strategies() -> dict[str, type[Splitter]]:
     """Return every exported strategy by its name."""
-    import evenfold.splitters as room
-
+    room = sys.modules["evenfold.splitters"]
     shapes = {"Splitter", "LabelSplitter", "PartSplitter", "DrawSplitter", "PairSplitter", "GroupPacker"}
     things = {name: getattr(room, name) for name in dir(room) if name not in shapes}
     return {name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, Splitter)}

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from evenfold.manifests import SplitSpec
-from evenfold.manifests.tables.passwords import require_no_password
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import is_address
+from evenfold.splitters.deployed import is_address, require_no_password
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.server import kept_server
 from prefect import get_client

@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset
 from evenfold.manifests.tables.canonical import one_schema, require_columns
-from evenfold.manifests.tables.passwords import require_no_password, without_secrets
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import LOCAL, reason_of, require_readable
+from evenfold.splitters.deployed import LOCAL, reason_of, require_no_password, require_readable, without_secrets
 
 DATABASE = "duckdb://"
 # A table of the file alone: neither its name nor a view of it reads another file, or a variable of this process.

@@ -6,7 +6,7 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
-from evenfold.manifests.tables.passwords import SHOWN, without_secrets
+from evenfold.splitters.deployed import SHOWN, without_secrets
 
 # Up to the last @ of the word, for passwords that hold one unquoted; github://owner:repository@branch is no login.
 _USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
