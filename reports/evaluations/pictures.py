@@ -143,7 +143,11 @@ def importance_section(used: pd.DataFrame, name: str) -> list[Section]:
         "them. Measured on rows of the test folds, whose values changed places at random; features that say the same "
         f"share what they are worth.{f' {more:,} more are in the table below.' if more > 0 else ''}"
     )
-    title = _importance_title(drawn.iloc[0], name)
+    first = drawn.iloc[0]
+    title = f"No feature matters on the test rows: {metric_of(name).title} stays as it is without any of them"
+    if first["mean"] > 0:
+        by = written(first["mean"], first["sd"])
+        title = f"{first['feature']} matters most: {_moves(name)} by {by} where its values change places"
     picture = Picture(
         title, f"how far {_moves(name)}", "", around([0.0, *drawn["least"], *drawn["most"]]), (0, len(drawn)),
         height=60 + 24 * len(drawn), y_ticks=[(y, feature) for feature, y in places.items()], caption=caption,
@@ -180,13 +184,6 @@ def importance_words(scores: Sequence[FoldScore], name: str) -> str:
 def _moves(name: str) -> str:
     metric = metric_of(name)
     return f"{metric.title} {'rises' if metric.lower_is_better else 'falls'}"
-
-
-def _importance_title(first: pd.Series, name: str) -> str:
-    if not first["mean"] > 0:
-        return f"No feature matters on the test rows: {metric_of(name).title} stays as it is without any of them"
-    by = written(first["mean"], first["sd"])
-    return f"{first['feature']} matters most: {_moves(name)} by {by} where its values change places"
 
 
 BINS = 10

@@ -41,8 +41,13 @@ def study_page(problem: Problem, study: pd.DataFrame) -> Page:
         title, meaning = "Ways of stratifying", VARIANCE
         details = Section("ratios", "Every ratio", [Table("Variance beside random folds", rows, head)])
     else:
+        rows = [
+            [str(row["metric"]), number(int(row["n_splits"])), *(number(row[name]) for name in FOLD_FIGURES)]
+            for row in study.to_dict("records")
+        ]
         title, meaning = "The number of folds", MEANING
-        details = Section("fold-count", "Mean, spread and pooled score", [fold_count_table(study)])
+        table = Table(title, rows, ["metric", "folds", *FOLD_FIGURES])
+        details = Section("fold-count", "Mean, spread and pooled score", [table])
     sections = [
         Section(f"metric-{i}", picture.title, [picture, *([Paragraph(meaning, "soft")] if i == 0 else [])])
         for i, picture in enumerate(pictures)
@@ -72,15 +77,6 @@ def segments_page(name: str, metric: str, scored: Sequence[Sequence[str]], faile
 def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:
     low, high = ratio_ends(float(row[name]), int(row["partitions"]))
     return [number(row[name]), "" if row["way"] == "random" or np.isnan(low) else f"{low:.2f} to {high:.2f}"]
-
-
-def fold_count_table(study: pd.DataFrame) -> Table:
-    """Return the figures of a study of the number of folds."""
-    rows = [
-        [str(row["metric"]), number(int(row["n_splits"])), *(number(row[name]) for name in FOLD_FIGURES)]
-        for row in study.to_dict("records")
-    ]
-    return Table("The number of folds", rows, ["metric", "folds", *FOLD_FIGURES])
 
 
 def _curve(metric: str, part: pd.DataFrame) -> Picture:

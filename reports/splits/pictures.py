@@ -114,20 +114,16 @@ def class_deviations(seen: SplitData) -> Picture | None:
     )  # fmt: skip
     for i, c in enumerate(drawn):
         picture.bar(-band[c], band[c], -i - 0.32, -i + 0.32, "band")
-        dots = [
-            (value, -i, f"{report.classes[c]} in {name}: {_count(fold.shares[c], fold.rows)}")
-            for value, (name, fold) in zip(gaps[c], folds, strict=True)
-            if fold.shares
-        ]
+        dots = []
+        for value, (name, fold) in zip(gaps[c], folds, strict=True):
+            if fold.shares:
+                rows_of_class = f"{fold.rows_of(c):,} of {counted(fold.rows, 'row')}, {fold.shares[c]:.2%}"
+                dots.append((value, -i, f"{report.classes[c]} in {name}: {rows_of_class}"))
         picture.dots(dots, 0)
     picture.across("whole", x=0)
     picture.name("95 % of random folds", "band")
     picture.name(f"a {unit_of(seen)}", 0, "dot")
     return picture
-
-
-def _count(share: float, rows: int) -> str:
-    return f"{round(share * rows):,} of {counted(rows, 'row')}, {share:.2%}"
 
 
 def target_differences(seen: SplitData) -> Picture | None:

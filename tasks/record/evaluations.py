@@ -13,8 +13,8 @@ import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
 from evenfold.manifests import digest_json
 from evenfold.reports import Origin, Page, SplitLink, evaluation_page
+from evenfold.reports.evaluations.pictures import score_pictures
 from evenfold.reports.evaluations.words import scores_table
-from evenfold.reports.pictures import scores_figures
 from evenfold.reports.texts import in_markdown, linked, page_note
 from evenfold.splitters.importing import installed
 from evenfold.tasks.audits import audit_of
@@ -220,7 +220,8 @@ class _Record:
         failure = failure_of(of.errors, split.n_splits) if of.errors and not of.estimates else ""
         page = self._page()
         artifacts = _artifacts(of) | {"report.html": page.html()}
-        artifacts |= scores_figures(of.estimates, self.scores) if of.estimates else {}
+        pictures = score_pictures(self.scores, of.estimates)
+        artifacts |= {f"scores/{metric}.svg": picture.file() for metric, picture in pictures.items()}
         with tracker.run(self._entry(key, partial | ({} if failure else {CONTENT: self.content}))) as run_id:
             tracker.reads(run_id, data_input(split, of.fingerprint, "training"), split_input(split, self.split_run))
             if of.scores:

@@ -7,18 +7,21 @@ import re
 import shlex
 import sys
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from evenfold.estimates import EvaluationError
 from evenfold.manifests import Audit, BalanceReport, digest_json, measure
 from evenfold.manifests.exchange.export import sides_of
+from evenfold.manifests.joined import Joined
+from evenfold.manifests.store.stored import in_memory
 from evenfold.manifests.tables.canonical import infer_type
 from evenfold.manifests.tables.read import has_columns_apart, schema_of
-from evenfold.reports import verdict_of
-from evenfold.reports.pictures import split_pages
+from evenfold.reports import Origin, Page, verdict_of
+from evenfold.reports.splits.data import see
+from evenfold.reports.splits.page import split_page
+from evenfold.reports.splits.pictures import split_pictures
 from evenfold.reports.texts import figures_table, page_note, places_table
 from evenfold.splitters import SplitError
 from evenfold.splitters.importing import installed
@@ -201,29 +204,47 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         tracker.tell(earlier, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
         return earlier
     with tracker.run(entry) as run_id:
-        audited = partial(audit_of, split, memory=memory or None)
-        pages = split_pages(str(split.folder), report, split.data, run_id, memory or None, audited)
+        page, files, audit = _page_of(split, report, run_id, memory or None)
         tracker.client.log_artifacts(run_id, str(split.folder), "split")
-        beside = {"balance.json": report.model_dump(mode="json")} | pages.files
+        beside = {"balance.json": report.model_dump(mode="json")} | files
         files = {f"split/{name}": value for name, value in beside.items()}
         if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
             files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
         tracker.keep(run_id, files)
-        reads = split_input(split, run_id, report, pages.audit)
+        reads = split_input(split, run_id, report, audit)
         tracker.reads(run_id, data_input(split, split.stored().fingerprint, "training"), reads)
         links = {
             "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
             "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
         }
-        note = page_note(pages.page, links, figures_table(report), places_table(report))
+        note = page_note(page, links, figures_table(report), places_table(report))
         tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
     run, places = run_ref(split, run_id), places_table(report, MOST_FOLDS)
     top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
-    text = page_note(pages.page, {f"Run {run_id} in MLflow": run.url}, figures_table(report), places)
+    text = page_note(page, {f"Run {run_id} in MLflow": run.url}, figures_table(report), places)
     publish(f"split-{split.name}", f"{top}\n\n{text}", f"What the newest split of {split.name} is, and how even.")
     rows = [dict(zip(places.head, row, strict=True)) for row in places.rows]
     publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
     return run_id
+
+
+def _page_of(
+    split: SplitRef, report: BalanceReport, run_id: str, memory: str | None
+) -> tuple[Page, dict[str, Any], Audit | None]:
+    """Return the page of a split, the files beside it by name, and the audit.
+
+    A manifest that grew by a batch lacks its older rows: the balance then has no target, and the audit and pictures
+    of rows are left out. Raises SplitError where the rows take more than ``memory``.
+    """
+    manifest = in_memory(split.stored(), memory)
+    is_complete = report.target is not None or (manifest.spec.columns.target is None and manifest.generation == 0)
+    audit = audit_of(split, memory=memory) if is_complete else None
+    seen = see(manifest, report, Joined.of(manifest, split.data) if is_complete else None)
+    page = split_page(seen, audit, Origin(Path(split.data).name, run_id))
+    files: dict[str, Any] = {"report.html": page.html()}
+    files |= {f"{name}.svg": picture.file() for name, picture in split_pictures(seen).items()}
+    files |= {} if audit is None else {"audit.json": audit.model_dump(mode="json")}
+    return page, files, audit
 
 
 def split_run_of(split: SplitRef) -> str:
