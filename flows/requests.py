@@ -15,7 +15,7 @@ from evenfold.manifests.tables.canonical import verb
 from evenfold.reports.page import listed
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.tasks import parameters
-from evenfold.tasks.plans import check_columns, plan_of
+from evenfold.tasks.plans import check_columns, require_splittable
 from evenfold.tasks.requests import RecipeFields, RecordFields, SpecFields, signature_of
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import Home
@@ -145,8 +145,7 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
     if manifest and looks:
         manifest.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
     if not manifest:
-        plan = plan_of(spec, from_anywhere(data))
-        plan.check()
+        plan = require_splittable(spec, from_anywhere(data))
         if looks and not plan.locks:
             raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
     return spec.name, recipe

@@ -14,7 +14,7 @@ from evenfold.reports.texts import split_sentences
 from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
-from evenfold.tasks.plans import check_columns, forget_plans, plan_of, split_in
+from evenfold.tasks.plans import check_columns, forget_plans, require_splittable, split_in
 from evenfold.tasks.record.splits import balance_of, record_split, split_run_of
 from evenfold.tasks.references import manifest_folder
 from evenfold.tasks.runtime.files import from_anywhere
@@ -111,7 +111,7 @@ def check_split(request: Request) -> str:
     """Raise SplitError for bad input; return what the split is called."""
     spec = request.specification
     check_columns(request.data, spec)
-    plan_of(spec, from_anywhere(request.data), request.data_engine, request.memory).check()
+    require_splittable(spec, from_anywhere(request.data), request.data_engine, request.memory)
     return spec.name
 
 

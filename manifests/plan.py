@@ -152,6 +152,11 @@ class Plan:
             algorithm["classes"] = CLASSES_VERSION  # whole floats were numbers to such a strategy
         return algorithm
 
+    @property
+    def n(self) -> int:
+        """The number of rows to split."""
+        return self.table.num_rows
+
     def rows(self) -> Rows:
         """Return the rows as the strategy may see them."""
         needs, columns, column = self.splitter.needs, self.spec.columns, self.table.column

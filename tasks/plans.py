@@ -29,6 +29,7 @@ from evenfold.manifests import (
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import VERSION
+from evenfold.manifests.store.stored import LOOKED_AT, require_memory
 from evenfold.manifests.tables.addresses import version_of
 from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.maturity import waiting_rows
@@ -53,6 +54,14 @@ def plan_of(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory
     """Return the resolved plan; the same file and specification are read once per process."""
     state = *stamp(data), strategy_code(spec.strategy, spec.params)
     return _plan(spec, data, state, data_engine, Settings.memory_of(memory))
+
+
+def require_splittable(spec: SplitSpec, data: str, data_engine: DataEngine = "auto", memory: Memory = None) -> Plan:
+    """Return the plan; SplitError where it cannot be decided, or who measures it would take more than ``memory``."""
+    plan = plan_of(spec, data, data_engine, memory)
+    plan.check()
+    require_memory(plan, Settings.memory_of(memory), LOOKED_AT)
+    return plan
 
 
 @lru_cache(maxsize=2)

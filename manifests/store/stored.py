@@ -24,6 +24,9 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import cause_of, reason_of
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from evenfold.manifests.plan import Plan
+
 
 def tables_of(manifest: Manifest, generation: int) -> dict[str, pa.Table]:
     """Return what joined or changed with ``generation``, by file name.
@@ -222,12 +225,15 @@ def asked_again(manifest: Manifest, gates: GateLimits, ignore: Any) -> Manifest:
     return manifest.altered(spec=manifest.spec.model_copy(update={"gates": gates, "ignore": dict(ignore)}))
 
 
-def require_memory(manifest: Manifest, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> None:
-    """Raise NoRoomError where the rows of a manifest, joined, take more than ``memory`` (all that is free)."""
-    keys = [manifest.types.get(name) for name in manifest.spec.key_names]
+def require_memory(decided: Manifest | Plan, memory: str | int | None = None, bytes_a_row: int = BYTES_A_ROW) -> None:
+    """Raise NoRoomError where the rows of a manifest, joined, take more than ``memory`` (all that is free).
+
+    Also of one that is only planned, so that nothing is written which nobody could look at.
+    """
+    keys = [decided.types.get(name) for name in decided.spec.key_names]
     hashed = 0 if keys in ([], ["int"]) else HASHED
-    decided = ", or only decide, which takes less: evenfold.decide with to=FOLDER" if bytes_a_row == LOOKED_AT else ""
-    require_rows(manifest.n, bytes_a_row + hashed, f"{manifest.name} {manifest.version}", memory, instead=decided)
+    instead = ", or only decide, which takes less: evenfold.decide with to=FOLDER" if bytes_a_row == LOOKED_AT else ""
+    require_rows(decided.n, bytes_a_row + hashed, decided.spec.name, memory, instead=instead)
 
 
 def manifest_of(split: Any) -> Manifest:

@@ -43,6 +43,17 @@ def test_a_split_that_is_sorted_on_disk_is_recorded_and_found_by_every_other_flo
     assert not list(home.splits.glob(".spilling-*"))
 
 
+def test_what_nobody_could_measure_within_the_memory_is_refused_before_it_is_decided(
+    home: Home, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SplitError, match=r"^flights looks at 5,000 rows at once, .* are allowed; .*only decide"):
+        split(data, **FOLDS, name="flights", engine="plain", memory="800kB")
+    monkeypatch.setenv("EVENFOLD_MEMORY", "800kB")
+    with pytest.raises(SplitError, match="5,000 rows"):
+        evaluate(data, **FOLDS, name="flights", engine="plain", features=["z"])
+    assert not list(home.path.rglob("manifest.json"))
+
+
 def test_flows_read_a_table_of_a_database_and_notice_that_rows_joined(home: Home, tmp_path: Path) -> None:
     """Split, evaluated, recorded and grown by its address: the manifest is that of a file of the same rows."""
     rng, database = np.random.default_rng(0), tmp_path / "base.db"
