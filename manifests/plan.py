@@ -155,7 +155,7 @@ class Plan:
     @property
     def n(self) -> int:
         """The number of rows to split."""
-        return self.table.num_rows
+        return int(self.table.num_rows)
 
     def rows(self) -> Rows:
         """Return the rows as the strategy may see them."""
