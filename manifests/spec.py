@@ -174,10 +174,25 @@ class SplitSpec(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _can_be_walked_through(cls, value: Any) -> Any:
-        fields = _with_strategy_named(value) if isinstance(value, Mapping) else value
-        require_bounded(fields)
-        return plain_numbers(fields)
+    def _with_strategy_named(cls, value: Any) -> Any:
+        fields = dict(value) if isinstance(value, Mapping) else {}
+        if not isinstance(fields.get("strategy"), (str, type(None))):  # an object: its name, parameters and seed
+            recipe = strategy_recipe(fields["strategy"])
+            params = dict(recipe.get("params") or {})
+            strategy = strategy_made(strategy_named(str(recipe.get("strategy"))), params)
+            if strategy.by_position and dict(fields.get("columns") or {}).get("key"):
+                whose = type(fields["strategy"]).__name__ if hasattr(fields["strategy"], "split") else "a list of pairs"
+                raise SplitError(
+                    f"{whose} goes by the position of rows, and rows with a key lie in its order; leave the key out, "
+                    "name a column of folds (columns.fold, or --fold), or use ForwardChaining with a time."
+                )
+            if "random_state" in params and fields.setdefault("seed", params["random_state"]) != params["random_state"]:
+                raise SplitError(f"the strategy has another seed than {fields['seed']}; give one of both.")
+            params = {name: each for name, each in params.items() if name != "random_state"}
+            params |= dict(fields.get("params") or {})
+            value = fields | {"strategy": recipe.get("strategy"), "params": params}
+        require_bounded(value)
+        return plain_numbers(value)
 
     @field_validator("name")
     @classmethod
@@ -201,7 +216,7 @@ class SplitSpec(Strict):
                 "label_horizon and columns.label_end both say when targets are known; give one",
             ),
             (
-                self.crossed and not columns.entities,
+                self.group_mode == "cross" and not columns.entities,
                 "group_mode: cross needs two group columns or more; name them, or leave it out",
             ),
             (
@@ -221,11 +236,6 @@ class SplitSpec(Strict):
             if unfit:
                 raise ValueError(sentence)
         return self
-
-    @property
-    def crossed(self) -> bool:
-        """Return whether rows of groups in different folds are left out, instead of joining those groups."""
-        return self.group_mode == "cross"
 
     @property
     def says_when_known(self) -> bool:
@@ -258,7 +268,7 @@ class SplitSpec(Strict):
     def splitter(self) -> Splitter:
         """Return the strategy, seeded; raises SplitError for an unknown name or parameter."""
         strategy = strategy_made(strategy_named(str(self.strategy)), self.params, random_state=self.seed)
-        return Crossed(strategy, random_state=self.seed) if self.crossed else strategy
+        return Crossed(strategy, random_state=self.seed) if self.group_mode == "cross" else strategy
 
     def require_complete(self, column: pa.ChunkedArray, name: str) -> None:
         """Raise SplitError where a canonical column that plays a part misses values, or has such as cannot be used."""
@@ -294,25 +304,6 @@ class SplitSpec(Strict):
         rules = {"calibration", "group_mode", "label_horizon", "on_immature", "on_new_rows"}
         rules |= {"missing_target", "missing_group"}
         return decided | self.model_dump(include=rules, exclude_defaults=True)
-
-
-def _with_strategy_named(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields with a strategy that is passed as an object, if any, as its name, parameters and seed."""
-    fields = dict(values)
-    if isinstance(fields.get("strategy"), (str, type(None))):
-        return fields
-    recipe = strategy_recipe(fields["strategy"])
-    params = dict(recipe.get("params") or {})
-    strategy = strategy_made(strategy_named(str(recipe.get("strategy"))), params)
-    if strategy.by_position and dict(fields.get("columns") or {}).get("key"):
-        whose = type(fields["strategy"]).__name__ if hasattr(fields["strategy"], "split") else "a list of pairs"
-        raise SplitError(
-            f"{whose} goes by the position of rows, and rows with a key lie in its order; "
-            "leave the key out, name a column of folds (columns.fold, or --fold), or use ForwardChaining with a time."
-        )
-    if "random_state" in params and fields.setdefault("seed", params["random_state"]) != params.pop("random_state"):
-        raise SplitError(f"the strategy has another seed than {fields['seed']}; give one of both.")
-    return fields | {"strategy": recipe.get("strategy"), "params": params | dict(fields.get("params") or {})}
 
 
 def read_spec(source: Any, stored: bool = False) -> SplitSpec:

@@ -158,8 +158,13 @@ def present(values: Any, name: str) -> NDArray[Any]:
 
 def require_present(array: NDArray[Any], name: str, mend: str = "drop or fill those rows first.") -> None:
     """Raise a SplitError that counts the missing values, if there are any, and says what would ``mend`` it."""
-    missing = _missing(array)
-    if missing is not None and missing.any():
+    if array.dtype.kind in "fcmM":
+        missing = np.isnan(array) if array.dtype.kind in "fc" else np.isnat(array)
+    elif array.dtype.kind == "O":
+        missing = np.fromiter((_is_missing(value) for value in array.tolist()), np.bool_, array.size)
+    else:
+        return
+    if missing.any():
         rows = np.flatnonzero(missing)
         raise SplitError(
             f"{name} is missing (None or NaN) in {rows.size:,} of {array.size:,} rows "
@@ -170,16 +175,6 @@ def require_present(array: NDArray[Any], name: str, mend: str = "drop or fill th
 def first_rows(rows: IntArray) -> str:
     """Return ``row 3`` or ``rows 3, 7, 9`` for the first three positions."""
     return ("row " if rows.size == 1 else "rows ") + ", ".join(str(row) for row in rows[:3].tolist())
-
-
-def _missing(array: NDArray[Any]) -> NDArray[np.bool_] | None:
-    if array.dtype.kind in "fc":
-        return np.asarray(np.isnan(array))
-    if array.dtype.kind in "mM":
-        return np.asarray(np.isnat(array))
-    if array.dtype.kind == "O":
-        return np.fromiter((_is_missing(value) for value in array.tolist()), np.bool_, array.size)
-    return None
 
 
 def _is_missing(value: Any) -> bool:

@@ -104,7 +104,7 @@ def crossing_rows(joined: Joined) -> Outcome:
     manifest, columns = joined.manifest, joined.manifest.spec.columns
     if columns.grouped and columns.time and manifest.splitter.promises >= {"past_before_future", "groups_whole"}:
         return _untrained_past(joined, to_numpy(joined.column(columns.time)), columns.grouped)
-    if not manifest.spec.crossed:
+    if manifest.spec.group_mode != "cross":
         return NotAsked("no groups are crossed")
     rows = int(np.count_nonzero((manifest.membership.column() == EXCLUDED) & (manifest.status == 0)))
     if not rows:

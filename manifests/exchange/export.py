@@ -162,17 +162,7 @@ def export(
     if file.suffix not in suffixes:
         raise SplitError(f"{file.name} cannot be an export to {to}; name it with {' or '.join(suffixes)}.")
     whole = in_memory(manifest, memory)
-    share = whole.spec.calibration
-    if share is not None and to not in CALIBRATING:
-        raise SplitError(
-            f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
-            f"them; export to {listed(CALIBRATING)}, or decide the split without it, which has the same folds."
-        )
-    if share is not None and data is None:
-        raise SplitError(
-            f"which rows calibration: {share:g} sets apart follows from the data's groups, classes and times; give "
-            "data (--data FILE)."
-        )
+    _require_calibrating(whole.spec.calibration, to, data)
     content: Content
     if to == "sql":
         content = warehouse_sql(whole, dialect, table)
@@ -186,6 +176,20 @@ def export(
         content, note = WRITERS[to][1](whole, data, repeat)
     write_whole(file, content)
     return Exported(path=str(file), to=to, rows=kept_rows(whole).size, note=note)
+
+
+def _require_calibrating(share: float | None, to: str, data: Any) -> None:
+    """Raise SplitError where a form cannot say which rows a share sets apart, or no data say it."""
+    if share is not None and to not in CALIBRATING:
+        raise SplitError(
+            f"{to} has no word for the rows that calibration: {share:g} sets apart in each split, and would train on "
+            f"them; export to {listed(CALIBRATING)}, or decide the split without it, which has the same folds."
+        )
+    if share is not None and data is None:
+        raise SplitError(
+            f"which rows calibration: {share:g} sets apart follows from the data's groups, classes and times; give "
+            "data (--data FILE)."
+        )
 
 
 CALIBRATING = ("csv", "nnunet", "torch")  # the forms that can say of a row that it is set apart in a split

@@ -29,11 +29,8 @@ def json_schemas() -> dict[str, dict[str, Any]]:
     JSON Schema 2020-12, made from the very models that read and write. The number is that of the format: what a reader
     of it relies on does not change under the same number; a field that readers may ignore can join.
     """
-    models: dict[str, Any] = {"spec": SplitSpec, "manifest": _Header, "audit": Audit}
-    return {f"evenfold-{name}-{VERSION}.schema.json": _schema(name, model) for name, model in models.items()}
-
-
-def _schema(name: str, model: Any) -> dict[str, Any]:
-    schema = TypeAdapter(model).json_schema()
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, "$id": f"urn:evenfold:{name}:{VERSION}"} | schema
+    dialect, schemas = "https://json-schema.org/draft/2020-12/schema", dict[str, dict[str, Any]]()
+    for name, model in (("spec", SplitSpec), ("manifest", _Header), ("audit", Audit)):
+        about = {"$schema": dialect, "$id": f"urn:evenfold:{name}:{VERSION}"}
+        schemas[f"evenfold-{name}-{VERSION}.schema.json"] = about | TypeAdapter(model).json_schema()
+    return schemas

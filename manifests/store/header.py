@@ -104,6 +104,10 @@ READER = TypeAdapter(Header)
 REMEDY = "restore it from its MLflow run."
 
 
+class NoManifestError(SplitError):
+    """A folder holds no manifest, or one of another schema, of which nothing can be said."""
+
+
 def folder_of(split: Any) -> Path:
     """Return the folder of a manifest that is asked for: by its folder, or by whatever names a split."""
     if isinstance(split, Path) or (isinstance(split, str) and os.path.exists(os.path.join(split, "manifest.json"))):
@@ -119,15 +123,17 @@ def read_header(folder: str | Path) -> Header:
         text = path.read_text(encoding="utf-8")
         header = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
-        raise SplitError(
+        raise NoManifestError(
             f"{folder} holds no manifest.json; pass the folder of a manifest, or to a command or flow the name of a "
             "split, such as visits@1.0."
         ) from None
     except (ValueError, RecursionError, OSError) as error:
         raise SplitError(f"{path} is damaged ({str(error)[:100]}); {REMEDY}") from None
-    schema = header.get("schema") if isinstance(header, dict) else None
-    if not isinstance(header, dict) or schema != SCHEMA:
-        raise SplitError(f"{folder} has schema {repr(schema)[:40]}; this version of evenfold reads {SCHEMA!r}.")
+    if not isinstance(header, dict):
+        raise SplitError(f"{path} is damaged (it holds no fields); {REMEDY}")
+    if header.get("schema") != SCHEMA:
+        schema = repr(header.get("schema"))[:40]
+        raise NoManifestError(f"{folder} has schema {schema}; this version of evenfold reads {SCHEMA!r}.")
     try:
         READER.validate_json(text)
     except ValidationError as error:

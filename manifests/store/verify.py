@@ -18,7 +18,7 @@ from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import amount
 from evenfold.splitters import SplitError
 
-from .header import REMEDY, SCHEMA, Header, ListedFile, folder_of, read_header, sha256
+from .header import REMEDY, Header, ListedFile, NoManifestError, folder_of, read_header, sha256
 from .write import BLOCK_ROWS, describe
 
 PARTS_OF_A_MANIFEST = ("assignments-*", "groups-*", "status-*", "resamples", "splits", "waiting")
@@ -122,9 +122,9 @@ def verify(folder: Any) -> Verification:
     path = folder_of(folder)
     try:
         header = read_header(path)
+    except NoManifestError:
+        raise
     except SplitError as error:
-        if not (path / "manifest.json").is_file() or _is_another(path / "manifest.json"):
-            raise
         return _damaged(path, [Damage(file="manifest.json", message=str(error))])
     try:
         damages = list(damaged_files(path, header["files"]))
@@ -134,15 +134,6 @@ def verify(folder: Any) -> Verification:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         sentence = f"manifest.json is not the header of a manifest ({type(error).__name__}: {_short(error)}); {REMEDY}"
         return _damaged(path, [Damage(file="manifest.json", message=sentence)])
-
-
-def _is_another(file: Path) -> bool:
-    """Return whether a file is JSON of another schema, of which nothing can be said."""
-    try:
-        header = json.loads(file.read_text(encoding="utf-8"))
-        return isinstance(header, dict) and header.get("schema") != SCHEMA
-    except (ValueError, OSError):
-        return False
 
 
 def _damaged(path: Path, damages: list[Damage]) -> Verification:

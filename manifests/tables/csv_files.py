@@ -205,7 +205,10 @@ def csv_batches(
     last = names[-1] if names else None  # it shows whether quotes are closed
     if last is not None and names.count(last) > 1 and last not in columns:
         last = max(names, key=len) + " "  # a name that no other column has
-        reading = pa.csv.ReadOptions(column_names=[*names[:-1], last], skip_rows_after_names=_lines_before_rows(file))
+        with _lines_of(file) as stream:
+            start = stream.read(SAMPLE_BYTES).removeprefix(codecs.BOM_UTF8)
+        empty = start[: len(start) - len(start.lstrip(b"\r\n"))].splitlines()  # above the line of names
+        reading = pa.csv.ReadOptions(column_names=[*names[:-1], last], skip_rows_after_names=1 + len(empty))
     if last is not None:
         convert.include_columns = list(dict.fromkeys([*columns, last]))
         if last not in columns:
@@ -220,13 +223,6 @@ def csv_batches(
             yield _texts_missing(batch.select(list(columns)) if columns else batch, types)
     if batch is not None:
         _require_closed(file, batch.column(batch.num_columns - 1 if last is None else last), n_rows)
-
-
-def _lines_before_rows(file: Path) -> int:
-    """Return how many lines Arrow counts before the first row: that of the names, and empty ones above it."""
-    with _lines_of(file) as stream:
-        start = stream.read(SAMPLE_BYTES).removeprefix(codecs.BOM_UTF8)
-    return 1 + len((start[: len(start) - len(start.lstrip(b"\r\n"))]).splitlines())
 
 
 def _texts_missing(rows: Rows, types: Mapping[str, str]) -> Rows:

@@ -127,7 +127,7 @@ def _lead(seen: SplitData) -> str:
 def _left_out(manifest: Manifest) -> str:
     """Return a sentence on the rows in no split because their groups are in different folds; nothing where none is."""
     excluded = (manifest.membership.column() == EXCLUDED) & (manifest.status == 0)
-    rows = int(np.count_nonzero(excluded)) if manifest.spec.crossed else 0
+    rows = int(np.count_nonzero(excluded)) if manifest.spec.group_mode == "cross" else 0
     are = "is left out: its" if rows == 1 else "are left out: their"
     names = listed(manifest.spec.columns.entities)
     return f" {counted(rows, 'row')} {are} {names} are in different folds." if rows else ""
@@ -330,7 +330,7 @@ def _asked_of(manifest: Manifest) -> Table:
     rows: list[tuple[str, Any]] = [
         ("strategy", spec.strategy), ("parameters", params or "defaults"), ("seed", spec.seed), *roles,
     ]  # fmt: skip
-    if spec.crossed:
+    if spec.group_mode == "cross":
         rows.append(("groups in different folds", "their rows are left out (group_mode: cross)"))
     if spec.holdout:
         rows.append(("locked holdout", f"{in_percent(spec.holdout.fraction)} of the rows, seed {spec.holdout.seed}"))
