@@ -178,10 +178,9 @@ def bootstrap_aggregate(
 
     ``apparent`` and ``predictions``: of one extra fit on all rows, ``fit_and_score`` with all rows on both sides.
     Out-of-bag is ``err1`` where the metric is a mean over rows, else the mean over draws (``oob`` among the
-    ingredients).
-    ``drawn``: how often each row was drawn, for intervals of metrics that are means over rows. ``baseline``: of
-    ``baseline_of_draws``; its out-of-bag score stands beside all of them, as a constant hardly learns rows by
-    heart. Raises EvaluationError where more than half of the draws have no score.
+    ingredients). ``drawn``: how often each row was drawn, for intervals of metrics that are means over rows.
+    ``baseline``: of ``baseline_of_draws``; its out-of-bag score stands beside all of them, as a constant hardly learns
+    rows by heart. Raises EvaluationError where more than half of the draws have no score.
     """
     estimates: list[Estimate] = []
     for metric in apparent.test:
@@ -297,10 +296,9 @@ def resampled_aggregate(
 ) -> list[Estimate]:
     """Return one Estimate per metric from random (train, test) draws that are no bootstrap.
 
-    ``apparent``: the score of one extra fit on all rows. ``interval``: the corrected resampled t of Nadeau and
-    Bengio (2003), Inference for the generalization error, which warns where draws are ``stratified`` on y; or
-    "none". ``baseline``: of ``baseline_of_draws``. Raises EvaluationError where more than half of the draws have no
-    score.
+    ``apparent``: the score of one extra fit on all rows. ``interval``: the corrected resampled t of Nadeau and Bengio
+    (2003), Inference for the generalization error, which warns where draws are ``stratified`` on y; or "none".
+    ``baseline``: of ``baseline_of_draws``. Raises EvaluationError where more than half of the draws have no score.
     """
     n_train, n_test = (float(draws.table[name].mean()) for name in ("n_train", "n_test"))
     estimates = []

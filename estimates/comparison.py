@@ -94,14 +94,13 @@ def compare(
 ) -> Comparison:
     """Return the comparison of two frames of predictions, row by row.
 
-    ``on``: the columns that name a row (the key); rows of one frame only are left out and counted in a note. Both
-    are scored with A's weights, or none; a note says where B's differ. ``groups``: a column of both frames whose
-    rows err together; by default ``group``. ``classes``: the labels; by default those of y, of predictions and of
-    probabilities. ``margin``: the difference that does not matter, in the metric's units. ``stratified``: whether
-    folds are stratified on the target. ``ordered``: whether folds are stretches of time; each is then one
-    observation, in place of groups, and fewer than 3 give no interval. ``n_train``: how many rows a model learnt
-    from, on average; by default all rows tested in other folds. ``apparent``: mean scores of A's and B's models on
-    their own training rows.
+    ``on``: the columns that name a row (the key); rows of one frame only are left out and counted in a note. Both are
+    scored with A's weights, or none; a note says where B's differ. ``groups``: a column of both frames whose rows err
+    together; by default ``group``. ``classes``: the labels; by default those of y, of predictions and of probabilities.
+    ``margin``: the difference that does not matter, in the metric's units. ``stratified``: whether folds are stratified
+    on the target. ``ordered``: whether folds are stretches of time; each is then one observation, in place of groups,
+    and fewer than 3 give no interval. ``n_train``: how many rows a model learnt from, on average; by default all rows
+    tested in other folds. ``apparent``: mean scores of A's and B's models on their own training rows.
 
     The test is the difference over its standard error, from the rows' paired influences: what is hard for both
     cancels out. The variance is that of the fitted models' difference times 1/repeats + n/n_train (Nadeau and

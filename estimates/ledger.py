@@ -49,8 +49,7 @@ class Ledger:
 
     ``holdout``, a digest of which rows are locked, names the file: whatever locks the same rows has the same
     ledger. Each look holds the digest of the one before, so that changing, removing or inserting a look breaks the
-    chain. A ledger cannot show alone that its last looks were cut off: compare ``head`` with the tracker's record
-    of each look.
+    chain. A ledger cannot show alone that its last looks were cut off: see ``missing``.
     """
 
     folder: Path
@@ -75,11 +74,6 @@ class Ledger:
         held = {look["digest"] for look in self.looks()}
         return [name for digest, name in digests.items() if digest not in held]
 
-    def head(self) -> str:
-        """Return the digest of the last look: of all of them, as each holds the one before."""
-        looks = self.looks()
-        return looks[-1]["digest"] if looks else START
-
     def open_look(
         self,
         by: str,
@@ -91,13 +85,13 @@ class Ledger:
     ) -> LookLine:
         """Record that somebody is about to look, and return the look, with its ``look`` number and ``digest``.
 
-        The look is on disk before this returns; SplitError is raised, and nobody looks, where it cannot be
-        written, the chain is broken or the ``budget`` is spent. ``elsewhere``: how many looks another record
-        knows of; the larger number counts. A budget can be lowered and never raised. Callers hold a lock over
-        the ledger. O(looks).
+        The look is on disk before this returns; SplitError is raised, and nobody looks, where it cannot be written, the
+        chain is broken or the ``budget`` is spent. ``elsewhere``: how many looks another record knows of; the larger
+        number counts. A budget can be lowered and never raised. Callers hold a lock over the ledger. O(looks).
         """
         looks = self.looks()
-        number = max(looks[-1]["look"] if looks else 0, elsewhere) + 1
+        last, before = (looks[-1]["look"], looks[-1]["digest"]) if looks else (0, START)
+        number = max(last, elsewhere) + 1
         budgets = [budget, *(look["budget"] for look in looks)]
         least = min((limit for limit in budgets if limit is not None), default=None)
         if least is not None and number > least:
@@ -107,7 +101,7 @@ class Ledger:
                 "data with a holdout of their own)."
             )
         look: LookLine = {
-            "holdout": self.holdout, "look": number, "before": self.head(), "by": by, "when": when, "reason": reason,
+            "holdout": self.holdout, "look": number, "before": before, "by": by, "when": when, "reason": reason,
             "model": dict(model), "budget": least, "digest": "",
         }  # fmt: skip
         self._append(look)

@@ -36,9 +36,8 @@ def paired(
     """Return both frames' shared rows in one order, with the weights of A's, and notes about them.
 
     ``on``: the columns that name a row. A row that several folds of a repeat test pairs its first tests, its second
-    ones, and so on. Raises ModelError where a row is in a fold twice, its name names another row as well (by
-    target, number, weight or group), no row is shared, targets differ, or the shared rows of a repeat weigh
-    nothing.
+    ones, and so on. Raises ModelError where a row is in a fold twice, its name names another row as well (by target,
+    number, weight or group), no row is shared, targets differ, or the shared rows of a repeat weigh nothing.
     """
     by = [*on, "repeat"]
     often = any([_tested_often(frame, by, name) for name, frame in zip(names, (a, b), strict=True)])

@@ -62,9 +62,8 @@ class EarlierLook:
 def to_spend(earlier: Sequence[EarlierLook], today: date, budget: float = YEARLY) -> float:
     """Return the one-sided error that a comparison may have today: a fifth of what the last twelve months left.
 
-    At least ``budget``/24, so that a year of months does not starve its last ones, and at most half of what is
-    left: the errors of any twelve months add up to at most ``budget`` (Bonferroni, spent as in Lan and DeMets
-    1983).
+    At least ``budget``/24, so that a year of months does not starve its last ones, and at most half of what is left:
+    the errors of any twelve months add up to at most ``budget`` (Bonferroni, spent as in Lan and DeMets 1983).
     """
     left = max(budget - sum(look.error for look in earlier if today - look.day < YEAR), 0.0)
     return min(max(left / 5, budget / 24), left / 2)
@@ -82,11 +81,10 @@ def same_pair(earlier: Sequence[EarlierLook], pair: str) -> list[EarlierLook]:
 def bound_of(error: float, information: float, earlier: Sequence[EarlierLook] = ()) -> float:
     """Return how many standard errors above 0 a look must show, so that its chance to be the first is ``error``.
 
-    The chance is that of this look to cross its bound, and of no ``earlier`` one at the same two recipes, where
-    there is no difference. Looks at growing rows correlate by the root of the smaller information over the larger,
-    as looks at a Brownian motion. Source: Lan and DeMets (1983), Discrete sequential boundaries for clinical
-    trials, by the recursion of Armitage, McPherson and Rowe (1969). Looks without information are left out. O(looks
-    x 501^2).
+    The chance is that of this look to cross its bound, and of no ``earlier`` one at the same two recipes, where there
+    is no difference. Looks at growing rows correlate by the root of the smaller information over the larger, as looks
+    at a Brownian motion. Source: Lan and DeMets (1983), Discrete sequential boundaries for clinical trials, by the
+    recursion of Armitage, McPherson and Rowe (1969). Looks without information are left out. O(looks x 501^2).
     """
     looks = [
         (look.information, look.bound)

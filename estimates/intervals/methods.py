@@ -51,10 +51,6 @@ def _satterthwaite(share: Floats) -> float:
     return round(trace**2 / square, 9)  # equal units have a whole number of them
 
 
-def _named(method: str, units: Codes | None) -> str:
-    return method if units is None else f"{method}, cluster-robust"
-
-
 def within_range(metric: Metric, value: float, se: float, df: float, level: float) -> tuple[float, float]:
     """Return the interval of a score with this standard error, made on a scale on which the metric has no ends.
 
@@ -208,7 +204,7 @@ def _from_rows(evidence: Evidence, level: float, name: str, trained: bool = Fals
         low, high = metric.high - apart * more, metric.high - apart * less
     else:
         low, high = within_range(metric, value, se, df, level)
-    return Interval(low, high, level, _named(name, units))
+    return Interval(low, high, level, name if units is None else f"{name}, cluster-robust")
 
 
 def wald(evidence: Evidence, level: float) -> Made:
@@ -254,8 +250,7 @@ def too_few(n_stretches: int) -> str:
 def stretches(evidence: Evidence, level: float) -> Made:
     """Return the interval for rows that follow one another in time: each fold's stretch is one observation.
 
-    The method of batch means, as rows of a stretch may depend on one another. Training counts as in
-    ``corrected_wald``.
+    The method of batch means, as rows of a stretch may depend on one another. Training counts as in ``corrected_wald``.
     """
     _, units = np.unique(evidence.batches, return_inverse=True)
     if reason := too_few(int(units.max()) + 1):

@@ -247,16 +247,15 @@ Influence = tuple[float, Floats]
 class Metric:
     """A metric: everything that is known of it, in one place. Scores are scikit-learn's: higher is always better.
 
-    ``name``: scikit-learn's scorer; ``title``: for people. ``aliases``: other names that are understood. ``task``:
-    the targets that it is for, None for any. ``lower_is_better``: whether people read it as an error, the score's
-    negative. ``unit``: of what is read. ``low``, ``high``: the least and the greatest score. ``loss``: the metric
-    as a mean over rows, or None. ``influence``: the score and how much each row moves it (see ``influence_of``).
-    ``quick``: the score without scikit-learn's checks; NaN where undefined. ``no_information``: the score of
-    predictions paired with targets at random; None where only permutations can say. ``needs``: what a fold must
-    hold for its own score to mean anything. ``of_recalls``: whether it is the mean of the classes' recalls.
-    ``one_sided``: whether naming one class for every row scores best or worst. ``ranks``: whether it ranks rows, so
-    that pooling mixes models' scales. ``of_single_rows``: why leaving rows out makes no interval, and a remedy;
-    else empty.
+    ``name``: scikit-learn's scorer; ``title``: for people. ``aliases``: other names that are understood. ``task``: the
+    targets that it is for, None for any. ``lower_is_better``: whether people read it as an error, the score's negative.
+    ``unit``: of what is read. ``low``, ``high``: the least and the greatest score. ``loss``: the metric as a mean over
+    rows, or None. ``influence``: the score and how much each row moves it (see ``influence_of``). ``quick``: the score
+    without scikit-learn's checks; NaN where undefined. ``no_information``: the score of predictions paired with targets
+    at random; None where only permutations can say. ``needs``: what a fold must hold for its own score to mean
+    anything. ``of_recalls``: whether it is the mean of the classes' recalls. ``one_sided``: whether naming one class
+    for every row scores best or worst. ``ranks``: whether it ranks rows, so that pooling mixes models' scales.
+    ``of_single_rows``: why leaving rows out makes no interval, and a remedy; else empty.
     """
 
     name: str

@@ -14,7 +14,7 @@ from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Replay, all_classes, describe_classes
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
-from evenfold.splitters.importing import METRIC, require_trusted, resolve
+from evenfold.splitters.importing import METRIC, Role, require_trusted, resolve
 from evenfold.splitters.naming import named, plain
 from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, r2_score
@@ -66,15 +66,23 @@ def title_of(metric: str) -> str:
     return _written(str(path_in(metric)).partition(":")[2].replace("_", " "), options)
 
 
-def scorer_at(metric: str) -> Any:
-    """Return the scorer at a path, or one of the function there; its ``response_method`` is predict by default."""
-    path, options = str(path_in(metric)), options_in(metric)
+def imported(path: str, role: Role) -> Any:
+    """Return what an import path leads to, which plays ``role``.
+
+    Raises ModelError where it does not import or is none, and UntrustedNameError for what may not be imported here.
+    """
     try:
-        function = resolve(path, METRIC)
+        return resolve(path, role)
     except UntrustedNameError:
         raise
     except SplitError as error:
         raise ModelError(str(error)) from None
+
+
+def scorer_at(metric: str) -> Any:
+    """Return the scorer at a path, or one of the function there; its ``response_method`` is predict by default."""
+    path, options = str(path_in(metric)), options_in(metric)
+    function = imported(path, METRIC)
     if hasattr(function, "_score_func"):
         if options:
             raise ModelError(f"{path!r} is a scorer, and takes nothing more; name its function.")

@@ -26,11 +26,10 @@ def permutation_importance(
 ) -> dict[str, float]:
     """Return by how much the first metric falls without the order of each feature, on rows of ``test``.
 
-    Each feature's values change places twice among at most 300 evenly drawn test rows. All changed rows, no more
-    than half of those that scoring predicts (or 5,000), are predicted at once; with many features rows or changes
-    are fewer. Empty below 40 rows, or where the metric is undefined. ``seed`` and ``path`` decide rows and changes.
-    Features that say the same share their worth. Source: Breiman (2001), Random forests; Fisher, Rudin and Dominici
-    (2019).
+    Each feature's values change places twice among at most 300 evenly drawn test rows. All changed rows, no more than
+    half of those that scoring predicts (or 5,000), are predicted at once; with many features rows or changes are fewer.
+    Empty below 40 rows, or where the metric is undefined. ``seed`` and ``path`` decide rows and changes. Features that
+    say the same share their worth. Source: Breiman (2001), Random forests; Fisher, Rudin and Dominici (2019).
     """
     features = list(problem.features)
     m, repeats = _size(len(features), int(test.size), n_train)

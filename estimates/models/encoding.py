@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +43,7 @@ LEFT_OUT: dict[Kind, str] = {
     "empty": "empty in every row",
     "objects": "objects that are neither numbers, text nor dates",
 }
+A_FOLD = "the fold of each row, as an export writes it; list it in features to use it"
 ROW_NUMBERS = ("rownames", "Unnamed: 0", "__index_level_0__")  # as R and pandas call those that they write
 
 
@@ -71,26 +72,22 @@ def require_columns(table: pd.DataFrame, names: Iterable[str], role: str) -> Non
 
 
 def choose_features(
-    table: pd.DataFrame,
-    features: Sequence[str] | None,
-    exclude: Collection[str],
-    taken: dict[str, str],
-    text: Callable[[dict[str, Kind]], dict[str, str]] = lambda kinds: {},
+    table: pd.DataFrame, model: ModelSpec, taken: dict[str, str], folds: Collection[str]
 ) -> tuple[dict[str, Kind], dict[str, str]]:
     """Return the kind of each feature, in the table's or the listed order, and why each other column is left out.
 
-    ``taken``: the columns that are no features, with their role. ``text`` says why a text column is none either, ""
-    where it is one. Raises ModelError where nothing is left.
+    ``taken``: the columns that are no features, with their role. ``folds``: those that give the fold of each row,
+    features only where they are listed. Raises ModelError where nothing is left.
     """
-    require_columns(table, list(exclude), "excluded")
-    if features is not None:
-        return _listed(table, features, exclude, taken), {}
+    require_columns(table, list(model.exclude), "excluded")
+    if model.features is not None:
+        return _listed(table, model.features, model.exclude, taken), {}
     kinds, left_out = {}, {}
     for name in (str(column) for column in table.columns):
         if name in taken:
             continue
         kind = kind_of(table[name])
-        if name in exclude:
+        if name in model.exclude:
             left_out[name] = "excluded"
         elif kind not in LEFT_OUT and not table[name].notna().any():
             left_out[name] = LEFT_OUT["empty"]
@@ -102,7 +99,8 @@ def choose_features(
             left_out[name] = f"whole numbers of 2^63 and more; to use it, keep it as text (types: {{{name}: text}})"
         else:
             kinds[name] = kind
-    reasons = left_out | {name: why for name, why in text(kinds).items() if why}
+    reasons = left_out | {name: why for name, why in text_for(model, table, kinds).items() if why}
+    reasons |= {name: A_FOLD for name in folds if name in kinds}
     left_out = {str(name): reasons[str(name)] for name in table.columns if str(name) in reasons}
     kinds = {name: kind for name, kind in kinds.items() if name not in left_out}
     if not kinds:

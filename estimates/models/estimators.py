@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 from evenfold.estimates.errors import ModelError
-from evenfold.splitters import SplitError, UntrustedNameError
+from evenfold.estimates.metrics.scoring import imported
 from evenfold.splitters.errors import meant
-from evenfold.splitters.importing import ESTIMATOR, FUNCTION, PART, Role, check_params, refusal, resolve
+from evenfold.splitters.importing import ESTIMATOR, FUNCTION, PART, Role, check_params, refusal
 from sklearn.base import is_classifier
 from sklearn.ensemble import StackingClassifier, StackingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
@@ -106,16 +106,6 @@ def seeded(estimator: Any, seed: int) -> Any:
         if value is None and name.rpartition("__")[2] == "random_state"
     }
     return estimator.set_params(**unset) if unset else estimator
-
-
-def imported(path: str, role: Role) -> Any:
-    """Return the class or function at an import path, which plays ``role``; raises as ``named_estimator`` does."""
-    try:
-        return resolve(path, role)
-    except UntrustedNameError:
-        raise
-    except SplitError as error:
-        raise ModelError(str(error)) from None
 
 
 def _made(path: str, maker: Any, params: Mapping[str, object]) -> Any:

@@ -165,11 +165,10 @@ def fit_and_score(
     class. ``inner``: the strategy inside the training rows, for ``threshold: tuned``. ``importance``: measure it,
     see ``permutation_importance``, unless the model says ``none``.
 
-    Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every
-    class of the problem (0 for one absent from training), or decision (decision_<class> for three classes or more)
-    where the model gives no probabilities, and weight where the problem has weights. Raises EvaluationError where
-    the fit fails or a metric is undefined, and ModelError for a predicted label that is none of the problem's
-    classes.
+    Predictions have a row per test row: row (position), repeat, fold, y, prediction, then proba_<class> for every class
+    of the problem (0 for one absent from training), or decision (decision_<class> for three classes or more) where the
+    model gives no probabilities, and weight where the problem has weights. Raises EvaluationError where the fit fails
+    or a metric is undefined, and ModelError for a predicted label that is none of the problem's classes.
     """
     started = perf_counter()
     with hearing() as heard:

@@ -38,9 +38,8 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
         if error := error_of(metric, task, classes):
             lacking = isinstance(error, AttributeError)
             needs = f"it needs {' or '.join(method_of(metric))}." if lacking else first_line(error)
-            of_classes = (
-                f" ({', '.join(shown(repr(scorers)) for scorers in classes[:MOST_SHOWN_CLASSES])})" if classes else ""
-            )
+            listing = ", ".join(shown(repr(label)) for label in classes[:MOST_SHOWN_CLASSES])
+            of_classes = f" ({listing})" if classes else ""
             related = [name for name in sorted(scorers) if name.startswith(f"{metric}_")]
             alike = "".join(f"{name}, " for name in related if not error_of(name, task, classes))
             raise ModelError(
@@ -51,24 +50,19 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
 
 def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool = False) -> Exception | None:
     """Return why a scorer cannot score such a target, or weigh its rows: tried on invented ones, None where it can."""
-    answers, y = _perfect(task, classes)
+    answers, y = Replay({"predict": np.arange(1.0, 5.0) + 0.5}), np.arange(1.0, 5.0) + 0.5  # fractions are no classes
+    if task == "classification":
+        labels = np.asarray(classes)
+        codes = np.repeat(np.arange(len(classes)), 2)
+        sure = np.eye(len(classes))[codes]
+        decision = sure[:, 1] if len(classes) == 2 else sure
+        perfect = {"predict": labels[codes], "predict_proba": sure, "decision_function": decision}
+        answers, y = Replay(perfect, classes), labels[codes]
     try:
         score(metric, answers, y, np.ones(y.size) if weighed else None)
     except Exception as error:  # a scorer raises what it likes
         return error
     return None
-
-
-def _perfect(task: Task, classes: tuple[Any, ...]) -> tuple[Replay, NDArray[Any]]:
-    if task == "regression":
-        y = np.arange(1.0, 5.0) + 0.5  # fractions, which scorers of classes refuse
-        return Replay({"predict": y}), y
-    labels = np.asarray(classes)
-    codes = np.repeat(np.arange(len(classes)), 2)
-    sure = np.eye(len(classes))[codes]
-    decision = sure[:, 1] if len(classes) == 2 else sure
-    answers = {"predict": labels[codes], "predict_proba": sure, "decision_function": decision}
-    return Replay(answers, classes), labels[codes]
 
 
 def check_options(model: ModelSpec, task: Task, classes: tuple[Any, ...], y: NDArray[Any], target: str) -> None:

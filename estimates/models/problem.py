@@ -24,7 +24,7 @@ from evenfold.splitters.numbers import first_rows
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
-from .encoding import encodings, read_by_itself, text_for
+from .encoding import encodings, read_by_itself
 from .estimators import named_estimator
 from .options import check_metrics, check_options, error_of
 from .spec import ModelSpec, Task, infer_task
@@ -110,7 +110,18 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
         column = column.astype(column.cat.categories.dtype if column.notna().all() else object)
     y = plain_numbers(column) if kind_of(column) == "number" else column.to_numpy(dtype=object)
     if y.dtype.kind == "f":
-        y = _whole(y, str(column.name))
+        beyond = int(np.count_nonzero(np.abs(y) >= 2.0**53))
+        if beyond:  # where two classes may be one number
+            raise ModelError(
+                f"target {column.name!r} is infinite or beyond 2**53 in {beyond:,} rows, which are no classes; correct "
+                "those rows."
+            )
+        if np.any(y != np.floor(y)):
+            raise ModelError(
+                f"target {column.name!r} holds {np.unique(y).size:,} different fractional numbers, and classification "
+                "needs classes; use task: regression."
+            )
+        y = y.astype(np.int64)
     try:
         levels = np.unique(y).tolist()
     except TypeError as error:
@@ -118,21 +129,6 @@ def _labels(column: pd.Series) -> tuple[NDArray[Any], tuple[Any, ...]]:
             f"target {column.name!r} mixes kinds of values ({reason_of(error)}); make them all text."
         ) from None
     return y, tuple(levels)
-
-
-def _whole(y: NDArray[Any], name: str) -> NDArray[Any]:
-    # Beyond 2**53 two classes may be one number.
-    beyond = int(np.count_nonzero(np.abs(y) >= 2.0**53)) if y.dtype.kind == "f" else 0
-    if beyond:
-        raise ModelError(
-            f"target {name!r} is infinite or beyond 2**53 in {beyond:,} rows, which are no classes; correct those rows."
-        )
-    if np.any(y != np.floor(y)):
-        raise ModelError(
-            f"target {name!r} holds {np.unique(y).size:,} different fractional numbers, and classification needs "
-            "classes; use task: regression."
-        )
-    return y.astype(np.int64)
 
 
 def _says(kind: Callable[[Any], bool], estimator: Any) -> bool:
@@ -154,7 +150,6 @@ def check_kind(model: ModelSpec, task: Task, column: pd.Series) -> None:
 
 
 IntArray = NDArray[np.int64]
-A_FOLD = "the fold of each row, as an export writes it; list it in features to use it"
 
 
 @dataclass(frozen=True)
@@ -233,10 +228,7 @@ class Problem:
             require_columns(table, [name], role)
         if len(table) == 0:
             raise ModelError("the data holds 0 rows; at least 2 are needed.")
-        kinds, left_out = choose_features(
-            table, model.features, model.exclude, taken,
-            lambda kinds: text_for(model, table, kinds) | {name: A_FOLD for name in folds if name in kinds},
-        )  # fmt: skip
+        kinds, left_out = choose_features(table, model, taken, folds)
         column = target_column(table, target)
         require_none_missing(column.isna().to_numpy(), f"target {target!r}")
         task = task_of(model, column)

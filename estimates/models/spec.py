@@ -16,7 +16,7 @@ import yaml
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Task as Task
 from evenfold.estimates.metrics.registry import ALIASES
-from evenfold.estimates.metrics.scoring import name_of, path_in
+from evenfold.estimates.metrics.scoring import imported, name_of, path_in
 from evenfold.splitters import SplitError
 from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable
@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from .estimators import imported, named_estimator, nearest, parts_in, seeded
+from .estimators import named_estimator, nearest, parts_in, seeded
 
 MOST_TOLD = 5  # of the fields that do not fit
 OF_0_1 = ("impute", "eval_set")  # fields that recipes had in that version, whose records hold them as None
@@ -107,14 +107,12 @@ class ModelSpec(BaseModel):
     ``metrics``: scikit-learn scorer names, or short ones (acc, auc, mae, rmse, …) that become those; empty for the
     default ones; of one's own ``package.module:name`` of a scorer, or of a function of (y_true, y_pred), with what it
     is given, as ``shop.metrics:cost(greater_is_better=False)``. Greater is better, unless its name ends in _error,
-    _loss or _deviance, and what it gets is predicted, unless ``response_method`` says otherwise.
-    ``balance``: see Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted
-    order, or ``positive``) on a row is of it: a number, ``prevalence`` (its share of the training rows, by weight) or
-    ``tuned`` (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows).
-    ``target_transform``: see Transform.
-    ``positive``: the class of two that recall, precision, F1, sensitivity, specificity and thresholds are about; by
-    default 1, else the second in sorted order.
-    ``weights``: the column of row weights, for fits and scores.
+    _loss or _deviance, and what it gets is predicted, unless ``response_method`` says otherwise. ``balance``: see
+    Balance, or its method alone. ``threshold``: from which probability of the second class (in sorted order, or
+    ``positive``) on a row is of it: a number, ``prevalence`` (its share of the training rows, by weight) or ``tuned``
+    (the best balanced accuracy, Youden's J, in a cross-validation inside the training rows). ``target_transform``: see
+    Transform. ``positive``: the class of two that recall, precision, F1, sensitivity, specificity and thresholds are
+    about; by default 1, else the second in sorted order. ``weights``: the column of row weights, for fits and scores.
     ``importance``: what the model uses is measured on the test rows of each fold (``auto``), or not (``none``).
     """
 

@@ -31,8 +31,7 @@ def tuning_page(
 ) -> Page:
     """Return the page about a choice among configurations of ``what``; ``spreads`` are the sds over splits.
 
-    ``scores``: of all predictions together, of draws their mean. ``nested``: the score of choosing anew in every
-    fold.
+    ``scores``: of all predictions together, of draws their mean. ``nested``: the score of choosing anew in every fold.
     """
     reading = metric_of(metric)
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
