@@ -10,9 +10,13 @@ import warnings
 from typing import Annotated, Any
 
 import typer
+from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.flows import definitions
 from evenfold.flows.commands import manifests, operations, studies
 from evenfold.flows.commands.flags import EPILOG, GATE_FAILED, Commands, Grouped, answer, command_of
+from evenfold.splitters.errors import SplitError
+
+from evenfold import flows
 
 app = typer.Typer(
     cls=Commands,
@@ -53,8 +57,6 @@ def _runs(name: str) -> Any:
 
     def act(as_json: bool, **arguments: Any) -> None:
         from evenfold.flows.commands import show
-
-        from evenfold import flows
 
         with show.progress(show.consoles()[1]):
             outcome = getattr(flows, name)(**arguments)
@@ -134,10 +136,6 @@ def _stop_at(error: Any) -> None:
 
 
 def _code_of(error: Exception) -> int | None:
-    # Imported here: help and completion, which raise none of them, are there at once.
-    from evenfold.estimates import EvaluationError, ModelError
-    from evenfold.splitters import SplitError
-
     if isinstance(error, (SplitError, ModelError)):
         return BAD_INPUT
     if isinstance(error, EvaluationError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
-from evenfold.estimates import Comparison, Confusion, Estimate, FoldScore, ModelSpec
+from evenfold.estimates import Choice, Comparison, Confusion, Estimate, FoldScore, ModelSpec
 from evenfold.manifests import Audit, BalanceReport, Manifest, ManifestCV
 from evenfold.manifests.tables.canonical import amount
 from evenfold.manifests.tables.keys import WhichRows
@@ -17,8 +17,7 @@ from evenfold.splitters.errors import EvenfoldError
 from evenfold.tasks.outcomes import FoldState, Growth, Measured, NestedChoice, Outcome, Segment, SplitRef
 from evenfold.tasks.retrained import Retraining as Retraining
 
-if TYPE_CHECKING:
-    from evenfold.reports import Page
+from evenfold import flows, reports
 
 _BESIDE = {"audit", "split_id", "failed"}
 
@@ -175,10 +174,8 @@ class Evaluation(Displayed, Measured):
 
     def compare(self, other: Evaluation | str, **fields: Any) -> list[Comparison]:
         """Return how ``other``, or the run of this id, does beside it, by metric; see ``evenfold.flows.compare``."""
-        from evenfold.flows import compare
-
         run_id = other if isinstance(other, str) else other.run_id
-        comparisons: list[Comparison] = compare(self.run_id, run_id, **{"engine": "plain", **fields})
+        comparisons: list[Comparison] = flows.compare(self.run_id, run_id, **{"engine": "plain", **fields})
         return comparisons
 
     @property
@@ -198,9 +195,8 @@ class Evaluation(Displayed, Measured):
         columns = [f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in self.left_out.items()]
         return f"{amount(len(columns), 'column')} left out: {', '.join(columns)}" if columns else ""
 
-    def as_page(self) -> Page:
+    def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        from evenfold.reports import summary_page
         from evenfold.reports.evaluations.pictures import importance_words
         from evenfold.reports.evaluations.words import by_level, encoding_words, look_words, notes_of
 
@@ -221,7 +217,7 @@ class Evaluation(Displayed, Measured):
         came = [state for state in self.states if state != "failed"]  # the others have no score
         of = zip((score.name for score in self.scores), came, strict=False)
         states = dict(of) if {*self.states} - {"fitted"} else {}
-        return summary_page(title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states)
+        return reports.summary_page(title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states)
 
 
 class Segments(Displayed, Outcome):
@@ -250,13 +246,11 @@ class Segments(Displayed, Outcome):
             rows.append(each.model_dump(include={"segment", "rows"}) | score | each.model_dump(include=_BESIDE))
         return pd.DataFrame(rows)
 
-    def as_page(self) -> Page:
+    def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        from evenfold.reports import segments_page
-
         scored = [each.cells for each in self.segments if each.estimate]
         title = f"{self.model.title} on {self.name} by {self.by}"
-        return segments_page(
+        return reports.segments_page(
             title, self.model.metrics[0], scored, [each.reason for each in self.segments if each.failed]
         )
 
@@ -287,17 +281,16 @@ class LaterScore(Displayed, Outcome):
         what = f"{self.model.estimator} on the {self.rows:,} rows of {self.name}"
         return f"{what}: {'; '.join([scores_line(self.estimates), *self.notes])}"
 
-    def as_page(self) -> Page:
+    def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        from evenfold.reports import Page, Verdict, beside_promises
         from evenfold.reports.evaluations.page import confusion_section, score_tiles
 
         seen = f"{self.known_groups} of {self.rows} rows are of groups that the model has seen."
         notes = [*([] if self.known_groups is None else [seen]), *self.notes]
         title = f"{self.model.title} on the {self.rows:,} rows of {self.name}"
         tiles, sections = score_tiles(self.estimates), confusion_section(self.confusion)
-        page = Page(title, Verdict.NONE, "", tiles, sections=sections)
-        return beside_promises(page, self.estimates, self.promised, notes)
+        page = reports.Page(title, reports.Verdict.NONE, "", tiles, sections=sections)
+        return reports.beside_promises(page, self.estimates, self.promised, notes)
 
 
 class Tuning(Displayed, Outcome):
@@ -329,13 +322,12 @@ class Tuning(Displayed, Outcome):
         score = f"{self.metric} {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
         return f"Tuning of {len(self.configurations):,} configurations: {self.configurations[self.chosen]}, {score}"
 
-    def as_page(self) -> Page:
+    def as_page(self) -> reports.Page:
         """Return what is told of it."""
-        from evenfold.estimates.selection import Choice
-        from evenfold.reports import tuning_page
-
         choice = Choice(**{name: getattr(self, name) for name in Choice.__dataclass_fields__})
         estimates = self.nested.estimates if self.nested else []
         inside = next((estimate for estimate in estimates if estimate.metric == self.metric), None)
         what = f"{self.model.title} on {self.split.name} {self.split.version}"
-        return tuning_page(self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what)
+        return reports.tuning_page(
+            self.metric, self.configurations, self.scores, self.spreads, choice, None, inside, what
+        )

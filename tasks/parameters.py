@@ -1,6 +1,7 @@
 """Parameters of several functions, each declared once: its type, its words, its default and its flag.
 
-What flows alone are asked stands in ``requests``. Types of other rooms are named, not imported: help comes at once.
+What flows alone are asked stands in ``requests``. What other rooms have is imported when it is needed: help comes at
+once.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from evenfold.estimates.errors import ModelError
+from evenfold.splitters.errors import SplitError
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
+
+from evenfold import estimates, manifests
 
 if TYPE_CHECKING:
     from evenfold.estimates import ModelSpec
@@ -58,8 +63,6 @@ def repeats_of(repeats: Any) -> Any:
     number = int(repeats) if isinstance(repeats, str) and repeats.isdecimal() else repeats
     if number == "auto" or (isinstance(number, int) and not isinstance(number, bool) and number >= 1):
         return number
-    from evenfold.splitters import SplitError
-
     raise SplitError(f"there cannot be {repeats!r} repeats of the folds; choose auto, or a number such as 10.")
 
 
@@ -81,7 +84,6 @@ def _metrics(metrics: Any) -> Any:
 
 
 def _build(build: Any) -> Any:
-    from evenfold.splitters import SplitError
     from evenfold.splitters.importing import FEATURES, resolve
     from evenfold.splitters.naming import named
 
@@ -92,18 +94,6 @@ def _build(build: Any) -> Any:
     if path is not None:
         resolve(path, FEATURES)  # before anything is fitted
     return path
-
-
-def _spec(spec: Any) -> Any:
-    from evenfold.manifests import read_spec
-
-    return spec if spec is None else read_spec(spec)
-
-
-def _model(model: Any) -> Any:
-    from evenfold.estimates import ModelSpec
-
-    return None if model is None else ModelSpec.of(model)
 
 
 def _strategy(strategy: Any) -> Any:
@@ -122,7 +112,6 @@ def _grid(source: Any) -> Any:
     if not isinstance(source, (str, Path)):
         return source
     import yaml
-    from evenfold.estimates import ModelError
     from evenfold.splitters.deployed import read_document, reason_of, require_readable
 
     inline = str(source).lstrip().startswith("{")
@@ -169,12 +158,12 @@ NSplits = Annotated[
 Seed = Annotated[int | None, Flag("Decides everything that is random.  [default: 0]", "N", "Split")]
 Spec = Annotated[
     "SplitSpec | SkipJsonSchema[Mapping[str, Any]] | str | SkipJsonSchema[Path] | None",
-    BeforeValidator(_spec),
+    BeforeValidator(lambda spec: None if spec is None else manifests.read_spec(spec)),
     Flag("A specification, or its YAML or JSON file; what is given beside it is put over it.", "PATH", "Split"),
 ]
 Model = Annotated[
     "ModelSpec | SkipJsonSchema[Any] | str | None",
-    BeforeValidator(_model),
+    BeforeValidator(lambda model: None if model is None else estimates.ModelSpec.of(model)),
     Flag(
         "Import path of an estimator, or a YAML or JSON file; in Python also the estimator itself. What is given "
         "beside it is put over it.",

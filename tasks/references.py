@@ -13,10 +13,11 @@ from evenfold.manifests import Header, read_header
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import meant
 from evenfold.tasks.runtime.home import Home
+from evenfold.tasks.runtime.locks import locked
+
+from evenfold import manifests
 
 if TYPE_CHECKING:
-    from evenfold.manifests import Manifest
-
     from .outcomes import SplitRef
 
 SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
@@ -40,9 +41,7 @@ def manifest_folder(reference: Any) -> Path:
     with the nearest name, or several. A path that is no manifest is returned: whoever reads it says what is wrong.
     """
     if not isinstance(reference, (str, Path)):
-        from evenfold.manifests import Manifest  # who looks at a header waits for no library of tables
-
-        if isinstance(reference, Manifest):
+        if isinstance(reference, manifests.Manifest):
             return _kept(reference)
         uri = getattr(getattr(reference, "split", reference), "uri", None)
         if not isinstance(uri, str):
@@ -73,11 +72,8 @@ def manifest_folder(reference: Any) -> Path:
     return next(iter(ids.values()), path)
 
 
-def _kept(manifest: Manifest) -> Path:
+def _kept(manifest: manifests.Manifest) -> Path:
     """Return the folder of a manifest: where it was read, or below the home, as its name's next version if need be."""
-    from evenfold.manifests import write_manifest
-    from evenfold.tasks.runtime.locks import locked
-
     place, home = Path(manifest.uri or "nowhere"), Home.here()
     if (place / "manifest.json").exists() and read_header(place)["split_id"] == manifest.split_id:
         return place
@@ -86,7 +82,8 @@ def _kept(manifest: Manifest) -> Path:
             if header["split_id"] == manifest.split_id:
                 return folder
         major = max((version_in(version)[0] for version, _ in splits_of(home, manifest.name)), default=0) + 1
-        return write_manifest(manifest if manifest.generation else manifest.altered(version=f"{major}.0"), home.splits)
+        whole = manifest if manifest.generation else manifest.altered(version=f"{major}.0")
+        return manifests.write_manifest(whole, home.splits)
 
 
 def splits_of(home: Home, name: str) -> Iterator[tuple[str, Path]]:

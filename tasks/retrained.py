@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evenfold.estimates import Estimate, ModelSpec, metric_of
 from evenfold.estimates.promotion import Decision
 from evenfold.manifests import Audit
 from evenfold.splitters.display import Displayed
 
-from .outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef
+from evenfold import reports
 
-if TYPE_CHECKING:
-    from evenfold.reports import Page
+from .outcomes import Champion, Growth, Judged, Outcome, Registered, SplitRef
 
 
 class Retraining(Displayed, Outcome):
@@ -84,14 +82,12 @@ class Retraining(Displayed, Outcome):
             doubts["ask_above"] = f"The candidate is better by {better:.4g}, more than {most:g}."
         return doubts
 
-    def as_page(self) -> Page:
+    def as_page(self) -> reports.Page:
         """Return the page of the decision."""
-        from evenfold.reports import Origin, retraining_page
-
         rows = self.growth
         left = f"{rows.deleted:,} deleted, {rows.quarantined:,} quarantined"
         joined = f"{rows.added:,} rows joined, {rows.moved:,} moved, {left}: split_id {self.split.split_id}."
-        return retraining_page(
+        return reports.retraining_page(
             self.registered.name if self.registered else self.split.name,
             self.decision,
             self.estimates,
@@ -105,7 +101,7 @@ class Retraining(Displayed, Outcome):
             split=f"{self.split.name} {self.split.version}",
             serves=self._titles[0],
             loser=self._titles[1],
-            origin=Origin(Path(self.split.data).name, self.run_id),
+            origin=reports.Origin(Path(self.split.data).name, self.run_id),
         )
 
 

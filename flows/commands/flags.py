@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from evenfold.splitters.errors import SplitError, meant
 from evenfold.tasks.parameters import Flag
 from evenfold.tasks.requests import signature_of
 from typer.core import TyperCommand, TyperGroup
@@ -104,8 +105,6 @@ def _as_typed(kind: Any, flag: Flag) -> Any:
 
 def values_of(flag: str, texts: list[str] | None, example: str) -> dict[str, Any]:
     """Return the values of NAME=JSON flags; one that is no JSON is text. SplitError for a name that is given twice."""
-    from evenfold.splitters import SplitError
-
     values: dict[str, Any] = {}
     for text in texts or []:
         name, equals, value = text.partition("=")
@@ -123,8 +122,6 @@ def require_once(names: Iterable[str]) -> None:
     """Raise SplitError for what is given again where one value counts."""
     for name, times in Counter(names).items():
         if times > 1:
-            from evenfold.splitters import SplitError
-
             raise SplitError(f"{name} is given {times} times, and only the last would count; give it once.")
 
 
@@ -203,8 +200,6 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names; raises SplitError for one that none has, with the nearest."""
         if self.get_command(ctx, args[0]) is None:
-            from evenfold.splitters.errors import SplitError, meant
-
             hint = meant(args[0], self.list_commands(ctx), cutoff=0.5) or "evenfold --help lists those that there are."
             raise SplitError(f"there is no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from evenfold.flows.commands.flags import Json, answer, busy, values_of
-from evenfold.manifests import Header
 from evenfold.manifests.exchange.forms import Dialect, Format
+from evenfold.splitters.errors import SplitError
+
+from evenfold import flows, manifests
 
 if TYPE_CHECKING:
-    from evenfold.manifests import Verification
     from evenfold.tasks import Home
 
 OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark", "croissant")
@@ -63,25 +64,22 @@ def audit(
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
-    from evenfold.manifests import audit as run_audit, read_manifest, write_whole
-    from evenfold.splitters import SplitError
-
     from .show import show_audit, show_audit_in_markdown
 
     if as_json and kind not in (None, "json"):
         raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
     if pipeline:
-        return _audit_pipeline(pipeline, read_manifest(manifest), data, as_json)
+        return _audit_pipeline(pipeline, manifests.read_manifest(manifest), data, as_json)
     with busy(f"auditing {manifest} on {data}"):
-        audited = read_manifest(manifest)
-        report = run_audit(
+        audited = manifests.read_manifest(manifest)
+        report = manifests.audit(
             audited, data, features=features or None, exclude=exclude or (), target=target, group=group, time=time,
             impact=impact,
             gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
             ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
         )  # fmt: skip
     if store:
-        write_whole(manifest / "audit.json", report.model_dump_json(indent=1))
+        manifests.write_whole(manifest / "audit.json", report.model_dump_json(indent=1))
     if record:
         from evenfold.tasks.record.studies import record_audit
 
@@ -112,10 +110,8 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
 
     Example: evenfold verify .evenfold/splits/flights/1.0
     """
-    from evenfold.manifests import verify as run_verify
-
     with busy(f"reading every file of {manifest}") as home:
-        verification = run_verify(manifest)
+        verification = manifests.verify(manifest)
         verification = _with_looks(verification, home) if verification.intact else verification
     lines = [f"{verification.folder}: {'intact' if verification.intact else 'damaged'}"]
     lines += [f"  damaged  {damage.message}" for damage in verification.damages]
@@ -124,18 +120,16 @@ def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
     answer(verification, as_json, "\n".join(lines), failed=not verification.intact)
 
 
-def _with_looks(verification: Verification, home: Home) -> Verification:
+def _with_looks(verification: manifests.Verification, home: Home) -> manifests.Verification:
     """Return a verification with what the ledger of looks at the locked rows shows; as it is where nobody looked."""
-    from evenfold.manifests import Damage, read_manifest
-
-    manifest = read_manifest(verification.folder)
+    manifest = manifests.read_manifest(verification.folder)
     if not manifest.membership.locked.size or not (home.is_recorded or (home.path / "looks").exists()):
         return verification
     from evenfold.tasks.record.looks import damages_of_looks
 
     looks, damages = damages_of_looks(home, manifest)
     if damages:
-        of_looks = [Damage(file="looks", message=sentence) for sentence in damages]
+        of_looks = [manifests.Damage(file="looks", message=sentence) for sentence in damages]
         return verification.model_copy(update={"intact": False, "damages": [*verification.damages, *of_looks]})
     n = f"{looks} look{'s' if looks != 1 else ''}"
     sentence = f"the ledger of {n} at the locked rows is whole" if looks else "nobody looked at the locked rows"
@@ -152,10 +146,8 @@ def diff(
 
     Example: evenfold diff .evenfold/splits/flights/1.0 .evenfold/splits/flights/1.1
     """
-    from evenfold.manifests import diff as run_diff, read_manifest
-
     with busy(f"comparing {a} with {b}"):
-        difference = run_diff(read_manifest(a), read_manifest(b), data)
+        difference = manifests.diff(manifests.read_manifest(a), manifests.read_manifest(b), data)
     head = f"{difference.a} -> {difference.b}: {'the same split' if difference.same else 'another split'}"
     answer(difference, as_json, "\n  ".join([head, *difference.sentences]))
 
@@ -175,9 +167,7 @@ def export(
 
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
     """
-    from evenfold.manifests import StoredManifest, export as run_export
     from evenfold.manifests.tables.read import require_place
-    from evenfold.splitters import SplitError
 
     if to != "sql" and (dialect, table) != ("duckdb", "rows"):
         raise SplitError(f"--table and --dialect are for --to sql, and this is an export to {to}; leave them out.")
@@ -185,13 +175,10 @@ def export(
         which = "sklearn, h2o, autogluon, spark and croissant, which hold one"
         raise SplitError(f"--repeat is for {which}; an export to {to} holds all that there are: leave it out.")
     require_place(output, read=[data])
-    stored = StoredManifest(manifest).prove()
+    stored = manifests.StoredManifest(manifest).prove()
     require_place(output, read=stored.files)
     with busy(f"writing {output}"):
-        file = run_export(
-            stored, to, output, data, repeat=repeat, dialect=dialect,
-            table=table, memory=memory,
-        )  # fmt: skip
+        file = manifests.export(stored, to, output, data, repeat=repeat, dialect=dialect, table=table, memory=memory)
     answer(file, as_json, f"{file.path}: {file.rows:,} rows; {file.note}")
 
 
@@ -209,23 +196,21 @@ def join(
 
     Example: evenfold join .evenfold/splits/flights/1.0 examples/flights.parquet --fold 2 --role test -o test.parquet
     """
-    from evenfold.manifests import StoredManifest, partition, write_join
     from evenfold.manifests.tables.canonical import amount
     from evenfold.manifests.tables.read import require_place
-    from evenfold.splitters import SplitError
 
     if (fold is None) != (role is None):
         raise SplitError("--fold and --role go together; leave both out to write every fold below a folder.")
     if fold is not None:
         require_place(output, read=[data])
-    stored = StoredManifest(manifest).prove()
+    stored = manifests.StoredManifest(manifest).prove()
     if fold is not None:
         require_place(output, read=stored.files)
     with busy(f"writing {output}"):
         if fold is None or role is None:
-            rows = sum(partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
+            rows = sum(manifests.partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
         else:
-            rows = write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
+            rows = manifests.write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
     of = f" of repeat {repeat}" if repeat else ""
     about = {"path": str(output), "rows": rows, "fold": fold, "repeat": repeat, "role": role}
     words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
@@ -257,8 +242,6 @@ def adopt(
 
     Example: evenfold adopt examples/flights.parquet --cv sklearn.model_selection:KFold --key flight_id
     """
-    from evenfold.splitters import SplitError
-
     from .show import show_split
 
     if (cv is None) == (folds is None):
@@ -267,8 +250,6 @@ def adopt(
         raise SplitError("--param is for the splitter of --cv; leave it out.")
     params = values_of("--param", param, "NAME=JSON, such as n_splits=5")
     with busy(f"taking the folds of {data}"):
-        from evenfold import flows
-
         split = flows.adopt(
             data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
             missing_group=missing_group, name=name,
@@ -289,27 +270,24 @@ def show(
 
     Example: evenfold show .evenfold/splits/flights/1.0
     """
-    from evenfold.manifests import prove_files, read_header
-    from evenfold.splitters import SplitError
-
     if data is not None and report is None:
         raise SplitError("--data is for the page that --report writes; give --report FILE.html too, or leave it out.")
     with busy(f"reading {manifest}"):
-        header = read_header(manifest)
-        prove_files(header, manifest)
+        header = manifests.read_header(manifest)
+        manifests.prove_files(header, manifest)
         sizes = [] if as_json or header["counts"] else _sizes(manifest)
         if report is not None:
-            from evenfold.manifests import StoredManifest, audit, measure, read_manifest, write_whole
             from evenfold.manifests.tables.read import require_place
             from evenfold.reports import Origin, report_html
 
-            require_place(report, read=[data, *StoredManifest(manifest).files])
-            split = read_manifest(manifest)
-            findings = audit(split, data) if data else None
+            require_place(report, read=[data, *manifests.StoredManifest(manifest).files])
+            split = manifests.read_manifest(manifest)
+            findings = manifests.audit(split, data) if data else None
             origin = Origin(Path(data).name if data else "")
-            write_whole(report, report_html(split, measure(split, data), data, findings, origin))
+            page = report_html(split, manifests.measure(split, data), data, findings, origin)
+            manifests.write_whole(report, page)
 
-    def show(out: Any, header: Header) -> None:
+    def show(out: Any, header: manifests.Header) -> None:
         _print_look(out, header, sizes)
         if report is not None:
             out.print(f"  page: {report}")
@@ -320,10 +298,9 @@ def show(
 def _sizes(folder: Path) -> list[list[str]]:
     """Return how many rows folds have that are too many for a header to count each: lines of the table of counts."""
     import numpy as np
-    from evenfold.manifests import read_manifest
     from evenfold.manifests.membership import Labels
 
-    labels = read_manifest(folder).in_use
+    labels = manifests.read_manifest(folder).in_use
     assert isinstance(labels, Labels), "of draws and pairs a header counts each"
     values, numbers = np.unique(labels.column(), return_counts=True)
     counts = dict(zip(values.tolist(), numbers.tolist(), strict=True))
@@ -333,7 +310,7 @@ def _sizes(folder: Path) -> list[list[str]]:
     return [*beside, [f"each of {len(rows):,}", spread]]
 
 
-def _print_look(out: Any, header: Header, sizes: Sequence[list[str]] = ()) -> None:
+def _print_look(out: Any, header: manifests.Header, sizes: Sequence[list[str]] = ()) -> None:
     from .console import lined_up
 
     spec = header["spec"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from evenfold.splitters.errors import SplitError
+
+from evenfold import flows, tasks
 
 from .flags import Json, answer, busy
 
@@ -32,10 +36,6 @@ def up(
 
     Example: evenfold up --stop
     """
-    import os
-
-    from evenfold.splitters import SplitError
-
     with busy("starting Prefect's server") as home:
         from evenfold.tasks.runtime.server import keep_server, kept_server, stop_server
 
@@ -141,9 +141,7 @@ def load(reference: SplitName, as_json: Json = False) -> None:
     Example: evenfold load flights@1.0
     """
     with busy(f"looking for {reference}"):
-        from evenfold.flows import load_split
-
-        split = load_split(reference)
+        split = flows.load_split(reference)
     about = {"name": split.name, "version": split.version, "split_id": split.split_id, "uri": str(split.uri)}
     words = f"{split.name} {split.version}: split_id {split.split_id[:16]}\n  manifest {split.uri}"
     answer(about, as_json, words)
@@ -181,9 +179,7 @@ def rollback(
     Example: evenfold rollback flights --reason "the feed of May was in hours"
     """
     with busy(f"putting {name} back"):
-        from evenfold.tasks import roll_back
-
-        done = roll_back.fn(name, to=to, reason=reason)
+        done = tasks.roll_back.fn(name, to=to, reason=reason)
     gone = f", version {done.withdrawn} was withdrawn" if done.withdrawn else ", put there"
     answer(done, as_json, f"{done.name}: version {done.champion} is the champion again{gone} by {done.by}.")
 
@@ -199,8 +195,6 @@ def trust(
 
     Example: evenfold trust flights@3
     """
-    from evenfold.splitters import SplitError
-
     from .console import consoles
 
     name, _, version = reference.rpartition("@")
@@ -236,9 +230,7 @@ def withdraw(
     Example: evenfold withdraw flights@1.3 --reason "the feed of May was in hours"
     """
     with busy(f"taking {split} back"):
-        from evenfold.tasks import withdraw as take_back
-
-        done = take_back.fn(split, reason=reason)
+        done = tasks.withdraw.fn(split, reason=reason)
     left = f"new rows join {done.name}@{done.left}" if done.left else f"{done.name} is split anew"
     words = [f"{done.name}: {', '.join(done.versions)} withdrawn by {done.by}; {left} from now on."]
     for model in done.models:
@@ -259,9 +251,7 @@ def champion(
     Example: evenfold champion flights --as-of 2026-05-31
     """
     with busy(f"looking at the record of {name}"):
-        from evenfold.tasks import champion_as_of
-
-        served = champion_as_of(name, as_of or datetime.now(UTC))
+        served = tasks.champion_as_of(name, as_of or datetime.now(UTC))
     when = f"was the champion on {as_of}" if as_of else "is the champion"
     since = f", since {served.since}: {served.why}" if served.version else ""
     words = f"{name}: {f'version {served.version}' if served.version else 'no version'} {when}{since}."
@@ -278,9 +268,7 @@ def replay(
     Example: evenfold replay flights 3
     """
     with busy(f"deciding version {version} of {name} again"):
-        from evenfold.tasks import replay as decided_again
-
-        replayed = decided_again(name, version)
+        replayed = tasks.replay(name, version)
     answer(replayed, as_json, replayed.words, failed=replayed.verdict != "same")
 
 
@@ -299,8 +287,6 @@ def answer_(
 
     Example: evenfold answer flights --approve --reason "the airline was merged in May"
     """
-    import os
-
     with busy(f"looking for what {name} asks"):
         from evenfold.tasks.record.models.asking import give_answer, resume, waiting_question
         from evenfold.tasks.runtime.home import Settings

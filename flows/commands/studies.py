@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
+from evenfold.splitters.errors import SplitError
 from evenfold.tasks.parameters import (
     Data,
     Engine,
@@ -25,12 +26,12 @@ from evenfold.tasks.parameters import (
 )  # fmt: skip
 from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
+from evenfold import estimates, flows, manifests, reports
+
 from .flags import answer, busy
 
 if TYPE_CHECKING:
     import pandas as pd
-    from evenfold.estimates import Problem
-    from evenfold.reports import Page
 
     from .console import Words
 
@@ -54,10 +55,7 @@ def demo(engine: Engine = "prefect", as_json: bool = False) -> None:
 
     Example: evenfold demo --engine plain
     """
-    from evenfold.splitters import SplitError
     from sklearn.datasets import load_breast_cancer
-
-    from evenfold import flows
 
     from .show import consoles, progress, show_evaluation
 
@@ -118,7 +116,6 @@ def compare(
     Example: evenfold compare RUN_A RUN_B --metric r2
     """
     from evenfold.manifests.tables.read import require_place, write_whole
-    from evenfold.reports import comparison_page
     from evenfold.tasks.parameters import repeats_of
 
     from .show import consoles, progress
@@ -130,13 +127,11 @@ def compare(
 
         fields["repeats"] = repeats_of(fields.get("repeats", "auto"))
         fits, names = look_ahead(run_a, run_b, fields["repeats"])
-    from evenfold import flows
-
     if not fits:
         fields["engine"] = "plain"
     with progress(consoles()[1]):
         comparisons = flows.compare(run_a, run_b, metrics, **fields)
-    page = comparison_page(comparisons, names)
+    page = reports.comparison_page(comparisons, names)
     if output is not None:
         write_whole(output, page.html())
     answer([asdict(comparison) for comparison in comparisons], as_json, _shown(page, output))
@@ -202,10 +197,8 @@ def folds(
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
-    from evenfold.estimates import fold_count_study
-
     about = {"counts": _counts(counts), "seed": seed or 0, "strategy": strategy}
-    _told(data, "number of folds", fold_count_study, about, output, as_json, fields)
+    _told(data, "number of folds", estimates.fold_count_study, about, output, as_json, fields)
 
 
 @flat
@@ -223,11 +216,9 @@ def strategies(
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
-    from evenfold.estimates import stratification_study
-
     n_splits = 5 if n_splits is None else n_splits
     about = {"n_splits": n_splits, "n_seeds": n_seeds, "seed": seed or 0, "strategy": strategy}
-    _told(data, "ways of stratifying", stratification_study, about, output, as_json, fields)
+    _told(data, "ways of stratifying", estimates.stratification_study, about, output, as_json, fields)
 
 
 def _counts(text: str) -> list[int]:
@@ -235,8 +226,6 @@ def _counts(text: str) -> list[int]:
 
     Raises SplitError for what is written otherwise, and where it names none or fewer than 2 folds.
     """
-    from evenfold.splitters import SplitError
-
     write = "write 5..100, 5:100:5 (every fifth), or 5,10,20."
     try:
         if ":" in text:
@@ -264,8 +253,6 @@ def _told(
 
     ``fields``: of the columns, and of the recipe. Raises SplitError as ``_problem`` does.
     """
-    from evenfold.manifests import name_of, write_whole
-    from evenfold.reports import study_page, study_pictures
     from evenfold.reports.charts import stacked
     from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.runtime.limits import limited
@@ -276,18 +263,18 @@ def _told(
     problem = _problem(data, output, **fields)
     with limited(problem.X.size), progress(consoles()[1]):
         table = study(problem.model, problem, **about, say=partial(say, "fitting models"))
-    page, pictures = study_page(problem, table), study_pictures(table)
-    write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
+    page, pictures = reports.study_page(problem, table), reports.study_pictures(table)
+    manifests.write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"
     params = {"data": Path(data).name} | {key: str(value) for key, value in about.items() if value is not None}
-    experiment = name_of(data)  # the one that is called as the data's file
+    experiment = manifests.name_of(data)  # the one that is called as the data's file
     record_study(experiment, name, problem, params, page, table)
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
     answer(came, as_json, _shown(page, output, "ratios", "fold-count"))
 
 
-def _shown(page: Page, output: Path | None, *details: str) -> Callable[[Words, object], None]:
+def _shown(page: reports.Page, output: Path | None, *details: str) -> Callable[[Words, object], None]:
     """Return what prints a page, with its ``details``, and where it was written."""
     from .show import show_page
 
@@ -302,26 +289,24 @@ def _shown(page: Page, output: Path | None, *details: str) -> Callable[[Words, o
 def _problem(
     data: str, output: Path, *, target: str | None = None, group: SomeNames = None, key: SomeNames = None,
     model: Model = None, model_params: Mapping[str, object] | None = None, **recipe: object,
-) -> Problem:  # fmt: skip
+) -> estimates.Problem:  # fmt: skip
     """Return the problem of predicting the target column of a file.
 
     Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
     """
-    from evenfold.estimates import Problem
     from evenfold.flows.requests import recipe_of
-    from evenfold.manifests import Columns, read_table, require_columns
     from evenfold.manifests.tables.read import require_place
-    from evenfold.splitters import SplitError
 
     learner = recipe_of(model, params=model_params, **recipe)
     if output.suffix not in (".html", ".svg"):
         raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
     require_place(output)
     roles = {"target": target, "group": group, "key": key}
-    columns = Columns.model_validate({role: names for role, names in roles.items() if names})
+    columns = manifests.Columns.model_validate({role: names for role, names in roles.items() if names})
     if columns.target is None:
         raise SplitError("no target column is named, and a model predicts one; pass --target.")
-    table = read_table(data)
-    require_columns(columns.roles(), table.column_names)
+    table = manifests.read_table(data)
+    manifests.require_columns(columns.roles(), table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
-    return Problem.of(frame, learner, columns.target, columns.roles(), groups=next(iter(columns.grouped), None))
+    group_column = next(iter(columns.grouped), None)
+    return estimates.Problem.of(frame, learner, columns.target, columns.roles(), groups=group_column)

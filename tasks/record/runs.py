@@ -13,6 +13,8 @@ from evenfold.tasks.references import Listed
 from evenfold.tasks.runtime.home import Home
 from pydantic import BaseModel, ConfigDict
 
+from evenfold import estimates
+
 from .entries import allowed
 from .tracker import Tracker
 
@@ -80,15 +82,13 @@ def _when(milliseconds: int) -> str:
 
 def _score(metric: str | None, value: float | None, half_width: float | None = None) -> str:
     """Return the score by a metric as people read it; of a metric that is unknown here, as it was recorded."""
-    from evenfold.estimates import ModelError
-    from evenfold.estimates.metrics.registry import metric_of
     from evenfold.reports.evaluations.words import written
 
     if metric is None or value is None:
         return ""
     try:
-        reading = metric_of(metric)
-    except ModelError:
+        reading = estimates.metric_of(metric)
+    except estimates.ModelError:
         return f"{metric} {written(value, half_width)}"
     return f"{reading.title} {written(reading.shown(value), half_width)}"
 

@@ -7,6 +7,7 @@ annotations as classes, so they are not postponed here.
 import re
 from typing import TYPE_CHECKING, Any
 
+from evenfold.splitters.errors import SplitError
 from mlflow.data.dataset import Dataset
 from mlflow.data.dataset_source import DatasetSource
 
@@ -36,7 +37,6 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
         """
         import mlflow.artifacts
         from evenfold.manifests import read_manifest
-        from evenfold.splitters import SplitError
         from evenfold.tasks.runtime.home import in_silence
 
         artifact = self.artifact or f"runs:/{self._run_id()}/split"
@@ -48,7 +48,6 @@ class SplitSource(DatasetSource):  # type: ignore[misc]
 
     def _run_id(self) -> str:
         """Return the run that records the split; evaluations on it name it too."""
-        from evenfold.splitters import SplitError
         from mlflow.tracking import MlflowClient
 
         from .tracker import Tracker
