@@ -23,7 +23,7 @@ from evenfold.tasks.plans import (
     preimage_of_audit,
     split_in,
 )
-from evenfold.tasks.record.seen import finished_record, preimage_of_record
+from evenfold.tasks.record.runs import finished_record, preimage_of_record
 from evenfold.tasks.requests import signature_of
 from evenfold.tasks.results.preimages import Marks, Preimage
 from evenfold.tasks.results.store import nearest, ready

@@ -36,7 +36,7 @@ from evenfold.tasks.record.models.registry import (
     register_model,
 )
 from evenfold.tasks.record.models.signatures import moved_code
-from evenfold.tasks.record.reading import read_split
+from evenfold.tasks.record.reading import apparent_of, read_split
 from evenfold.tasks.record.splits import balance_of
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.retrained import Opened, Retraining
@@ -127,8 +127,8 @@ def _taken_up(course: Course) -> Retraining:
         return _decided(course, opened, audited)
     except (WaitingError, Pause):  # for an answer
         raise
-    except BaseException as error:  # also one that is cancelled, which starts no task run any more
-        fail_retraining.fn(split, opened, str(error) or type(error).__name__)
+    except BaseException as error:  # also one that is cancelled
+        fail_retraining(split, opened, str(error) or type(error).__name__)
         raise
 
 
@@ -299,11 +299,7 @@ def _decide(course: Course, champion: Champion | None, candidate: Evaluation) ->
         raise
     except (ModelError, SplitError, EvaluationError) as error:
         raise _undecided(champion, str(error)) from error
-    a, b = (
-        next((each.apparent for each in evaluation.estimates if each.metric == course.metric), None)
-        for evaluation in (served, candidate)
-    )
-    apparent = None if a is None or b is None else (a, b)
+    apparent = apparent_of(served.estimates, candidate.estimates, course.metric)
     difference = compared(course.split, course.candidate, measured, course.metric, apparent=apparent)
     looks = run(read_looks, course.split, course.name)
     pair = _pair(course, measured)

@@ -113,9 +113,9 @@ def _prefect(home: Home) -> Iterator[Finding]:
         words = f"none is set; every flow starts an embedded one, which keeps its history below {home.path / 'prefect'}"
         yield Finding("Prefect server", True, words)
         return
-    of_server = list(_server("Prefect server", f"{url}/health", "prefect server start", "PREFECT_API_URL"))
-    yield from of_server
-    if not of_server[0].ok:
+    server = _server("Prefect server", f"{url}/health", "prefect server start", "PREFECT_API_URL")
+    yield server
+    if not server.ok:
         return
     silent = [deployment.name for deployment in _scheduled() if not _runs(["SCHEDULED"], 1, of=deployment)]
     fix = "Look at the server's log; with whenever 0.10 the scheduler fails in silence: pip install 'whenever>=0.11'."
@@ -238,7 +238,7 @@ def _span(seconds: float) -> str:
 def _mlflow(home: Home) -> Iterator[Finding]:
     uri = home.tracking_uri
     if uri.startswith("http"):
-        yield from _server("MLflow server", f"{uri}/health", "mlflow server", "MLFLOW_TRACKING_URI")
+        yield _server("MLflow server", f"{uri}/health", "mlflow server", "MLFLOW_TRACKING_URI")
     elif home.tracks_here and not (home.path / "mlflow.db").exists():
         yield Finding("MLflow store", True, f"{uri} will be made by the first run")
         return
@@ -257,12 +257,11 @@ def _mlflow(home: Home) -> Iterator[Finding]:
         yield Finding("MLflow store", True, f"{uri} answers")
 
 
-def _server(name: str, url: str, command: str, setting: str) -> Iterator[Finding]:
+def _server(name: str, url: str, command: str, setting: str) -> Finding:
     try:
         urllib.request.urlopen(url, timeout=10).close()
     except urllib.error.HTTPError:
         pass  # it answers, if not to everybody
     except OSError as error:
-        yield Finding(name, False, f"{url} does not answer: {error}", f"Start it ({command}) or correct {setting}.")
-        return
-    yield Finding(name, True, f"{url} answers")
+        return Finding(name, False, f"{url} does not answer: {error}", f"Start it ({command}) or correct {setting}.")
+    return Finding(name, True, f"{url} answers")

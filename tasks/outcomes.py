@@ -153,11 +153,6 @@ class KeptFile(Outcome):
     path: str
     sha256: str
 
-    @classmethod
-    def of(cls, path: Path) -> Self:
-        """Return what names the file at ``path``."""
-        return cls(path=str(path), sha256=sha256(path))
-
     def intact(self) -> bool:
         """Return whether the file is still what was written."""
         return Path(self.path).exists() and sha256(Path(self.path)) == self.sha256

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import skops.io
 from evenfold.flows import Evaluation, Retraining, compare, evaluate
+from evenfold.manifests.store.header import sha256
 from evenfold.tasks import Home
 from evenfold.tasks.outcomes import FinalModel, KeptFile
 from evenfold.tasks.record.models.signatures import sign_version
@@ -102,7 +103,7 @@ def final_of(model: Any, key: str = "a" * 64) -> FinalModel:
     path = Home.here().shared / "models" / f"{key}.skops"
     path.parent.mkdir(parents=True, exist_ok=True)
     skops.io.dump(model, path)
-    made = FinalModel(key=key, file=KeptFile.of(path), n_train=9)
+    made = FinalModel(key=key, file=KeptFile(path=str(path), sha256=sha256(path)), n_train=9)
     return made.model_copy(update={"signature": sign("model", made.claim)})
 
 

@@ -21,6 +21,7 @@ from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
+from evenfold.tasks.record.runs import preimage_of_record, record_parts, see_complete, seen_complete
 from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
@@ -46,7 +47,6 @@ from .entries import (
 )
 from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
-from .seen import preimage_of_record, record_parts, see_complete, seen_complete
 from .splits import run_ref, split_page_from, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
 
@@ -153,14 +153,8 @@ class _Record:
     def content(self) -> str:
         """The digest of all that it is made of, but for what differs from time to time."""
         split = self.evaluation.split
-        place = [
-            split.uri,
-            split.data,
-            str(stamp(split.data)),
-            self.split_run,
-            sorted(self.models),
-            *parts_of_build(self.build).values(),
-        ]
+        build = parts_of_build(self.build).values()
+        place = [split.uri, split.data, str(stamp(split.data)), self.split_run, sorted(self.models), *build]
         return digest_json([self.evaluation.model_dump_json(exclude={"split"}), place, installed("evenfold")])
 
     @cached_property

@@ -20,6 +20,7 @@ from evenfold.reports.texts import page_note
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FitResult, Look, NestedChoice, SplitRef, Tried
 from evenfold.tasks.parameters import Intervals, Level
+from evenfold.tasks.record.runs import finished_record
 from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.locks import locked
@@ -40,7 +41,6 @@ from .entries import (
 )
 from .models.signatures import RECIPE, keep_signed
 from .reading import read_recipe, recipe_json
-from .seen import finished_record
 from .tracker import NOTE, Tracker, tracker_of
 
 _ON_HOLDOUT = "tags.`evenfold.holdout` = '{}'"  # runs of looks, in whatever experiment

@@ -222,6 +222,12 @@ def mean_of_folds(folds: Sequence[Mapping[str, float]], figure: str) -> float | 
     return sum(values) / len(values) if values else None
 
 
+def apparent_of(a: Sequence[Estimate], b: Sequence[Estimate], metric: str) -> tuple[float, float] | None:
+    """Return what two evaluations score on their training rows, where both say it."""
+    first, second = (next((each.apparent for each in side if each.metric == metric), None) for side in (a, b))
+    return None if first is None or second is None else (first, second)
+
+
 def recipe_json(split: SplitRef, model: ModelSpec, estimates: Sequence[Estimate]) -> dict[str, object]:
     """Return what ``read_recipe`` reads; an address loses its password, and has to be given again."""
     where = split.model_copy(update={"data": redacted(split.data)})

@@ -30,7 +30,7 @@ from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
-from evenfold.tasks.record.seen import see_complete, seen_complete
+from evenfold.tasks.record.runs import see_complete, seen_complete
 from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted

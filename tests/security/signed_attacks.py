@@ -99,6 +99,7 @@ def other() -> Any:
 
 def kept(key: str) -> Any:
     import skops.io
+    from evenfold.manifests.store.header import sha256
     from evenfold.tasks.outcomes import FinalModel, KeptFile
     from evenfold.tasks.runtime.home import Home
     from evenfold.tasks.runtime.signing import sign
@@ -108,7 +109,7 @@ def kept(key: str) -> Any:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.write_bytes(skops.io.dumps(Ridge()))
-    made = FinalModel(key=key, file=KeptFile.of(path), n_train=9)
+    made = FinalModel(key=key, file=KeptFile(path=str(path), sha256=sha256(path)), n_train=9)
     return made.model_copy(update={"signature": sign("model", made.claim)})
 
 

@@ -11,7 +11,7 @@ from evenfold.manifests import measure
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, audit_split, split
 from evenfold.tasks.record.reading import read_split
-from evenfold.tasks.record.seen import SEEN
+from evenfold.tasks.record.runs import SEEN
 from evenfold.tasks.record.splits import record_split
 from evenfold.tasks.splits import newest
 from evenfold.tasks.steps.running import finished_here

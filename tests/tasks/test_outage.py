@@ -120,7 +120,7 @@ def test_the_failure_of_a_retraining_is_the_attempts_own(home: Home, monkeypatch
             out.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
             if away:
                 out.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
-            fail_retraining.fn(made.split, Opened(run_id=run, opened=opened), "no rows")
+            fail_retraining(made.split, Opened(run_id=run, opened=opened), "no rows")
         assert tracker.client.get_run(run).info.status == status
     assert tracker.client.get_run(run).data.tags["evenfold.failure"] == "no rows"
 

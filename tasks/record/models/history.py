@@ -16,7 +16,7 @@ from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.record.models.committing import ROLLBACK, RolledBack
-from evenfold.tasks.record.reading import mean_of_folds, read_evaluation, read_recipe, run_named
+from evenfold.tasks.record.reading import apparent_of, mean_of_folds, read_evaluation, read_recipe, run_named
 from evenfold.tasks.record.tracker import Tracker
 
 from .registry import CHAMPION, aliases_of, looks_of, registered, start_of
@@ -156,15 +156,12 @@ def _decided_again(tracker: Tracker, versions: Mapping[str, Any], this: Any, dec
     both = [read_evaluation(run_id) for run_id in decision.runs]
     if others := [each.run_id[:8] for each in both if not each.is_ours()]:
         raise SplitError(f"the predictions of run {others[0]} were not signed by this home, or were changed since.")
-    apparent = [
-        next((each.apparent for each in read_recipe(run_id).estimates if each.metric == decision.metric), None)
-        for run_id in decision.runs
-    ]
+    served, candidate = (read_recipe(run_id).estimates for run_id in decision.runs)
     stratified, ordered = (both[0].tags.get(f"evenfold.{trait}") == "true" for trait in ("stratified", "ordered"))
     comparison = compare(
         both[0].predictions, both[1].predictions, decision.metric, on=both[0].key, stratified=stratified,
         n_train=mean_of_folds(both[1].folds, "n_train"), ordered=ordered, names=ROLES,
-        apparent=None if apparent[0] is None or apparent[1] is None else (apparent[0], apparent[1]),
+        apparent=apparent_of(served, candidate, decision.metric),
     )  # fmt: skip
     run = run_named(tracker, str(this.run_id))
     looks = looks_of(tracker, this.name, run)

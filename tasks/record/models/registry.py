@@ -382,8 +382,7 @@ def close_retraining(split: SplitRef, outcome: Retraining) -> Retraining:
     return outcome
 
 
-@step(run_name=lambda split, **_: f"record the failure of {split.name}")
-def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> str:
+def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> None:
     """Mark a retraining as failed, with the reason where people look for it, unless it has been begun anew since.
 
     Where MLflow is out of reach it stays RUNNING: the same request goes on with it.
@@ -395,4 +394,3 @@ def fail_retraining(split: SplitRef, opened: Opened, reason: str) -> str:
     except Exception as error:
         if not unreachable(error):
             raise
-    return opened.run_id
