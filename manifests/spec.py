@@ -175,8 +175,9 @@ class SplitSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _with_strategy_named(cls, value: Any) -> Any:
+        """Return the fields with a strategy that is passed as an object, if any, as its name, parameters and seed."""
         fields = dict(value) if isinstance(value, Mapping) else {}
-        if not isinstance(fields.get("strategy"), (str, type(None))):  # an object: its name, parameters and seed
+        if not isinstance(fields.get("strategy"), (str, type(None))):
             recipe = strategy_recipe(fields["strategy"])
             params = dict(recipe.get("params") or {})
             strategy = strategy_made(strategy_named(str(recipe.get("strategy"))), params)
