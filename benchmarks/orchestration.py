@@ -66,7 +66,7 @@ def fits(ref, seed):
 
 def bare(problem, i):
     with limited(problem.X.size):
-        return fit_and_score(problem.model, problem, *pairs[i], seed=0, name=f"fold {i}", repeat=0, fold=i)
+        return fit_and_score(problem, *pairs[i], seed=0, name=f"fold {i}", repeat=0, fold=i)
 
 def seconds(work):
     started = time.perf_counter()

@@ -57,10 +57,9 @@ def _doctor_visits() -> list[dict[str, Any]]:
 
 
 def _balanced_accuracy(data: pd.DataFrame, model: dict[str, Any]) -> float:
-    spec = ModelSpec.of({**model, "metrics": ["balanced_accuracy"]})
-    problem = Problem.of(data, spec, "visited")
+    problem = Problem.of(data, ModelSpec.of({**model, "metrics": ["balanced_accuracy"]}), "visited")
     folds = StratifiedKFold(10, random_state=0).split(data, data["visited"])
-    made = [fit_and_score(spec, problem, *each, seed=0, name=str(fold)) for fold, each in enumerate(folds)]
+    made = [fit_and_score(problem, *each, seed=0, name=str(fold)) for fold, each in enumerate(folds)]
     return float(np.mean([score.test["balanced_accuracy"] for score, _ in made]))
 
 
@@ -69,7 +68,7 @@ def _boston() -> list[dict[str, Any]]:
     forest = ModelSpec.of(
         {"estimator": "sklearn.ensemble:RandomForestRegressor", "params": {"n_estimators": 10}, "metrics": ["r2"]}
     )
-    found = fold_count_study(forest, Problem.of(data, forest, "medv"), (10, 20, 100)).set_index("n_splits")
+    found = fold_count_study(Problem.of(data, forest, "medv"), (10, 20, 100)).set_index("n_splits")
     return [
         _row("Boston, forest: mean R2 of 10 folds", found["mean"][10], 0.840, 0.79, 0.89),
         _row("Boston, forest: mean R2 of 20 folds", found["mean"][20], 0.830, 0.76, 0.88),
@@ -85,7 +84,7 @@ def _flights() -> list[dict[str, Any]]:
     studies = []
     for seed in range(6):
         data = flights[names].sample(1000, random_state=seed, ignore_index=True)
-        studies.append(stratification_study(ridge, Problem.of(data, ridge, "arr_delay"), n_seeds=200, seed=1000 * seed))
+        studies.append(stratification_study(Problem.of(data, ridge, "arr_delay"), n_seeds=200, seed=1000 * seed))
     ratios = (
         pd.concat(studies).groupby(["way", "metric"])[list(NAMES)].agg(lambda each: float(np.exp(np.log(each).mean())))
     )

@@ -38,7 +38,7 @@ else:
     table = pd.DataFrame(X, columns=[f"x{i}" for i in range(20)]).assign(y=y)
     model = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", metrics=metrics)
     problem = Problem.of(table, model, "y")
-    means = score_draws(problem.model, problem, draws(), seed=0).table[metrics].mean().to_numpy()
+    means = score_draws(problem, draws(), seed=0).table[metrics].mean().to_numpy()
 seconds = time.perf_counter() - started
 print(json.dumps({"seconds": seconds, "grown": peaks[1] - peaks[0], "means": means.tolist()}))
 """

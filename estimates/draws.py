@@ -14,7 +14,6 @@ from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import method_of, score
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
-from evenfold.estimates.models.spec import ModelSpec
 from evenfold.estimates.results import hearing
 from evenfold.splitters import Splitter
 from numpy.typing import NDArray
@@ -92,7 +91,6 @@ class DrawScores:
 
 
 def score_draws(
-    model: ModelSpec,
     problem: Problem,
     draws: Iterable[tuple[int, tuple[IntArray, IntArray]]],
     *,
@@ -105,14 +103,13 @@ def score_draws(
     of it, and is counted by the estimates. A predicted label that is none of the problem's classes raises
     ModelError, as in ``fit_and_score``.
     """
-    model = model.completed(problem.task, len(problem.classes))
-    totals = {metric: RowTotals.empty(problem.n) for metric in model.metrics if metric_of(metric).loss is not None}
-    rows = [_one(model, problem, i, pair, seed, totals, inner) for i, pair in draws]
+    metrics = problem.model.metrics
+    totals = {metric: RowTotals.empty(problem.n) for metric in metrics if metric_of(metric).loss is not None}
+    rows = [_one(problem, i, pair, seed, totals, inner) for i, pair in draws]
     return DrawScores(pd.DataFrame(rows), totals)
 
 
 def _one(
-    model: ModelSpec,
     problem: Problem,
     i: int,
     pair: tuple[IntArray, IntArray],
@@ -125,14 +122,14 @@ def _one(
     started = perf_counter()
     try:
         with hearing() as heard:
-            estimator = fitted(model, problem, train, seed=seed, name=f"draw {i}", inner=inner, arrays=True)
+            estimator = fitted(problem, train, seed=seed, name=f"draw {i}", inner=inner, arrays=True)
     except EvaluationError as error:
         row |= {"seconds_fit": perf_counter() - started, "seconds_score": 0.0, "error": str(error)}
-        return {**row, **dict.fromkeys(model.metrics, float("nan"))}
+        return {**row, **dict.fromkeys(problem.model.metrics, float("nan"))}
     X = features_for(problem, estimator, arrays=True)
     between = perf_counter()
     try:
-        scored, losses = _scores(model.metrics, problem, Responses(estimator, take(X, test)), test)
+        scored, losses = _scores(problem.model.metrics, problem, Responses(estimator, take(X, test)), test)
     except ModelError as error:
         raise ModelError(f"draw {i}: {error}") from None
     for metric, lost in losses.items():

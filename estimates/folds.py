@@ -13,7 +13,6 @@ from evenfold.estimates.intervals.evidence import Declined, Evidence
 from evenfold.estimates.intervals.registry import interval_for
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.models.spec import ModelSpec
 
 from .baselines import best_baseline, never_predicted, no_better, shifted
 from .errors import EvaluationError
@@ -26,7 +25,6 @@ def aggregate(
     scores: Sequence[FoldScore],
     predictions: Sequence[pd.DataFrame] | pd.DataFrame,
     problem: Problem,
-    model: ModelSpec,
     *,
     interval: str = "auto",
     level: float = 0.95,
@@ -56,10 +54,9 @@ def aggregate(
         refits=refits,
         seed=seed,
     )
-    metrics = model.completed(problem.task, len(problem.classes)).metrics
     never = [never_predicted(together, problem), shifted(together, problem)]
     estimates = []
-    for evidence in (about(metric_of(name)) for name in metrics):
+    for evidence in (about(metric_of(name)) for name in problem.model.metrics):
         estimate = _over_folds(evidence, interval, level, parts)
         wanted_level = None if interval == "none" or estimate.pooled is None else level
         baseline = best_baseline(evidence, baselines or {}, estimate.value, wanted_level)

@@ -12,7 +12,6 @@ from evenfold.estimates.intervals.evidence import Evidence
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.models.fit import fit_and_score
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.models.spec import ModelSpec
 from evenfold.splitters import (
     BalancedGroupKFold,
     FractionalStratifiedSplit,
@@ -34,7 +33,7 @@ Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of
 
 
 def fold_count_study(
-    model: ModelSpec, problem: Problem, counts: Sequence[int], *, seed: int = 0, strategy: str | None = None,
+    problem: Problem, counts: Sequence[int], *, seed: int = 0, strategy: str | None = None,
     say: Callable[[int, int], None] = lambda done, of: None,
 ) -> pd.DataFrame:  # fmt: skip
     """Return, per number of folds and metric, the mean and sample sd over folds and the pooled score.
@@ -48,13 +47,12 @@ def fold_count_study(
     rows, labels = [], [_folds(problem, strategy, k, seed) for k in counts]
     say(0, sum(counts))
     for number, k in enumerate(counts):
-        rows += [{"n_splits": k, **row} for row in _figures(model, problem, labels[number], seed)]
+        rows += [{"n_splits": k, **row} for row in _figures(problem, labels[number], seed)]
         say(sum(counts[: number + 1]), sum(counts))
     return pd.DataFrame(rows).drop(columns="hold_out")
 
 
 def stratification_study(
-    model: ModelSpec,
     problem: Problem,
     *,
     n_splits: int = 5,
@@ -80,7 +78,7 @@ def stratification_study(
     say(0, len(every) * n_seeds * n_splits)
     for number, (name, ways) in enumerate(every.items()):
         for turn in range(n_seeds):
-            estimates += [{"way": name, **row} for row in _figures(model, problem, ways(n_splits, seed + turn), seed)]
+            estimates += [{"way": name, **row} for row in _figures(problem, ways(n_splits, seed + turn), seed)]
             say((number * n_seeds + turn + 1) * n_splits, len(every) * n_seeds * n_splits)
     table = pd.DataFrame(estimates).rename(columns={"mean": "fold_mean"}).drop(columns="sd")
     spread = table.groupby(["metric", "way"], sort=False).var(ddof=1)
@@ -97,14 +95,14 @@ def ratio_ends(ratio: float, partitions: int, level: float = 0.95) -> tuple[floa
     return ratio / quantile, ratio * quantile
 
 
-def _figures(model: ModelSpec, problem: Problem, labels: NDArray[Any], seed: int) -> list[dict[str, object]]:
+def _figures(problem: Problem, labels: NDArray[Any], seed: int) -> list[dict[str, object]]:
     """Return a row a metric: the first fold's score, mean and sd of the folds that have one, and the pooled score."""
     fits = []
     for fold in range(int(labels.max()) + 1):
         train, test = np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
-        fits.append(fit_and_score(model, problem, train, test, seed=seed, name=f"fold {fold}", fold=fold))
+        fits.append(fit_and_score(problem, train, test, seed=seed, name=f"fold {fold}", fold=fold))
     predictions, rows = pd.concat([predictions for _, predictions in fits]), []
-    for metric in model.completed(problem.task, len(problem.classes)).metrics:
+    for metric in problem.model.metrics:
         scores = pd.Series([score.test.get(metric, np.nan) for score, _ in fits])
         pooled = pooled_score(Evidence(metric_of(metric), problem, predictions=predictions))
         row = {"metric": metric, "hold_out": scores[0], "mean": scores.mean(), "sd": scores.std(), "pooled": pooled}

@@ -83,16 +83,16 @@ def _fit(split: SplitRef, i: Any, model: Any, of: str | int, key: str) -> FitRes
     with limited(work.problem.X.size):
         if work.manifest.kind == "draws" and isinstance(i, (tuple, list)):
             draws = ((number, work.pair(number)) for number in range(*i))
-            scored = score_draws(problem.model, problem, draws, **how)
+            scored = score_draws(problem, draws, **how)
             scores, losses = scored.to_frames()
             sums = keep_predictions(losses, f"{key}-rows")
             return FitResult(predictions=keep_predictions(scores, key), losses=sums, **about)
         if of == "folds":
-            fits = [fit_and_score(problem.model, problem, **fit, **how) for fit in _scored(work, i)]
+            fits = [fit_and_score(problem, **fit, **how) for fit in _scored(work, i)]
             table: Any = work.keyed(pd.concat([each for _, each in fits], ignore_index=True))
             about |= {"scores": [score for score, _ in fits]}
         else:
-            frames = [fit_predictions(problem.model, problem, **fit, **how) for fit in _predicted(work, i, of)]
+            frames = [fit_predictions(problem, **fit, **how) for fit in _predicted(work, i, of)]
             table, about["n_fits"] = pd.concat(frames, ignore_index=True), len(frames)
     return FitResult(predictions=keep_predictions(table, key), **about)
 
@@ -200,9 +200,7 @@ def fit_final(split: SplitRef, model: Model = None, i: int | None = None) -> Fin
     rows = work.at_hand(training_rows(work)) if i is None else work.pair(i)[0]
     name = "the final model" if i is None else f"the model of split {i}"
     with limited(work.problem.X.size), hearing() as heard:
-        trained = fitted(
-            work.problem.model, work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner
-        )
+        trained = fitted(work.problem, rows, seed=work.manifest.spec.seed, name=name, inner=work.inner)
     tell(f"{name}: {sentence}" for sentence in heard)
     import skops.io  # half a second for whoever keeps no model
 

@@ -359,7 +359,6 @@ def _of_folds(
         scores,
         predictions,
         work.problem,
-        work.problem.model,
         stratified=work.manifest.splitter.needs.y != "ignored",
         ordered=work.in_time_order,
         baselines=baseline_predictions(work.problem, splits, work.problem.times if work.in_time_order else None),

@@ -63,14 +63,13 @@ def answered(frame: pd.DataFrame, problem: Problem) -> Answered:
 def nested_of(problem: Problem, pairs: list[Any], level: float = 0.95) -> Any:
     scores, frames = evaluated(problem, pairs)
     evidence = Evidence(METRICS["neg_mean_squared_error"], problem, scores, pd.concat(frames))
-    refits = [fit_predictions(problem.model, problem, *pair, seed=0) for pair in nested_splits(evidence)]
+    refits = [fit_predictions(problem, *pair, seed=0) for pair in nested_splits(evidence)]
     return nested(replace(evidence, refits=refits), level)
 
 
 def evaluated(problem: Problem, pairs: list[Any], repeat: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
     done = [
-        fit_and_score(problem.model, problem, *pair, seed=0, name=f"fold {i}", fold=i, repeat=repeat)
-        for i, pair in enumerate(pairs)
+        fit_and_score(problem, *pair, seed=0, name=f"fold {i}", fold=i, repeat=repeat) for i, pair in enumerate(pairs)
     ]
     return [score for score, _ in done], [frame for _, frame in done]
 
@@ -125,4 +124,4 @@ def problem(table: pd.DataFrame = RARE, target: str = "y", groups: Any = None, *
 
 
 def evaluate(seen: Problem, pairs: Any = THIRDS) -> list[Any]:
-    return [fit_and_score(seen.model, seen, *pair, seed=0, name=f"fold {i}", fold=i) for i, pair in enumerate(pairs)]
+    return [fit_and_score(seen, *pair, seed=0, name=f"fold {i}", fold=i) for i, pair in enumerate(pairs)]

@@ -92,9 +92,7 @@ def folds(alpha: float = 0.0, target: str = "amount") -> tuple[Problem, list[Fol
     problem = Problem.of(rows(), model, target)
     at = np.arange(len(rows()))
     fits = [
-        fit_and_score(
-            problem.model, problem, np.flatnonzero(at % 5 != k), at[at % 5 == k], seed=0, name=f"fold {k}", fold=k
-        )
+        fit_and_score(problem, np.flatnonzero(at % 5 != k), at[at % 5 == k], seed=0, name=f"fold {k}", fold=k)
         for k in range(5)
     ]
     return problem, [score for score, _ in fits], pd.concat([part for _, part in fits], ignore_index=True)
@@ -106,7 +104,7 @@ def evaluation(target: str) -> str:
     return evaluation_page(
         problem,
         scores,
-        aggregate(scores, predictions, problem, problem.model),
+        aggregate(scores, predictions, problem),
         predictions,
         audit=audit(manifest, rows()),
         split=SplitLink(f"{manifest.name} {manifest.version}", manifest.split_id, "split/report.html"),
@@ -132,7 +130,7 @@ def tuning() -> str:
 
 def retraining() -> str:
     problem, scores, predictions = folds()
-    estimates = aggregate(scores, predictions, problem, problem.model)
+    estimates = aggregate(scores, predictions, problem)
     decision = Decision("candidate", True, "it is as good and has seen 500 newer rows", "r2", 0.01, -0.02, 0.04, 0.3)
     checks = audit(split("KFold", target="amount"), rows())
     told = {"version": "2", "growth": ["500 rows joined, none moved."], "newer": "R2 0.73 on 500 rows."}
@@ -147,7 +145,7 @@ def look() -> str:
 
 def strategies() -> str:
     problem = folds()[0]
-    return study_page(problem, stratification_study(problem.model, problem, n_seeds=3)).html()
+    return study_page(problem, stratification_study(problem, n_seeds=3)).html()
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -171,6 +169,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "retraining": retraining,
     "look": look,
     "audit": lambda: audit_page(audit(split("KFold", target="kind"), rows())).html(),
-    "folds": lambda: study_page(folds()[0], fold_count_study(folds()[0].model, folds()[0], [3, 5, 10])).html(),
+    "folds": lambda: study_page(folds()[0], fold_count_study(folds()[0], [3, 5, 10])).html(),
     "strategies": strategies,
 }

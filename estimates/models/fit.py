@@ -25,18 +25,12 @@ from .diagnostics import permutation_importance
 from .encoding import encoding_step, encodings
 from .options import class_weight_names, fit_with, reads_names, target_transformer
 from .problem import IntArray, Problem
-from .spec import Balance, ModelSpec
+from .spec import Balance
 
 INNER_FOLDS = 5
 
 
-def assemble(
-    model: ModelSpec,
-    problem: Problem,
-    seed: int,
-    train: IntArray | None = None,
-    inner: Splitter | None = None,
-) -> Any:
+def assemble(problem: Problem, seed: int, train: IntArray | None = None, inner: Splitter | None = None) -> Any:
     """Return the unfitted estimator that ``fit_and_score`` fits, ready for scikit-learn's ``clone``.
 
     From the inside out: the model; a sampler that evens out the classes of the rows it is fitted on; an encoder of
@@ -47,7 +41,7 @@ def assemble(
     pairs of the inner cross-validation by ``inner``, by default 5 shuffled folds that stratify, or keep groups
     whole where there are groups or training rows repeat).
     """
-    model = model.completed(problem.task, len(problem.classes))
+    model = problem.model
     estimator = model.build(seed)
     if model.balance is not None and model.balance.method == "class_weight":
         # Where rows have weights, these even out the classes: many a "balanced" counts rows alone.
@@ -61,7 +55,7 @@ def assemble(
         estimator = pipeline(steps)
     if model.target_transform is not None:
         estimator = TransformedTargetRegressor(estimator, transformer=target_transformer(model, seed))
-    return estimator if model.threshold is None else _deciding(estimator, model, problem, seed, train, inner)
+    return estimator if model.threshold is None else _deciding(estimator, problem, seed, train, inner)
 
 
 def _sampling(balance: Balance | None, seed: int) -> tuple[list[tuple[str, Any]], Any]:
@@ -103,14 +97,13 @@ def _without_empty(estimator: Any, problem: Problem, train: IntArray | None) -> 
     return [("drop", drop.set_output(transform="pandas"))] if empty else []
 
 
-def _deciding(
-    estimator: Any, model: ModelSpec, problem: Problem, seed: int, train: IntArray | None, inner: Splitter | None
-) -> Any:
-    if isinstance(model.threshold, float):
-        return _from(model.threshold, estimator, problem)
+def _deciding(estimator: Any, problem: Problem, seed: int, train: IntArray | None, inner: Splitter | None) -> Any:
+    threshold = problem.model.threshold
+    if isinstance(threshold, float):
+        return _from(threshold, estimator, problem)
     if train is None:
-        raise ModelError(f"threshold: {model.threshold} depends on the training rows; pass train, their positions.")
-    if model.threshold == "prevalence":
+        raise ModelError(f"threshold: {threshold} depends on the training rows; pass train, their positions.")
+    if threshold == "prevalence":
         share = np.average(problem.y[train] == problem.positive, weights=problem.mass(train))
         return _from(float(share), estimator, problem)
     pairs = inner_pairs(problem, train, seed, inner)
@@ -146,7 +139,6 @@ FIT_VERSION = 6
 
 
 def fit_and_score(
-    model: ModelSpec,
     problem: Problem,
     train: IntArray,
     test: IntArray,
@@ -161,7 +153,7 @@ def fit_and_score(
     """Fit on the rows ``train``, score on ``test`` and on ``train``, and return the scores and test predictions.
 
     Positions in ``train`` may repeat. Pure: the same arguments give the same result, times aside. Scores equal
-    those of scikit-learn's ``cross_validate`` with ``assemble(model, problem, seed)`` where training knows every
+    those of scikit-learn's ``cross_validate`` with ``assemble(problem, seed)`` where training knows every
     class. ``inner``: the strategy inside the training rows, for ``threshold: tuned``. ``importance``: measure it,
     see ``permutation_importance``, unless the model says ``none``.
 
@@ -172,9 +164,8 @@ def fit_and_score(
     """
     started = perf_counter()
     with hearing() as heard:
-        estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
-    between = perf_counter()
-    metrics = model.completed(problem.task, len(problem.classes)).metrics
+        estimator = fitted(problem, train, seed=seed, name=name, inner=inner)
+    between, metrics = perf_counter(), problem.model.metrics
     answers = Responses(estimator, problem.X.iloc[test])
     train_answers = Responses(estimator, problem.X.iloc[train])
     with hearing() as of_scores:
@@ -184,7 +175,7 @@ def fit_and_score(
         heard += of_scores
     predictions = predictions_of(problem, test, answers, repeat, fold, name=name)
     uses = {}
-    if importance and model.importance == "auto":
+    if importance and problem.model.importance == "auto":
         path = (repeat, fold)
         uses = permutation_importance(estimator, problem, test, len(train), seed=seed, path=path)
     seconds = between - started, perf_counter() - between
@@ -194,7 +185,6 @@ def fit_and_score(
 
 
 def fit_predictions(
-    model: ModelSpec,
     problem: Problem,
     train: IntArray,
     test: IntArray,
@@ -210,31 +200,24 @@ def fit_predictions(
     Warnings are not told: those of the recipe stand beside the scores of its folds.
     """
     with hearing():
-        estimator = fitted(model, problem, train, seed=seed, name=name, inner=inner)
+        estimator = fitted(problem, train, seed=seed, name=name, inner=inner)
         return predictions_of(problem, test, Responses(estimator, problem.X.iloc[test]), repeat, fold, name=name)
 
 
 def fitted(
-    model: ModelSpec,
-    problem: Problem,
-    train: IntArray,
-    *,
-    seed: int,
-    name: str,
-    inner: Splitter | None = None,
-    arrays: bool = False,
+    problem: Problem, train: IntArray, *, seed: int, name: str, inner: Splitter | None = None, arrays: bool = False
 ) -> Any:
     """Return the assembled estimator, fitted on the rows ``train``; raises EvaluationError where that fails.
 
     A classifier that takes no labels but 0, 1, … learns codes and says the labels. ``inner``: as in
     ``fit_and_score``. ``arrays``: features go in as an array where no part can read column names, which is quicker.
     """
-    if model.target_transform is not None:
+    if problem.model.target_transform is not None:
         train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
 
     def learn(of: Problem) -> Any:
-        estimator = assemble(model, of, seed, train, inner)
-        X, weights = features_for(of, estimator, arrays), _weights(model, of, train)
+        estimator = assemble(of, seed, train, inner)
+        X, weights = features_for(of, estimator, arrays), _weights(of, train)
         return fit_with(estimator, take(X, train), of.y[train], weights)
 
     try:
@@ -282,12 +265,12 @@ def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
     return problem.array if use_array else problem.X
 
 
-def _weights(model: ModelSpec, problem: Problem, train: IntArray) -> NDArray[np.float64] | None:
+def _weights(problem: Problem, train: IntArray) -> NDArray[np.float64] | None:
     """Return the weights that the training rows are fitted with, where there are some."""
     if problem.weights is None:
         return None
-    weights = problem.weights[train]
-    if model.balance is None or model.balance.method != "class_weight":
+    weights, balance = problem.weights[train], problem.model.balance
+    if balance is None or balance.method != "class_weight":
         return weights
     # Times a factor per class, so that all classes that weigh anything weigh the same.
     classes, codes = np.unique(problem.y[train], return_inverse=True)

@@ -262,7 +262,7 @@ def _told(
 
     problem = _problem(data, output, **fields)
     with limited(problem.X.size), progress(consoles()[1]):
-        table = study(problem.model, problem, **about, say=partial(say, "fitting models"))
+        table = study(problem, **about, say=partial(say, "fitting models"))
     page, pictures = reports.study_page(problem, table), reports.study_pictures(table)
     manifests.write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"

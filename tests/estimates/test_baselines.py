@@ -24,15 +24,13 @@ def splits_of(problem: Problem, pairs: list[Any]) -> list[Any]:
 def told(problem: Problem, pairs: list[Any], **more: Any) -> dict[str, Estimate]:
     scores, frames = evaluated(problem, pairs)
     baselines = baseline_predictions(problem, splits_of(problem, pairs))
-    return {
-        each.metric: each for each in aggregate(scores, frames, problem, problem.model, baselines=baselines, **more)
-    }
+    return {each.metric: each for each in aggregate(scores, frames, problem, baselines=baselines, **more)}
 
 
 def test_the_baseline_is_the_mean_of_the_training_rows_and_its_difference_is_paired() -> None:
     pairs = list(KFold(5).split(DIABETES.X))
     frames = baseline_predictions(DIABETES, splits_of(DIABETES, pairs))
-    made = aggregate(DIABETES_SCORES, DIABETES_FRAMES, DIABETES, DIABETES.model, baselines=frames, level=0.9)
+    made = aggregate(DIABETES_SCORES, DIABETES_FRAMES, DIABETES, baselines=frames, level=0.9)
     mae = next(each for each in made if each.metric == "neg_mean_absolute_error")
     dummy = cross_val_predict(DummyRegressor(), DIABETES.X, DIABETES.y, cv=pairs)
     assert mae.baseline.value == pytest.approx(-np.mean(np.abs(DIABETES.y - dummy)), rel=1e-12)
@@ -53,13 +51,13 @@ def test_two_groups_are_the_fewest_that_a_difference_has_an_interval_of(clinics:
     model = DIABETES.model.model_copy(update={"exclude": ("clinic",)})
     problem = Problem.of(table, model, "target", groups="clinic")
     baselines = baseline_predictions(problem, splits_of(problem, list(KFold(5).split(problem.X))))
-    for made in aggregate(DIABETES_SCORES, DIABETES_FRAMES, problem, problem.model, baselines=baselines):
+    for made in aggregate(DIABETES_SCORES, DIABETES_FRAMES, problem, baselines=baselines):
         assert (made.baseline.interval is not None) == told_apart
 
 
 def test_what_ranks_nothing_has_an_area_of_a_half() -> None:
     frames = baseline_predictions(CANCER, splits_of(CANCER, list(StratifiedKFold(5).split(CANCER.X, CANCER.y))))
-    made = aggregate(CANCER_SCORES, CANCER_FRAMES, CANCER, CANCER.model, baselines=frames)
+    made = aggregate(CANCER_SCORES, CANCER_FRAMES, CANCER, baselines=frames)
     values = {each.metric: each.baseline.value for each in made if each.baseline}
     assert values["roc_auc"] == 0.5
     assert values["balanced_accuracy"] == 0.5
@@ -92,7 +90,7 @@ def test_rows_in_time_have_the_last_value_beside_the_mean_and_the_better_one_sta
         problem = Problem.of(frame, model, "y")
         scores, frames = evaluated(problem, cuts)
         given = baseline_predictions(problem, splits_of(problem, cuts), times)
-        (made,) = aggregate(scores, frames, problem, model, baselines=given, ordered=True)
+        (made,) = aggregate(scores, frames, problem, baselines=given, ordered=True)
         assert made.baseline.name == best
     last = given["the last value"]
     assert last.loc[last["fold"] == 2, "prediction"].unique() == pytest.approx([noise[59]])

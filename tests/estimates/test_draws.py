@@ -31,13 +31,13 @@ def draws_of(problem: Problem, n_splits: int) -> list[Any]:
 
 def apparent_of(problem: Problem) -> Any:
     rows = np.arange(problem.n)
-    return fit_and_score(problem.model, problem, rows, rows, seed=0, name="all rows")
+    return fit_and_score(problem, rows, rows, seed=0, name="all rows")
 
 
 def test_blocks_of_draws_add_up() -> None:
     draws = draws_of(CANCER, 6)
-    whole = score_draws(CANCER.model, CANCER, draws, seed=0)
-    parts = [score_draws(CANCER.model, CANCER, part, seed=0) for part in (draws[:2], draws[2:])]
+    whole = score_draws(CANCER, draws, seed=0)
+    parts = [score_draws(CANCER, part, seed=0) for part in (draws[:2], draws[2:])]
     stored = [DrawScores.from_frames(*part.to_frames()) for part in parts]
     apparent = apparent_of(CANCER)
     assert bootstrap_aggregate(DrawScores.merge(stored), *apparent, CANCER) == bootstrap_aggregate(
@@ -48,8 +48,8 @@ def test_blocks_of_draws_add_up() -> None:
 def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
     draws = draws_of(CANCER, 8)
     score, predictions = apparent_of(CANCER)
-    made = bootstrap_aggregate(score_draws(CANCER.model, CANCER, draws, seed=0), score, predictions, CANCER)
-    frames = [fit_and_score(CANCER.model, CANCER, *pair, seed=0, name=f"{i}")[1] for i, pair in draws]
+    made = bootstrap_aggregate(score_draws(CANCER, draws, seed=0), score, predictions, CANCER)
+    frames = [fit_and_score(CANCER, *pair, seed=0, name=f"{i}")[1] for i, pair in draws]
     wrong = pd.concat(frames).assign(wrong=lambda rows: rows["y"] != rows["prediction"])
     err1, oob = (
         wrong.groupby("row")["wrong"].mean().mean(),
@@ -73,7 +73,7 @@ def test_the_estimates_of_draws_are_those_of_their_losses() -> None:
 def test_a_draw_without_a_class_is_counted_not_fatal() -> None:
     table = pd.DataFrame({"x": range(40), "y": ["rare"] * 3 + ["often"] * 37})
     problem = Problem.of(table, ModelSpec(estimator=LOGISTIC), "y")
-    draws = score_draws(problem.model, problem, draws_of(problem, 30), seed=0)
+    draws = score_draws(problem, draws_of(problem, 30), seed=0)
     failed, undefined = int(draws.table["error"].notna().sum()), int(draws.table["roc_auc"].isna().sum())
     assert failed > 0
     assert "hold one class ('often')" in draws.table["error"].dropna().iloc[0]
@@ -90,7 +90,7 @@ def test_a_draw_whose_losses_are_undefined_is_counted_not_fatal() -> None:
     table.loc[0, "y"] = 3.0  # without this row the line falls below 0
     metrics = ("neg_mean_poisson_deviance", "neg_mean_squared_error")
     problem = Problem.of(table, ModelSpec(estimator="sklearn.linear_model:LinearRegression", metrics=metrics), "y")
-    scored = score_draws(problem.model, problem, draws_of(problem, 20), seed=0)
+    scored = score_draws(problem, draws_of(problem, 20), seed=0)
     undefined = int(scored.table["neg_mean_poisson_deviance"].isna().sum())
     assert 0 < undefined <= 10
     assert scored.table["error"].isna().all()
@@ -110,7 +110,7 @@ def test_a_draw_of_rows_without_weight_has_no_score() -> None:
     table = pd.DataFrame({"x": range(40), "y": [0, 1] * 20, "w": [1.0] * 30 + [0.0] * 10})
     problem = Problem.of(table, ModelSpec(estimator=LOGISTIC, weights="w", metrics=("accuracy", "f1")), "y")
     parts = [(np.arange(30), np.arange(30, 40)), (np.arange(20), np.arange(20, 40))]
-    scored = score_draws(problem.model, problem, enumerate(parts), seed=0)
+    scored = score_draws(problem, enumerate(parts), seed=0)
     assert scored.table[["accuracy", "f1"]].isna().to_numpy().tolist() == [[True, True], [False, False]]
     assert scored.totals["accuracy"].counts.tolist() == [0] * 20 + [1] * 20
 
@@ -152,7 +152,7 @@ def test_random_splits_of_which_most_have_no_score_are_no_estimate(metric: str, 
     table = pd.DataFrame({"x": np.arange(40) % 7, "y": [1, 1, *[0] * 38]})
     problem = Problem.of(table, ModelSpec(estimator=LOGISTIC, metrics=(metric,)), "y")
     splits = enumerate(ShuffleSplit(20, random_state=1, **sizes).split(table))
-    scored = score_draws(problem.model, problem, splits, seed=0)
+    scored = score_draws(problem, splits, seed=0)
     with pytest.raises(EvaluationError, match=said):
         resampled_aggregate(scored, apparent_of(problem)[0])
 
@@ -169,9 +169,9 @@ def test_draws_score_as_folds_do(estimator: Any, rows: Any, metrics: tuple[str, 
     params = {} if estimator else {"max_iter": 5}
     problem = Problem.of(rows, ModelSpec(estimator=estimator, metrics=metrics, params=params), "target")
     draws = draws_of(problem, 2)
-    table = score_draws(problem.model, problem, draws, seed=1).table
+    table = score_draws(problem, draws, seed=1).table
     for i, pair in draws:
-        slow, _ = fit_and_score(problem.model, problem, *pair, seed=1, name=f"draw {i}")
+        slow, _ = fit_and_score(problem, *pair, seed=1, name=f"draw {i}")
         for metric in problem.model.metrics:
             assert table[metric][i] == pytest.approx(slow.test[metric], abs=1e-12)
 
@@ -188,9 +188,9 @@ def of_draws(n: int = 60, n_draws: int = 150, groups: int = 0) -> tuple[Any, ...
         draws = list(enumerate(Bootstrap(n_draws, random_state=0).split(frame)))
     else:
         draws = list(enumerate(GroupBootstrap(n_draws, random_state=0).split(frame, groups=codes)))
-    scored = score_draws(model, problem, draws, seed=0)
+    scored = score_draws(problem, draws, seed=0)
     every = np.arange(n)
-    apparent, on_all = fit_and_score(model, problem, every, every, seed=0, name="all rows")
+    apparent, on_all = fit_and_score(problem, every, every, seed=0, name="all rows")
     drawn = Multiplicities.of(draws, every, problem.groups, np.ones(n))
     return problem, draws, scored, apparent, on_all, drawn
 

@@ -233,14 +233,14 @@ def test_each_fold_of_a_series_is_one_observation() -> None:
 
 def test_a_metric_that_is_defined_nowhere_is_a_sentence() -> None:
     ones = [frame[frame["y"] == 1] for frame in CANCER_FRAMES]
-    model = CANCER.model.model_copy(update={"metrics": ("roc_auc",)})
+    problem = replace(CANCER, model=CANCER.model.model_copy(update={"metrics": ("roc_auc",)}))
     with pytest.raises(EvaluationError, match="undefined in every fold and for all predictions together"):
-        aggregate([replace(score, test={}) for score in CANCER_SCORES], ones, CANCER, model)
+        aggregate([replace(score, test={}) for score in CANCER_SCORES], ones, problem)
 
 
 def test_the_interval_of_folds_is_that_of_their_pooled_rows() -> None:
     """The aggregate's interval is Wilson's of 0-1 losses, worth n / (1 + 5/4 sqrt(o)) rows, and a little more above."""
-    accuracy = next(e for e in aggregate(CANCER_SCORES, CANCER_FRAMES, CANCER, CANCER.model) if e.metric == "accuracy")
+    accuracy = next(e for e in aggregate(CANCER_SCORES, CANCER_FRAMES, CANCER) if e.metric == "accuracy")
     right = (pd.concat(CANCER_FRAMES)["y"] == pd.concat(CANCER_FRAMES)["prediction"]).to_numpy()
     p, apparent = right.mean(), np.mean([score.apparent["accuracy"] for score in CANCER_SCORES])
     n, t = (right.size - 1) / (1 + 5 / 4 * (1 - (1 - apparent) / (1 - p)) ** 0.5), stats.t.ppf(0.975, right.size - 1)
@@ -257,8 +257,8 @@ def test_repeats_are_averaged_per_row_before_the_interval() -> None:
     again = [evaluated(DIABETES, list(KFold(5, random_state=s).split(DIABETES.X)), s) for s in range(1, 4)]
     scores = [*DIABETES_SCORES, *(score for one, _ in again for score in one)]
     frames = [*DIABETES_FRAMES, *(frame for _, some in again for frame in some)]
-    once = aggregate(DIABETES_SCORES, DIABETES_FRAMES, DIABETES, DIABETES.model)[1]
-    often = aggregate(scores, frames, DIABETES, DIABETES.model)[1]
+    once = aggregate(DIABETES_SCORES, DIABETES_FRAMES, DIABETES)[1]
+    often = aggregate(scores, frames, DIABETES)[1]
     assert often.method == "repeated cross-validation"
     assert (often.se, often.n_splits) == (None, 20)
     assert often.interval.high - often.interval.low == pytest.approx(once.interval.high - once.interval.low, rel=0.05)

@@ -15,7 +15,7 @@ def test_sorted_folds_make_a_hold_out_steadier_and_progress_is_counted() -> None
     model = ModelSpec(estimator="sklearn.dummy:DummyRegressor", metrics=("neg_mean_absolute_error",))
     told: list[tuple[int, int]] = []
     ratios = stratification_study(
-        model, Problem.of(table, model, "y"), n_splits=4, n_seeds=10, strategy="SortedStratifiedKFold",
+        Problem.of(table, model, "y"), n_splits=4, n_seeds=10, strategy="SortedStratifiedKFold",
         say=lambda *each: told.append(each),
     ).set_index("way")  # fmt: skip
     assert told == [(done, 200) for done in range(0, 201, 4)]
@@ -48,7 +48,7 @@ def test_a_study_of_numbers_of_folds_is_refused_before_anything_is_fitted() -> N
 
     def study(counts: list[int], groups: str | None = None, strategy: str | None = None) -> pd.DataFrame:
         problem = Problem.of(table, model, "y", groups=groups)
-        return fold_count_study(model, problem, counts, strategy=strategy, say=lambda *each: told.append(each))
+        return fold_count_study(problem, counts, strategy=strategy, say=lambda *each: told.append(each))
 
     with pytest.raises(SplitError, match="n_splits=40 with 12 rows; choose 2 to 12"):
         study([2, 3, 40])

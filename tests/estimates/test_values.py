@@ -62,7 +62,8 @@ def estimated(problem: Problem, frame: pd.DataFrame, metric: str, interval: str 
         scores.append(
             FoldScore(f"fold {fold}", 0, int(fold), {metric: value}, {metric: value}, n - len(part), len(part), 0, 0)
         )
-    return aggregate(scores, frame, problem, ModelSpec(metrics=(metric,)), interval=interval)[0]
+    of_metric = replace(problem, model=problem.model.model_copy(update={"metrics": (metric,)}))
+    return aggregate(scores, frame, of_metric, interval=interval)[0]
 
 
 # Ten sites in five folds; the rare class occurs in two of them.
@@ -187,8 +188,8 @@ def test_a_locked_part_of_one_value_has_an_r2_by_convention_and_no_interval() ->
     x = np.random.default_rng(0).normal(size=60)
     frame = pd.DataFrame({"x": x, "y": np.where(np.arange(60) < 40, x, 2.0)})
     problem = Problem.of(frame, ModelSpec(estimator="sklearn.linear_model:Ridge", metrics=("r2",)), "y")
-    scores, said = fit_and_score(problem.model, problem, np.arange(40), np.arange(40, 60), seed=0, name="", fold=0)
-    (made,) = aggregate([scores], said, problem, problem.model)
+    scores, said = fit_and_score(problem, np.arange(40), np.arange(40, 60), seed=0, name="", fold=0)
+    (made,) = aggregate([scores], said, problem)
     assert (made.value, made.interval) == (r2_score(np.full(20, 2.0), said["prediction"]), None)
     assert any("no row alone moves R2" in note for note in made.notes)
 

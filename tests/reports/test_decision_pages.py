@@ -30,7 +30,7 @@ def folds(alpha: float = 0.0) -> tuple[Problem, list[FoldScore], pd.DataFrame]:
     problem = Problem.of(rows(), model, "y")
     fits = [
         fit_and_score(
-            problem.model, problem, np.flatnonzero(np.arange(300) % 5 != fold), np.arange(fold, 300, 5), seed=0,
+            problem, np.flatnonzero(np.arange(300) % 5 != fold), np.arange(fold, 300, 5), seed=0,
             name=f"fold {fold}", fold=fold,
         )
         for fold in range(5)
@@ -91,7 +91,7 @@ def test_a_tuning_shows_one_number_for_the_winner_and_what_its_luck_was_worth() 
 @pytest.mark.parametrize("promote", [True, False])
 def test_a_retraining_opens_with_its_decision(promote: bool) -> None:
     problem, scores, predictions = folds()
-    estimates = aggregate(scores, predictions, problem, problem.model)
+    estimates = aggregate(scores, predictions, problem)
     why = "it is as good and has seen newer rows"
     decision = Decision(
         "candidate", promote, why, "r2", 0.01, -0.02, 0.04, 0.3, words="No worse.", rule="The better stays."

@@ -96,7 +96,7 @@ def judged(
     model = ModelSpec(estimator=estimator, metrics=("accuracy",), threshold=threshold)
     problem = Problem.of(table, model, "kind")
     made = [
-        fit_and_score(problem.model, problem, np.flatnonzero(np.arange(400) % 3 != fold),
+        fit_and_score(problem, np.flatnonzero(np.arange(400) % 3 != fold),
                       np.arange(fold, 400, 3), seed=0, name=f"fold {fold}", fold=fold)
         for fold in range(3)
     ]  # fmt: skip
@@ -104,13 +104,13 @@ def judged(
 
 
 def page_of(problem: Problem, scores: list[FoldScore], predictions: pd.DataFrame, **more: Any) -> Page:
-    estimates = aggregate(scores, predictions, problem, problem.model)
+    estimates = aggregate(scores, predictions, problem)
     return Page(evaluation_page(problem, scores, estimates, predictions, **more).html())
 
 
 def test_a_page_of_some_of_the_splits_says_how_many_are_missing() -> None:
     problem, scores, predictions = judged()
-    estimates = aggregate(scores, predictions, problem, problem.model)
+    estimates = aggregate(scores, predictions, problem)
     whole, partial = (
         evaluation_page(problem, scores, estimates, predictions, audit=SOUND, n_missing=n) for n in (0, 2)
     )
@@ -176,5 +176,5 @@ def test_calibrated_probabilities_lie_on_the_line_and_bent_ones_do_not() -> None
 ])  # fmt: skip
 def test_a_model_no_better_than_none_deserves_a_look(estimator: str, word: str) -> None:
     problem, scores, predictions = judged(estimator=estimator)
-    estimates = aggregate(scores, predictions, problem, problem.model)
+    estimates = aggregate(scores, predictions, problem)
     assert evaluation_page(problem, scores, estimates, predictions, audit=SOUND).verdict.word == word

@@ -24,7 +24,7 @@ spec = {"name": "beds", "strategy": "StratifiedKFold", "columns": {"key": "row",
 manifest = decide(spec, frame)
 model = ModelSpec(estimator="sklearn.linear_model:LogisticRegression", metrics=("accuracy",), exclude=["row"])
 problem = Problem.of(frame, model, "kind")
-fits = [fit_and_score(model, problem, train, test, seed=0, name=f"fold {i}", fold=i)
+fits = [fit_and_score(problem, train, test, seed=0, name=f"fold {i}", fold=i)
         for i, (train, test) in enumerate(manifest.as_cv(frame).split())]
 predictions = pd.concat([part for _, part in fits])
 """
@@ -32,7 +32,7 @@ CELLS = {
     "Manifest": "manifest",
     "BalanceReport": "measure(manifest, frame)",
     "Audit": "audit(manifest, frame)",
-    "Estimate": "aggregate([score for score, _ in fits], predictions, problem, model)[0]",
+    "Estimate": "aggregate([score for score, _ in fits], predictions, problem)[0]",
     "Comparison": "compare(predictions, predictions, 'accuracy')",
 }
 

@@ -186,7 +186,7 @@ def fitted(frame: pd.DataFrame, spec: dict[str, Any], **model: Any) -> None:
     columns = manifest.spec.columns
     roles = [name for name in columns.roles() if name != columns.target]
     problem = Problem.of(frame, recipe, str(columns.target), roles)
-    fit_and_score(problem.model, problem, *next(iter(manifest.as_cv(frame).split())), seed=0, name="fold 0")
+    fit_and_score(problem, *next(iter(manifest.as_cv(frame).split())), seed=0, name="fold 0")
 
 
 def written(text: str, **asked: Any) -> None:

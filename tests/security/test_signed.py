@@ -125,7 +125,7 @@ RECIPES: list[tuple[str, dict[str, Any]]] = [
 def test_models_that_evenfold_makes_are_loaded() -> None:
     for target, recipe in RECIPES:
         problem = Problem.of(ROWS.drop(columns={"y", "z"} - {target}), ModelSpec.of(recipe), target)
-        model = fitted(problem.model, problem, np.arange(80), seed=0, name="the model")
+        model = fitted(problem, np.arange(80), seed=0, name="the model")
         loaded, _ = load_final(final_of(model))
         said = "predict_proba" if target == "y" else "predict"
         assert (getattr(loaded, said)(problem.X) == getattr(model, said)(problem.X)).all(), recipe

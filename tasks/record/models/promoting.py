@@ -293,7 +293,7 @@ def _predicted(work: Work, generation: int) -> tuple[Rows, Any]:
     if not new.size:
         return new, None
     with limited(work.problem.X.size):
-        model = fitted(work.problem.model, work.problem, old, seed=seed, name=name, inner=work.inner)
+        model = fitted(work.problem, old, seed=seed, name=name, inner=work.inner)
         return new, Responses(model, work.problem.X.iloc[new])
 
 

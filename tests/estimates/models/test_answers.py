@@ -22,12 +22,12 @@ def test_training_and_test_may_lack_different_classes() -> None:
     problem = Problem.of(table, ModelSpec(estimator=LOGISTIC, metrics=metrics), "y")
     test = np.arange(0, 120, 5)
     train = np.setdiff1d(np.arange(120), test)
-    made, frame = fit_and_score(problem.model, problem, train, test, seed=0, name="fold 0")
+    made, frame = fit_and_score(problem, train, test, seed=0, name="fold 0")
     said = frame[["proba_a", "proba_b", "proba_c", "proba_d"]]
     assert made.test["neg_log_loss"] == pytest.approx(-log_loss(frame["y"], said, labels=problem.classes))
     assert made.test["neg_brier_score"] == pytest.approx(-brier_score_loss(frame["y"], said, labels=problem.classes))
     assert made.test["neg_log_loss"] < -12, "a class that was never seen has probability 0"
-    drawn = score_draws(problem.model, problem, [(0, (train, test))], seed=0)
+    drawn = score_draws(problem, [(0, (train, test))], seed=0)
     assert {metric: drawn.table[metric][0] for metric in metrics} == pytest.approx(made.test)
 
 
@@ -40,12 +40,12 @@ def test_an_area_of_a_class_that_training_lacks_counts_it_as_unknown(metric: str
     )
     test = np.r_[np.arange(0, 60), np.flatnonzero(y == "d")[15:]]
     train = np.setdiff1d(np.arange(120), test)
-    made, frame = fit_and_score(problem.model, problem, train, test, seed=0, name="fold 0")
+    made, frame = fit_and_score(problem, train, test, seed=0, name="fold 0")
     how = {"multi_class": "ovr"} if metric == "roc_auc_ovr" else {"multi_class": "ovo", "average": "weighted"}
     said = frame[[f"proba_{label}" for label in "abcd"]]
     assert made.test[metric] == pytest.approx(roc_auc_score(frame["y"], said, labels=["a", "b", "c", "d"], **how))
     drawn = [(0, (train, test)), (1, (train, test[y[test] != "c"]))]
-    assert score_draws(problem.model, problem, drawn, seed=0).table[metric].tolist() == pytest.approx(
+    assert score_draws(problem, drawn, seed=0).table[metric].tolist() == pytest.approx(
         [made.test[metric], float("nan")], nan_ok=True
     )
 
@@ -101,6 +101,6 @@ def test_a_label_that_the_target_lacks_is_an_error_of_the_fit_or_draw_that_predi
     )
     said = "1 of 5 labels is not among 2 classes .*'no', 'yes'.*, such as 'maybe'; .* predicts no others"
     with pytest.raises(ModelError, match=f"^fold 3: {said}"):
-        fit_and_score(problem.model, problem, *pair, seed=0, name="fold 3")
+        fit_and_score(problem, *pair, seed=0, name="fold 3")
     with pytest.raises(ModelError, match=f"^draw 7: {said}"):
-        score_draws(problem.model, problem, [(7, pair)], seed=0)
+        score_draws(problem, [(7, pair)], seed=0)

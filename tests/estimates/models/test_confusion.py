@@ -49,7 +49,7 @@ def credit(**model: Any) -> Problem:
 def test_metrics_of_one_class_say_which_and_equal_scikit_learns() -> None:
     seen, of, other = credit(positive="Bad"), "Bad", "Good"
     train, test = np.arange(0, 180, 2), np.arange(1, 180, 2)
-    score, said = fit_and_score(seen.model, seen, train, test, seed=0, name="half")
+    score, said = fit_and_score(seen, train, test, seed=0, name="half")
     y, called, chance = said["y"], said["prediction"], said[f"proba_{of}"]
     assert score.test == pytest.approx({
         f"recall of {of}": recall_score(y, called, pos_label=of),
@@ -61,11 +61,11 @@ def test_metrics_of_one_class_say_which_and_equal_scikit_learns() -> None:
         "neg_brier_score": -brier_score_loss(y == of, chance),
         "roc_auc": score.test["roc_auc"],
     })  # fmt: skip
-    estimates = {each.metric: each for each in aggregate([score], said, seen, seen.model)}
+    estimates = {each.metric: each for each in aggregate([score], said, seen)}
     assert all(estimates[name].value == pytest.approx(value) for name, value in score.test.items())
     assert all(estimates[f"{name} of {of}"].interval is not None for name in ("recall", "f1", "specificity"))
     assert metric_of(f"recall of {of}").title == f"recall of {of}"
-    draws = score_draws(seen.model, seen, [(0, (train, test))], seed=0)
+    draws = score_draws(seen, [(0, (train, test))], seed=0)
     assert draws.table.loc[0, f"specificity of {of}"] == pytest.approx(score.test[f"specificity of {of}"])
 
 
@@ -73,7 +73,7 @@ def test_numbers_keep_scikit_learns_names_unless_a_class_is_named() -> None:
     numbers = CREDIT.assign(risk=(CREDIT["risk"] == "Bad").astype(int))
     plain = Problem.of(numbers, ModelSpec(estimator=LOGISTIC, metrics=["recall", "specificity"]), "risk")
     assert plain.model.metrics == ("recall", "specificity")
-    score, said = fit_and_score(plain.model, plain, np.arange(0, 180, 2), np.arange(1, 180, 2), seed=0, name="half")
+    score, said = fit_and_score(plain, np.arange(0, 180, 2), np.arange(1, 180, 2), seed=0, name="half")
     y, called = said["y"], said["prediction"]
     assert score.test["recall"] == recall_score(y, called)
     assert score.test["specificity"] == recall_score(y, called, pos_label=0)
@@ -91,7 +91,7 @@ def test_a_threshold_is_of_the_positive_class() -> None:
     train = np.arange(180)
     for positive, of in (("Bad", "Bad"), (None, "Good")):
         seen = credit(positive=positive, threshold=0.3)
-        _, said = fit_and_score(seen.model, seen, train, train, seed=0, name="all")
+        _, said = fit_and_score(seen, train, train, seed=0, name="all")
         assert ((said["prediction"] == of) == (said[f"proba_{of}"] >= 0.3)).all()
 
 
@@ -113,7 +113,7 @@ def test_a_positive_class_that_cannot_be_is_said_so() -> None:
 def test_a_confusion_counts_every_test_row_once_and_says_its_thresholds() -> None:
     seen = credit()
     fits = [
-        fit_and_score(seen.model, seen, train, test, seed=0, name="f", fold=i)[1]
+        fit_and_score(seen, train, test, seed=0, name="f", fold=i)[1]
         for i, (train, test) in enumerate(StratifiedKFold(3).split(seen.X, seen.y))
     ]
     said = pd.concat(fits)

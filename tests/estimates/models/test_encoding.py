@@ -36,7 +36,7 @@ def problem(model: ModelSpec, table: pd.DataFrame = TABLE) -> Problem:
 
 def r2(model: ModelSpec, table: pd.DataFrame = TABLE) -> float:
     made = problem(model, table)
-    return fit_and_score(made.model, made, TRAIN, TEST, seed=0, name="fold 0")[0].test["r2"]
+    return fit_and_score(made, TRAIN, TEST, seed=0, name="fold 0")[0].test["r2"]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_text_becomes_is_learnt_from_training_rows_alone() -> None:
     strange = TABLE["ward"].where(np.arange(N) < 350, "never seen")
     for model in (ModelSpec(estimator=RIDGE), ModelSpec()):
         seen = problem(model, TABLE.assign(ward=strange))
-        made = fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
+        made = fitted(seen, TRAIN, seed=0, name="fold 0")
         values = made.named_steps["encode"].transformers_[0][1].categories_[0]
         assert list(values) == ["a", "b", "c", "d"]
         assert np.isfinite(made.predict(seen.X)).all()
@@ -74,10 +74,10 @@ def test_the_rarest_of_many_values_share_a_column() -> None:
     table = pd.DataFrame({"number": DRAW.normal(size=n), "tail": names, "y": DRAW.normal(size=n)})
     rows = np.arange(n)
     seen = problem(ModelSpec(estimator=RIDGE), table)
-    made = fitted(seen.model, seen, rows, seed=0, name="fold 0")
+    made = fitted(seen, rows, seed=0, name="fold 0")
     assert made.named_steps["encode"].transform(seen.X).shape == (n, 51)
     seen = problem(ModelSpec(params={"max_iter": 2, "max_bins": 63}), table)
-    made = fitted(seen.model, seen, rows, seed=0, name="fold 0")
+    made = fitted(seen, rows, seed=0, name="fold 0")
     assert made.named_steps["encode"].transform(seen.X)["ordinalencoder__tail"].nunique() == 62
     assert made.named_steps["model"].is_categorical_.tolist() == [True, False]
 
@@ -85,7 +85,7 @@ def test_the_rarest_of_many_values_share_a_column() -> None:
 def test_a_table_of_numbers_keeps_its_model_and_its_key() -> None:
     """Nothing stands before the model, and the key is the one that 0.1 made."""
     seen = problem(ModelSpec(estimator=RIDGE), TABLE[["number", "y"]])
-    made = fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
+    made = fitted(seen, TRAIN, seed=0, name="fold 0")
     assert type(made) is Ridge
     assert seen.encodings == {}
     assert "encod" not in str(seen.model.canonical())
@@ -148,7 +148,7 @@ def test_a_model_that_reads_text_itself_gets_what_it_names_as_it_is(
     table = TABLE.drop(columns="kind") if name == "numbers_only" else TABLE
     seen = problem(ModelSpec(estimator=f"text_recipes:{name}", params=params, metrics=("r2",)), table)
     assert (seen.features, set(seen.left_out)) == (features, left_out)
-    made = fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
+    made = fitted(seen, TRAIN, seed=0, name="fold 0")
     assert np.isfinite(made.predict(seen.X.iloc[TEST])).all()
     assert seen.encodings.get("ward", "itself") == "itself"
 
@@ -156,11 +156,11 @@ def test_a_model_that_reads_text_itself_gets_what_it_names_as_it_is(
 def test_a_model_that_could_name_columns_gets_them_raw_where_it_does_and_encoded_where_it_names_none() -> None:
     seen = problem(ModelSpec(estimator="text_recipes:Naming", metrics=("r2",)))
     assert seen.encodings["ward"] == "one-hot"
-    fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")
+    fitted(seen, TRAIN, seed=0, name="fold 0")
     params = {"categorical_features": ["ward", "kind"], "max_iter": 5}
     seen = problem(ModelSpec(estimator="sklearn.ensemble:HistGradientBoostingRegressor", params=params))
     assert seen.encodings == {"ward": "itself", "kind": "itself"}
-    assert type(fitted(seen.model, seen, TRAIN, seed=0, name="fold 0")) is HistGradientBoostingRegressor
+    assert type(fitted(seen, TRAIN, seed=0, name="fold 0")) is HistGradientBoostingRegressor
 
 
 @pytest.mark.parametrize("empty", [np.nan, pd.array([pd.NA] * 120, "Int64")], ids=["float", "Int64"])
@@ -173,7 +173,7 @@ def test_a_number_that_is_empty_or_empty_in_training_rows_fails_no_default_model
         seen = Problem.of(table.assign(y=target), ModelSpec(), "y")
         assert seen.left_out == {"never": "empty in every row"}
         without = Problem.of(table.assign(y=target), ModelSpec(features=["x"]), "y")
-        scores = [fit_and_score(each.model, each, train, test, seed=0, name="")[0].test for each in (seen, without)]
+        scores = [fit_and_score(each, train, test, seed=0, name="")[0].test for each in (seen, without)]
         assert scores[0] == scores[1]
 
 
@@ -191,6 +191,6 @@ def test_boosting_of_other_libraries_takes_text_and_labels(library: str, estimat
     ward = TABLE["ward"].map({"a": "north, <1 km", "b": "south [old]", "c": "east", "d": "west"})
     table = TABLE.assign(ward=ward, y=np.where(TABLE["y"] > 2, "Yes", "No"))
     made = problem(ModelSpec(estimator=f"{library}:{estimator}", params=params, metrics=("roc_auc",)), table)
-    score, predictions = fit_and_score(made.model, made, TRAIN, TEST, seed=0, name="")
+    score, predictions = fit_and_score(made, TRAIN, TEST, seed=0, name="")
     assert score.test["roc_auc"] > 0.9
     assert set(predictions["prediction"]) == {"No", "Yes"}

@@ -2,6 +2,7 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,7 @@ CASES: dict[str, tuple[pd.DataFrame, ModelSpec]] = {
 
 
 def evaluate(problem: Problem, pairs: list[Any], seed: int = 0) -> tuple[list[FoldScore], list[pd.DataFrame]]:
-    results = [
-        fit_and_score(problem.model, problem, *pair, seed=seed, name=f"fold {i}", fold=i)
-        for i, pair in enumerate(pairs)
-    ]
+    results = [fit_and_score(problem, *pair, seed=seed, name=f"fold {i}", fold=i) for i, pair in enumerate(pairs)]
     return [score for score, _ in results], [frame for _, frame in results]
 
 
@@ -59,7 +57,7 @@ def test_scores_equal_those_of_cross_validate(name: str) -> None:
     table, model = CASES[name]
     problem = Problem.of(table, model, "target")
     pairs = list(KFold(2).split(problem.X))
-    model, scoring = assemble(model, problem, 7), list(problem.model.metrics)
+    model, scoring = assemble(problem, 7), list(problem.model.metrics)
     theirs = cross_validate(model, problem.X, problem.y, cv=pairs, scoring=scoring, return_train_score=True)
     ours, _ = evaluate(problem, pairs, seed=7)
     for metric in problem.model.metrics:
@@ -85,9 +83,9 @@ def test_an_undefined_metric_says_which_fold_and_why() -> None:
     test, train = benign[:40], np.setdiff1d(np.arange(len(CANCER)), benign[:40])
     said = r"^fold 3: roc_auc is undefined: its 40 test rows hold one class \('benign'\) of the model's 2; "
     with pytest.raises(EvaluationError, match=said):
-        fit_and_score(problem.model, problem, train, test, seed=0, name="fold 3")
-    model = problem.model.model_copy(update={"metrics": ("neg_log_loss",)})
-    score, frame = fit_and_score(model, problem, train, test, seed=0, name="fold 3")
+        fit_and_score(problem, train, test, seed=0, name="fold 3")
+    problem = replace(problem, model=problem.model.model_copy(update={"metrics": ("neg_log_loss",)}))
+    score, frame = fit_and_score(problem, train, test, seed=0, name="fold 3")
     assert score.test["neg_log_loss"] == pytest.approx(np.log(frame["proba_benign"]).mean())
 
 
@@ -97,7 +95,7 @@ def test_a_fold_without_rows_is_what_is_wrong(estimator: str) -> None:
     data = CANCER if estimator == LOGISTIC else CANCER.assign(target=np.sqrt(np.arange(len(CANCER))))
     problem = Problem.of(data, ModelSpec(estimator=estimator), "target")
     with pytest.raises(EvaluationError, match=r"^fold 1 has no test row; decide a split of the rows that there are\.$"):
-        fit_and_score(problem.model, problem, np.arange(len(data)), np.arange(0), seed=0, name="fold 1")
+        fit_and_score(problem, np.arange(len(data)), np.arange(0), seed=0, name="fold 1")
 
 
 @pytest.mark.parametrize(("metric", "value"), [("neg_mean_absolute_error", np.nan), ("r2", np.inf)])
@@ -121,7 +119,7 @@ def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:
         scores, frames = evaluate(problem, [(np.delete(np.arange(30), i), np.array([i])) for i in range(30)])
     assert not printed
     assert {tuple(score.test) for score in scores} == {("neg_mean_absolute_error", "neg_root_mean_squared_error")}
-    r2, mae, _ = aggregate(scores, frames, problem, problem.model)
+    r2, mae, _ = aggregate(scores, frames, problem)
     predictions = pd.concat(frames)
     assert r2.value == pytest.approx(r2_score(predictions["y"], predictions["prediction"]))
     assert (r2.sd, r2.fold_mean, r2.n_splits) == (None, None, 30)
@@ -142,7 +140,7 @@ def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
     frame = pd.DataFrame(
         {"row": [0, 1], "repeat": 0, "fold": 0, "y": ["benign"] * 2, "prediction": ["benign", "malignant"]}
     )
-    (estimate,) = aggregate(scores, frame, problem, problem.model)
+    (estimate,) = aggregate(scores, frame, problem)
     assert estimate.fold_mean == pytest.approx(0.713)
     assert estimate.sd == pytest.approx(0.0487739, abs=1e-7)
     assert estimate.se == pytest.approx(0.0487739 / 10**0.5, abs=1e-7)
@@ -151,7 +149,7 @@ def test_the_estimate_is_mean_sample_sd_and_gap() -> None:
     assert estimate.gap == pytest.approx(0.3)
     assert estimate.n_splits == 10
     assert estimate.method == "cross-validation"
-    named = {parts: aggregate(scores[:1], frame, problem, problem.model, parts=parts)[0].method for parts in PARTS}
+    named = {parts: aggregate(scores[:1], frame, problem, parts=parts)[0].method for parts in PARTS}
     assert list(named.values()) == ["one split", "validation part", "validation and test parts"]
 
 
@@ -161,7 +159,7 @@ def test_warnings_of_a_fit_stand_beside_its_score_and_are_printed_nowhere() -> N
     pairs = list(StratifiedKFold(2).split(problem.X, problem.y))
 
     def fit(i: int) -> FoldScore:
-        return fit_and_score(short, problem, *pairs[i], seed=0, name=f"fold {i}", fold=i)[0]
+        return fit_and_score(problem, *pairs[i], seed=0, name=f"fold {i}", fold=i)[0]
 
     with warnings.catch_warnings(record=True) as printed:
         warnings.simplefilter("always")
@@ -181,7 +179,7 @@ def test_further_fits_are_silent_and_a_vectorizer_takes_one_column(
 ) -> None:
     """Those of its folds are told beside their scores; a nested tuning printed dozens."""
     problem = Problem.of(CANCER, ModelSpec(estimator=LOGISTIC, params={"max_iter": 2}), "target")
-    frame = fit_predictions(problem.model, problem, np.arange(200), np.arange(200, 210), seed=0)
+    frame = fit_predictions(problem, np.arange(200), np.arange(200, 210), seed=0)
     assert (len(frame), recwarn.list) == (10, [])
     error = ValueError("inconsistent numbers of samples: [1, 30]")
     assert "TfidfVectorizer(), 'text')" in advice_on(pd.DataFrame({"text": ["late"]}), error)

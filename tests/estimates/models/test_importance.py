@@ -27,11 +27,11 @@ TRAIN, TEST = np.arange(600), np.arange(600, 900)
 
 
 def scored(problem: Problem = PROBLEM, **more: Any) -> FoldScore:
-    return fit_and_score(problem.model, problem, TRAIN, TEST, seed=0, name="fold 0", **more)[0]
+    return fit_and_score(problem, TRAIN, TEST, seed=0, name="fold 0", **more)[0]
 
 
 def test_it_agrees_with_scikit_learns_and_repeats_itself() -> None:
-    made = fitted(PROBLEM.model, PROBLEM, TRAIN, seed=0, name="")
+    made = fitted(PROBLEM, TRAIN, seed=0, name="")
     ours = permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 0))
     known = theirs(made, PROBLEM.X.iloc[TEST], PROBLEM.y[TEST], n_repeats=20, random_state=0, scoring="r2")
     for name, mean, spread in zip(PROBLEM.features, known.importances_mean, known.importances_std, strict=True):
@@ -40,7 +40,7 @@ def test_it_agrees_with_scikit_learns_and_repeats_itself() -> None:
     assert ours == permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 0))
     assert ours != permutation_importance(made, PROBLEM, TEST, 600, seed=0, path=(0, 1))
     turned = Problem.of(TABLE[TABLE.columns[::-1]], RIDGE, "y")
-    again = fitted(turned.model, turned, TRAIN, seed=0, name="")
+    again = fitted(turned, TRAIN, seed=0, name="")
     assert permutation_importance(again, turned, TEST, 600, seed=0, path=(0, 0)) == pytest.approx(ours)
 
 
@@ -87,7 +87,7 @@ def test_it_is_measured_where_a_fold_asks_and_the_model_does_not_decline() -> No
 def test_a_metric_that_the_rows_cannot_have_is_no_failure() -> None:
     y = np.where(np.arange(900) < 300, "a", "b")
     problem = Problem.of(X.assign(y=y), ModelSpec(estimator="sklearn.linear_model:LogisticRegression"), "y")
-    made = fitted(problem.model, problem, np.arange(900), seed=0, name="")
+    made = fitted(problem, np.arange(900), seed=0, name="")
     assert permutation_importance(made, problem, TEST, 600, seed=0, path=()) == {}
     assert permutation_importance(made, problem, np.arange(150, 450), 600, seed=0, path=()) != {}
 

@@ -46,10 +46,10 @@ def test_balancing_changes_training_rows_only(balance: Any, counts: tuple[int, i
     table = pd.DataFrame({"x": range(80), "y": ["no"] * 72 + ["yes"] * 8})
     seen = problem(table, estimator=REMEMBERING, balance=balance, metrics=["accuracy"])
     train, test = next(iter(StratifiedKFold(4).split(table, table["y"])))
-    model = fitted(seen.model, seen, train, seed=0, name="fold 0")[-1]
+    model = fitted(seen, train, seed=0, name="fold 0")[-1]
     assert tuple(np.unique(model.seen_y_, return_counts=True)[1]) == counts
     assert set(model.seen_X_.ravel()) <= set(train)
-    score, predictions = fit_and_score(seen.model, seen, train, test, seed=0, name="fold 0")
+    score, predictions = fit_and_score(seen, train, test, seed=0, name="fold 0")
     assert (score.n_train, score.n_test) == (60, 20)
     assert sorted(predictions["row"]) == sorted(test)
     assert predictions["y"].value_counts().to_dict() == {"no": 18, "yes": 2}
@@ -80,9 +80,9 @@ def test_a_fixed_threshold_is_scikit_learns() -> None:
 def test_prevalence_is_the_share_of_the_second_class_in_training() -> None:
     seen = problem(estimator=UNSCALED, threshold="prevalence", metrics=["accuracy"])
     train = np.arange(100)
-    assert fitted(seen.model, seen, train, seed=0, name="").threshold == pytest.approx(np.mean(seen.y[:100] == "yes"))
+    assert fitted(seen, train, seed=0, name="").threshold == pytest.approx(np.mean(seen.y[:100] == "yes"))
     with pytest.raises(ModelError, match="depends on the training rows; pass train"):
-        assemble(seen.model, seen, 0)
+        assemble(seen, 0)
 
 
 def test_a_tuned_threshold_is_scikit_learns_on_shuffled_stratified_folds() -> None:
@@ -92,7 +92,7 @@ def test_a_tuned_threshold_is_scikit_learns_on_shuffled_stratified_folds() -> No
     theirs = TunedThresholdClassifierCV(
         LogisticRegression(random_state=3), scoring="balanced_accuracy", cv=list(inner.split(train, seen.y[train]))
     ).fit(seen.X.iloc[train], seen.y[train])
-    ours = fitted(seen.model, seen, train, seed=3, name="")
+    ours = fitted(seen, train, seed=3, name="")
     assert ours.best_threshold_ == theirs.best_threshold_
     np.testing.assert_array_equal(ours.predict(seen.X), theirs.predict(seen.X))
 

@@ -171,7 +171,7 @@ def test_classes_of_a_category_are_those_of_its_values(kind: Any) -> None:
     table = TABLE.assign(kept=pd.Categorical(values))
     seen = problem(ModelSpec(estimator="sklearn.dummy:DummyClassifier"), "kept", table)
     assert (seen.task, seen.classes) == ("classification", ("0", "1") if kind is np.str_ else (0, 1))
-    score, frame = fit_and_score(seen.model, seen, np.arange(N), np.arange(N), seed=0, name="fold 0")
+    score, frame = fit_and_score(seen, np.arange(N), np.arange(N), seed=0, name="fold 0")
     assert score.test[seen.model.metrics[0]] == 0.5
     assert set(frame["prediction"]) <= set(seen.classes)
 

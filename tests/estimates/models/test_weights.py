@@ -1,6 +1,7 @@
 """Weights, fit parameters and corrections reach every part of a model, and what they shift is said."""
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ def test_weights_reach_the_fit_and_the_scores(estimator: str) -> None:
     assert "w" not in seen.features
     assert "w" in seen.columns_read
     train, test = THIRDS[0]
-    score, frame = fit_and_score(seen.model, seen, train, test, seed=0, name="")
+    score, frame = fit_and_score(seen, train, test, seed=0, name="")
     theirs = ModelSpec(estimator=estimator).build(0)
     name = "sample_weight" if estimator == UNSCALED else "logisticregression__sample_weight"
     weights = RARE["w"].to_numpy(dtype=float)
@@ -43,12 +44,12 @@ def test_weights_go_through_every_wrapping_and_into_a_file(estimator: str, more:
     model = {"estimator": estimator, "features": ["a", "b"], **more}
     weighted = Problem.of(table, ModelSpec(**model, weights="w"), "y")
     plain = Problem.of(table, ModelSpec(**model | {"threshold": None}), "y")  # which changes no probability
-    made = fitted(weighted.model, weighted, THIRDS[0][0], seed=0, name="")
+    made = fitted(weighted, THIRDS[0][0], seed=0, name="")
     stored = skops.io.dumps(made)
     read = skops.io.loads(stored, trusted=skops.io.get_untrusted_types(data=stored))
     said = made.predict_proba(weighted.X)
     np.testing.assert_array_equal(read.predict_proba(weighted.X), said)
-    assert not np.allclose(said, fitted(plain.model, plain, THIRDS[0][0], seed=0, name="").predict_proba(plain.X))
+    assert not np.allclose(said, fitted(plain, THIRDS[0][0], seed=0, name="").predict_proba(plain.X))
 
 
 def test_weights_go_through_a_target_transform() -> None:
@@ -58,8 +59,9 @@ def test_weights_go_through_a_target_transform() -> None:
         Problem.of(table, ModelSpec(**model, **more), "target") for more in ({"weights": "w"}, {"exclude": ["w"]})
     )
     ones = np.flatnonzero(table["w"] == 1)
-    weighted = fitted(seen.model, seen, np.arange(442), seed=0, name="").regressor_
-    alone = fitted(none.model.model_copy(update={"target_transform": None}), none, ones, seed=0, name="")
+    weighted = fitted(seen, np.arange(442), seed=0, name="").regressor_
+    plain = replace(none, model=none.model.model_copy(update={"target_transform": None}))
+    alone = fitted(plain, ones, seed=0, name="")
     assert np.corrcoef(weighted.coef_, alone.coef_)[0, 1] > 0.98
 
 
@@ -83,7 +85,7 @@ class Foreign:
 def test_weights_of_rows_reach_an_estimator_of_another_library() -> None:
     table, rows = DIABETES_ROWS.assign(w=1.0 + np.arange(442) % 2), np.arange(300)
     seen = Problem.of(table, ModelSpec(estimator=f"{__name__}:Foreign", weights="w"), "target")
-    np.testing.assert_array_equal(fitted(seen.model, seen, rows, seed=0, name="").weights_, table["w"][:300])
+    np.testing.assert_array_equal(fitted(seen, rows, seed=0, name="").weights_, table["w"][:300])
 
 
 def test_a_metric_that_weighs_rows_of_two_classes_only_is_refused_for_three() -> None:
@@ -104,7 +106,7 @@ def test_a_stored_model_that_names_the_old_module_loads(tmp_path: Path) -> None:
         estimator="evenfold.estimates:scaled_logistic_regression", metrics=("acc",), balance={"method": "undersample"}
     )
     problem = Problem.of(CANCER_ROWS, model, "target")
-    made = fitted(problem.model, problem, np.arange(problem.n), seed=0, name="all rows")
+    made = fitted(problem, np.arange(problem.n), seed=0, name="all rows")
     new, old = tmp_path / "new.skops", tmp_path / "old.skops"
     skops.io.dump(made, new)
     with zipfile.ZipFile(new) as source, zipfile.ZipFile(old, "w") as target:
@@ -131,7 +133,7 @@ def rare(n: int = 600) -> pd.DataFrame:
 def told(frame: pd.DataFrame, **fields: Any) -> tuple[dict[str, Estimate], pd.DataFrame]:
     problem = Problem.of(frame, ModelSpec(**fields), "y")
     scores, frames = evaluated(problem, list(KFold(3, random_state=0).split(problem.X)))
-    made = aggregate(scores, frames, problem, problem.model)
+    made = aggregate(scores, frames, problem)
     return {each.metric: each for each in made}, pd.concat(frames)
 
 
@@ -151,7 +153,7 @@ def test_balanced_classes_weigh_the_same_where_rows_weigh() -> None:
     frame.loc[:39, "w"] *= 3.0
     model = ModelSpec(estimator=LOGISTIC, weights="w", balance="class_weight")
     seen, rows = Problem.of(frame, model, "y"), np.arange(400)
-    made = fitted(seen.model, seen, rows, seed=0, name="all")
+    made = fitted(seen, rows, seed=0, name="all")
     assert made.predict_proba(seen.X)[:, 1] == pytest.approx(0.5, abs=1e-3)
 
 
@@ -175,5 +177,5 @@ def test_a_transform_takes_no_notice_of_rows_that_weigh_nothing() -> None:
     wild = pd.DataFrame({"a": np.zeros(150), "y": np.exp(9.0 * np.random.default_rng(3).normal(size=150)), "w": 0.0})
     frame = pd.concat([skewed(150).assign(w=1.0), wild], ignore_index=True)
     seen = Problem.of(frame, ModelSpec(estimator=RIDGE, target_transform="box-cox", weights="w"), "y")
-    every, alone = (fitted(seen.model, seen, np.arange(n), seed=0, name="all") for n in (300, 150))
+    every, alone = (fitted(seen, np.arange(n), seed=0, name="all") for n in (300, 150))
     assert every.predict(seen.X[:150]) == pytest.approx(alone.predict(seen.X[:150]), rel=1e-9)
