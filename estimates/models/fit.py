@@ -169,6 +169,14 @@ def fit_and_score(
     answers = Responses(estimator, problem.X.iloc[test])
     train_answers = Responses(estimator, problem.X.iloc[train])
     with hearing() as of_scores:
+        try:
+            if len(test):
+                answers.say("predict")
+        except Exception as error:  # a model raises what it likes
+            raise EvaluationError(
+                f"{name}: the model cannot predict its {len(test):,} test rows: {reason_in_a_line(error)}"
+                f"{advice_on(problem.X, error)}"
+            ) from cause_of(error)
         on_test = _scores(metrics, problem, test, answers, name, "test")
         on_train = _scores(metrics, problem, train, train_answers, name, "training")
     if len(test) > 1:  # what one row has no score of is not worth a warning each
