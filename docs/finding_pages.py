@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import yaml
-from evenfold.manifests.audits.rules import RULES, Rule
+from evenfold.manifests.audits.findings import GATES, Gate
 
 WORDS = yaml.safe_load((Path(__file__).parent / "findings.yaml").read_text(encoding="utf-8"))
 
@@ -38,13 +38,16 @@ def recall(check: str) -> str:
 
 def pages() -> dict[str, str]:
     """Return the text of each page by its path: a table of all checks, and a page for each."""
-    return {f"findings/{rule.code}.md": page(rule) for rule in RULES} | {"findings.md": index()}
+    return {f"findings/{gate.code}.md": page(check, gate) for check, gate in GATES.items()} | {"findings.md": index()}
 
 
 def index() -> str:
     """Return the table of every check."""
-    rows = "".join(f"| [{r.code}](findings/{r.code}.md) | `{r.check}` | {r.figure} | {_verdict(r)} |\n" for r in RULES)
-    entries = "\n".join(f"findings/{rule.code}" for rule in RULES)
+    rows = "".join(
+        f"| [{gate.code}](findings/{gate.code}.md) | `{check}` | {gate.figure} | {_verdict(gate)} |\n"
+        for check, gate in GATES.items()
+    )
+    entries = "\n".join(f"findings/{gate.code}" for gate in GATES.values())
     return (
         "# Every finding\n\nWhat an audit asks. A number never changes its meaning.\n\n"
         f"| number | gate | figure | beyond its limit |\n|---|---|---|---|\n{rows}\n"
@@ -52,31 +55,31 @@ def index() -> str:
     )
 
 
-def page(rule: Rule) -> str:
+def page(check: str, gate: Gate) -> str:
     """Return what a finding means, why it matters, an example, how to mend it and how to silence it."""
-    words = WORDS[rule.code]
-    limit = "no limit is set" if rule.limit is None else f"the limit is {rule.limit:g}"
-    return f"""# {rule.code}: {rule.check.replace("_", " ")}
+    words = WORDS[gate.code]
+    limit = "no limit is set" if gate.limit is None else f"the limit is {gate.limit:g}"
+    return f"""# {gate.code}: {check.replace("_", " ")}
 
-**What.** {rule.figure[0].upper()}{rule.figure[1:]}; {limit}: {_verdict(rule)}.
+**What.** {gate.figure[0].upper()}{gate.figure[1:]}; {limit}: {_verdict(gate)}.
 
 **Why.** {words["why"]}
 
 **Example.** {words["example"]}
 
 **Mend.** {words["mend"]}
-{recall(rule.check)}
+{recall(check)}
 **Silence.** With a reason of three words or more, which is recorded with what was found, in the specification:
 
 ```yaml
 ignore:
-  {rule.code}: why this is no fault here
+  {gate.code}: why this is no fault here
 ```
 
-or `--ignore {rule.code}='why this is no fault here'`. Another limit: `gates: {{{rule.check}: 10}}`; without the check:
-`gates: {{{rule.check}: off}}`.
+or `--ignore {gate.code}='why this is no fault here'`. Another limit: `gates: {{{check}: 10}}`; without the check:
+`gates: {{{check}: off}}`.
 """
 
 
-def _verdict(rule: Rule) -> str:
-    return "a note" if rule.limit is None else "the audit fails" if rule.fails else "a warning"
+def _verdict(gate: Gate) -> str:
+    return "a note" if gate.limit is None else "the audit fails" if gate.fails else "a warning"

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from evenfold.manifests import Audit, Finding, audit, read_table
-from evenfold.manifests.audits.judging import SEVERITIES
-from evenfold.manifests.audits.pipelines import audit_pipeline
+from evenfold.manifests import Audit, audit
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.stored import StoredManifest, asked_again, in_memory
-from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.importing import FEATURES, resolve
 from evenfold.tasks.runtime.home import Settings
 
 from .outcomes import SplitAudit, SplitRef
@@ -36,13 +32,12 @@ def audit_split(
     """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
 
     The findings are kept until the manifest or a file of its data is written again; a check that could not run is
-    tried again. ``build``, the import path of a function that makes features, is audited as well: see
-    ``audit_pipeline``. What its features know that they must not is a finding each, and an error fails the audit; kept
-    until its code changes.
+    tried again. ``build``, the import path of a function that makes features, is audited as well, and kept until
+    its code changes.
     """
     columns, limit = named_features(split, features), Settings.memory_of(memory)
     with unlogged():
-        split_audit = SplitAudit(**dict(_with_build(_found(split, columns, exclude, gates, limit), split, build)))
+        split_audit = SplitAudit(**dict(_found(split, columns, exclude, gates, limit, build)))
     remember(preimage_of_audit(split, features, exclude, gates, build))
     if not split_audit.intact():
         _audit.cache_clear()
@@ -50,48 +45,17 @@ def audit_split(
 
 
 def _found(
-    split: SplitRef, columns: list[str] | None, exclude: tuple[str, ...], gates: GateLimits | None, limit: str | None
-) -> Audit:
+    split: SplitRef, columns: list[str] | None, exclude: tuple[str, ...], gates: GateLimits | None, limit: str | None,
+    build: str | None,
+) -> Audit:  # fmt: skip
     data = table_of(split)
-    if exclude or gates or split.gates is not None:
+    if exclude or gates or build or split.gates is not None:
         held = in_memory(split.stored(), limit)
         if split.gates is not None:
             held = asked_again(held, split.gates, split.ignore or {})
-        return audit(held, data, features=columns, exclude=exclude, gates=gates, memory=limit)
+        return audit(held, data, features=columns, exclude=exclude, gates=gates, memory=limit, build=build)
     content = stamp(data), split.split_id
     return _audit(str(split.folder), data, content, None if columns is None else tuple(columns), limit)
-
-
-def _with_build(audited: Audit, split: SplitRef, build: str | None) -> Audit:
-    if build is None:
-        return audited
-    spec, passed = split.stored().spec, {}
-    columns = spec.columns
-    try:
-        if columns.target is None:
-            raise SplitError("the split names no target, which is what features must not know; name it (--target).")
-        data = read_table(table_of(split), types=spec.types).to_pandas()
-        leaks = audit_pipeline(
-            resolve(build, FEATURES), data.dropna(subset=[columns.target]), key=columns.key, target=columns.target,
-            group=columns.grouped, time=columns.time,
-        )  # fmt: skip
-        of_build = [
-            Finding(
-                check=f"build_{leak.question}", severity=leak.severity, message=f"{build}: {leak.message}",
-                gate="failed" if leak.severity == "error" else "passed", figure=leak.points,
-                figures={"columns": leak.columns, "rows": leak.rows},
-            ) for leak in leaks
-        ]  # fmt: skip
-        passed = {} if of_build else {"build": f"{build}: no feature moves that must not"}
-    except UntrustedNameError:
-        raise
-    except SplitError as error:
-        words = f"{build} could not be audited: {error}"
-        of_build = [Finding(check="build", severity="error", gate="failed", message=words, ran=False)]
-    failed = dict.fromkeys(finding.check for finding in of_build if finding.gate == "failed")
-    findings = sorted([*audited.findings, *of_build], key=lambda each: SEVERITIES.index(each.severity))
-    update = {"findings": findings, "failed": [*audited.failed, *failed], "passed": audited.passed | passed}
-    return audited.model_copy(update=update)
 
 
 def audit_of(

@@ -46,7 +46,7 @@ AskedTarget = Annotated[str | None, _option("Target, where the split does not na
 AskedGroup = Annotated[str | None, _option("Look for this column's groups on both sides of a split.")]
 AskedTime = Annotated[str | None, _option("Require that training rows are older than tested ones.")]
 Gates = Annotated[list[str] | None, _option("A limit, as NAME=NUMBER or NAME=off; repeatable.", "NAME=NUMBER")]
-Pipeline = Annotated[str | None, _option("Audit instead the code that makes the features of FILE.", "MODULE:NAME")]
+Pipeline = Annotated[str | None, _option("Audit as well the code that makes features of FILE.", "MODULE:NAME")]
 Ignored = Annotated[list[str] | None, _option("Why a check is ignored, as EF205=REASON; repeat.", "CODE=REASON")]
 
 
@@ -68,13 +68,11 @@ def audit(
 
     if as_json and kind not in (None, "json"):
         raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
-    if pipeline:
-        return _audit_pipeline(pipeline, manifests.read_manifest(manifest), data, as_json)
     with busy(f"auditing {manifest} on {data}"):
         audited = manifests.read_manifest(manifest)
         report = manifests.audit(
             audited, data, features=features or None, exclude=exclude or (), target=target, group=group, time=time,
-            impact=impact,
+            impact=impact, build=pipeline,
             gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
             ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
         )  # fmt: skip
@@ -86,23 +84,6 @@ def audit(
         record_audit(audited.split_id, report)
     show = show_audit_in_markdown if kind == "md" else show_audit
     answer(report, as_json or kind == "json", show, failed=bool(report.failed))
-
-
-def _audit_pipeline(path: str, manifest: Any, data: str, as_json: bool) -> None:
-    from evenfold.manifests.audits.pipelines import audit_pipeline
-    from evenfold.manifests.tables.read import read_table
-    from evenfold.splitters.importing import FEATURES, resolve
-
-    columns = manifest.spec.columns
-    with busy(f"building {path} again and again"):
-        leaks = audit_pipeline(
-            resolve(path, FEATURES), read_table(data).to_pandas(), key=columns.key, target=columns.target,
-            group=columns.grouped, time=columns.time,
-        )  # fmt: skip
-    lines = [f"{leak.severity}: {leak.message} [{leak.question}]" for leak in leaks]
-    text = "\n".join(lines or [f"{path}: no feature moves that must not."])
-    failed = any(leak.severity == "error" for leak in leaks)
-    answer([leak.model_dump() for leak in leaks], as_json, text, failed=failed)
 
 
 def verify(manifest: ManifestFolder, as_json: Json = False) -> None:

@@ -11,22 +11,13 @@ from evenfold.manifests.tables.canonical import listed
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Crossings:
-    """The rows with another row of their unit on the other side of a split, and how many of them each fold has."""
+    """The number of rows with another row of their unit on the other side of a split, in each fold and in words."""
 
-    rows: NDArray[np.bool_]
+    count: int
     places: dict[str, int]
-    looked_at: str
-
-    @property
-    def count(self) -> int:
-        """The number of such rows."""
-        return int(np.count_nonzero(self.rows))
-
-    def where(self) -> str:
-        """Return in words where they are: ``folds 0, 2 and 4``."""
-        return where(self.places) + self.looked_at
+    where: str
 
 
 def where(places: Collection[str]) -> str:
@@ -46,4 +37,5 @@ def crossings(joined: Joined, units: NDArray[np.int64]) -> Crossings:
     where one is in train and the other in test of the same split, or one is locked and the other is not.
     O(n x repeats), or O(n x splits).
     """
-    return Crossings(*joined.crossing(units), joined.looked_at)
+    rows, places = joined.crossing(units)
+    return Crossings(int(np.count_nonzero(rows)), places, where(places) + joined.looked_at)

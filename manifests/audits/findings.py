@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from evenfold.manifests.strict import Strict
 from evenfold.splitters.display import Displayed
 from evenfold.splitters.errors import SplitError, meant
-
-from .rules import CODES, RULES
 
 if TYPE_CHECKING:  # who looks at an audit waits for no library of numbers
     import numpy as np
@@ -50,6 +48,7 @@ class Found:
     """The answer of a check: its figure, which the gate limits, a sentence, more figures, and what would mend it.
 
     ``harmless``: a note, for nothing says that the target goes with it; a gate that was set fails all the same.
+    ``fails``: beyond its limit it fails the audit, even where such findings are mostly a warning.
     """
 
     figure: float
@@ -57,6 +56,7 @@ class Found:
     figures: dict[str, Any] = field(default_factory=dict)
     remedy: Remedy | None = None
     harmless: bool = False
+    fails: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class CouldNotRun:
     reason: str
 
 
-Outcome = Found | NotAsked | None
+Outcome = Found | NotAsked | CouldNotRun | None
 
 
 class Finding(Strict):
@@ -99,10 +99,10 @@ class Finding(Strict):
 class Audit(Displayed, Strict):
     """The faults of a split of these data, in sentences with numbers; errors first.
 
-    Every check is in exactly one place: in ``findings``; in ``passed``, with what it saw within its limit, if anything;
-    in ``not_asked``, with the reason; ``ignored``, with the reason given; or ``off``. ``failed`` names the gates that
-    failed: empty where none did. ``features`` are compared row by row; what learns from samples looks at text and times
-    (``beside``) as well.
+    Every check (those of a build, where one is given) is in exactly one place: in ``findings``; in ``passed``, with
+    what it saw within its limit, if anything; in ``not_asked``, with the reason; ``ignored``, with the reason given; or
+    ``off``. ``failed`` names the gates that failed: empty where none did. ``features`` are compared row by row; what
+    learns from samples looks at text and times (``beside``) as well.
     """
 
     name: str
@@ -131,14 +131,61 @@ class Audit(Displayed, Strict):
 
 @dataclass(frozen=True)
 class Gate:
-    """A check's figure may be at most ``limit`` (None: any). Beyond it the audit ``fails``, or warns."""
+    """A check's figure may be at most ``limit`` (None: any). Beyond it the audit ``fails``, or warns.
+
+    ``figure`` says what it is; ``code``, the number of a question of the audit, never changes its meaning.
+    """
 
     limit: float | None
     fails: bool
     figure: str
+    code: str = ""
 
 
-GATES: dict[str, Gate] = {rule.check: Gate(rule.limit, rule.fails, rule.figure) for rule in RULES}
+GATES: dict[str, Gate] = {
+    "rows_without_fold": Gate(0, True, "rows of the data that the manifest does not know, or as deleted", "EF101"),
+    "absent_rows": Gate(0, True, "rows of the manifest that the data lack", "EF102"),
+    "repeated_keys": Gate(0, True, "rows of the data whose key stands in an earlier row", "EF103"),
+    "empty_folds": Gate(0, True, "folds or splits without a row to test or to train on", "EF104"),
+    "deleted_rows": Gate(None, False, "rows of the manifest that were deleted", "EF105"),
+    "quarantined_rows": Gate(None, False, "rows of the manifest that are quarantined", "EF106"),
+    "similar_keys": Gate(0, False, "rows whose key or group is another's but for its spelling", "EF107"),
+    "waiting_rows": Gate(None, False, "rows that wait because their targets were not known", "EF108"),
+    "crossing_rows": Gate(0.2, False, "share of the rows, or of earlier rows, left out for their groups", "EF109"),
+    "fractional_keys": Gate(0, False, "rows whose key is a number with a fraction", "EF110"),
+    "group_in_two_folds": Gate(0, True, "groups on both sides of a split", "EF201"),
+    "constant_groups": Gate(0, False, "1 where groups say nothing: one for each row, or one for all", "EF202"),
+    "duplicate_rows": Gate(0, False, "rows whose features stand on the other side of a split too", "EF203"),
+    "near_duplicates": Gate(0, False, "rows that nearly repeat a row on the other side of a split", "EF204"),
+    "unnamed_entities": Gate(0, False, "rows of a level on both sides of a split that shares the target", "EF205"),
+    "relatives": Gate(0, False, "rows whose relatives are on the other side of a split", "EF206"),
+    "places_left_out": Gate(0, False, "maps: two columns whose neighbours share the target, at a cost", "EF207"),
+    "target_like_features": Gate(0, True, "features that all but give the target away", "EF301"),
+    "giveaway_features": Gate(0, False, "features that alone tell the target as nothing else does", "EF302"),
+    "id_like_features": Gate(None, False, "features that name rows: at least 99% distinct, and no float", "EF303"),
+    "carried_targets": Gate(0, False, "features that were computed with targets of tested rows", "EF304"),
+    "computed_target": Gate(0, False, "1 where features make up the target, alone or together", "EF305"),
+    "pure_levels": Gate(0, False, "columns with a level or part that (nearly) one class alone has", "EF307"),
+    "filled_cells": Gate(0, False, "numbers with computed cells that know the target better than others", "EF308"),
+    "chosen_features": Gate(0, False, "features that look like the best of many, chosen on all rows", "EF309"),
+    "ordered_keys": Gate(0, False, "1 where the order of the key, or of the file, foretells the target", "EF310"),
+    "time_overlap": Gate(0, True, "training rows that are not before every tested time, with the gap between", "EF401"),
+    "times_left_out": Gate(0, False, "times that the split ignores and the target follows", "EF402"),
+    "other_populations": Gate(0, False, "folds whose rows a small model tells from the rest", "EF403"),
+    "other_generation": Gate(0, False, "1 where a small model tells the newest generation from older rows", "EF404"),
+    "missing_classes": Gate(0, False, "cells of class and split that are empty", "EF501"),
+    "size_deviation": Gate(0.2, False, "largest deviation of a fold's rows from its share, relative", "EF502"),
+    "class_deviation": Gate(0.2, False, "largest deviation of a class's rows in a fold, relative", "EF503"),
+    "target_deviation": Gate(0.2, False, "largest KS distance of a fold's target from that of all rows", "EF504"),
+    "attribute_deviation": Gate(None, False, "largest deviation of a level of balance_on from its share", "EF506"),
+    "constant_target": Gate(0, False, "1 where the target has the same value in every row", "EF507"),
+    "build_target_of_others": Gate(0, True, "built columns that know targets of rows of the other side", "EF601"),
+    "build_features_of_others": Gate(0, False, "built columns that know features of rows of the other side", "EF602"),
+    "build_other_test_rows": Gate(0, False, "built columns of tested rows that know other tested rows", "EF603"),
+    "build_rows_made": Gate(0, True, "1 where rows are made before any split, and one reaches several", "EF604"),
+    "build_own_target": Gate(0, True, "built columns that know their own row's target", "EF605"),
+    "build_unstable": Gate(0, False, "built columns that differ in two builds of the same rows", "EF606"),
+}
 
 
 # What is asked when rows arrive: a table that is cut short, shuffled or in another unit is stopped before anything is
@@ -182,9 +229,14 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
         if name not in checks:
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."
             raise SplitError(f"there is no gate {name!r}; {hint}")
-        _require_limit(name, limit)
+        try:
+            fits = limit == "off" or (not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0)
+        except OverflowError:
+            raise SplitError(f"gate {name}: no float is so large; choose a limit of at least 0, or 'off'.") from None
+        if not fits:
+            raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")
     changed = {
-        name: None if limit == "off" else Gate(float(limit), True, of[name].figure)
+        name: None if limit == "off" else replace(of[name], limit=float(limit), fails=True)
         for name, limit in limits.items()
         if name in of
     }
@@ -197,22 +249,11 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
     ``ignore`` maps numbers (``EF205``) or names to reasons. Raises SplitError for an unknown one, with the nearest, and
     for a reason of fewer than three words: what nobody can explain should not be silent.
     """
-    checks = {code: check for check, code in CODES.items()}
+    checks = {gate.code: check for check, gate in GATES.items()}
     for name, reason in ignore.items():
-        if name not in checks and name not in CODES:
-            hint = meant(name, [*checks, *CODES]) or "did you mean EF101?"
+        if name not in checks and name not in GATES:
+            hint = meant(name, [*checks, *GATES]) or "did you mean EF101?"
             raise SplitError(f"there is no check {name!r}; {hint}")
         if not isinstance(reason, str) or len(reason.split()) < 3:
             raise SplitError(f"{name} is ignored with the reason {reason!r}; say why in three words or more.")
     return {checks.get(name, name): reason for name, reason in ignore.items()}
-
-
-def _require_limit(name: str, limit: Any) -> None:
-    if limit == "off":
-        return
-    try:
-        fits = not isinstance(limit, bool) and isinstance(limit, Real) and float(limit) >= 0
-    except OverflowError:
-        raise SplitError(f"gate {name}: no float is so large; choose a limit of at least 0, or 'off'.") from None
-    if not fits:
-        raise SplitError(f"gate {name}={limit!r}; choose a limit of at least 0, or 'off'.")

@@ -11,7 +11,6 @@ import pyarrow as pa
 from evenfold.splitters.errors import SplitError
 
 from .findings import Audit, CouldNotRun, Finding, Found, Gate, NotAsked, Outcome
-from .rules import CODES
 
 SEVERITIES = ("error", "warning", "note")
 
@@ -25,7 +24,7 @@ def judged(
     reasons: Mapping[str, str] | None = None,
     priced: Callable[[Found], Found] | None = None,
 ) -> Audit:
-    """Return what the checks came to beside their limits; every check is run once, those that are off are not.
+    """Return what the checks came to beside their limits; every check is run once, in turn, those that are off are not.
 
     A check that raises could not run, whatever it raises, and the others are run; but OSError and MemoryError are
     raised, for they are of the machine and its networks and may be over at the next try.
@@ -35,10 +34,11 @@ def judged(
     """
     findings: dict[bool, list[Finding]] = {True: [], False: []}  # by whether they are ignored
     passed, not_asked = {}, {}
+    outcomes = {name: _outcome(check) for name, check in checks.items() if limits.get(name)}
     for name, gate in limits.items():
         if gate is None:
             continue
-        outcome = _outcome(checks[name])
+        outcome = outcomes[name]
         if isinstance(outcome, NotAsked):
             not_asked[name] = outcome.reason
         elif outcome is None:
@@ -67,7 +67,7 @@ def judged(
     )
 
 
-def _outcome(check: Callable[[], Outcome]) -> Outcome | CouldNotRun:
+def _outcome(check: Callable[[], Outcome]) -> Outcome:
     try:
         return check()
     except (SplitError, pa.ArrowException) as error:
@@ -84,9 +84,9 @@ def _outcome(check: Callable[[], Outcome]) -> Outcome | CouldNotRun:
 def _finding(name: str, gate: Gate, outcome: Found | CouldNotRun) -> Finding:
     ran = isinstance(outcome, Found)
     fact = outcome if isinstance(outcome, Found) else Found(0.0, f"{name} could not run: {outcome.reason}")
-    failed = gate.fails and not (ran and gate.limit is None)
+    failed = (gate.fails or fact.fails) and not (ran and gate.limit is None)
     severity: Any = "error" if failed else "note" if gate.limit is None or fact.harmless else "warning"
     return Finding(
-        check=name, code=CODES.get(name, ""), severity=severity, gate="failed" if failed else "passed", ran=ran,
+        check=name, code=gate.code, severity=severity, gate="failed" if failed else "passed", ran=ran,
         limit=gate.limit, message=fact.message, figure=float(fact.figure) if ran else None, figures=fact.figures,
     )  # fmt: skip

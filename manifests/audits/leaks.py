@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from evenfold.manifests.joined import Joined
-from evenfold.manifests.tables.canonical import STRETCH, amount, canonical_table, listed, to_numpy, verb
+from evenfold.manifests.tables.canonical import amount, canonical_table, listed, to_numpy, verb
 from evenfold.manifests.tables.keys import positions_in
 from evenfold.manifests.tables.maturity import label_ends
 from evenfold.splitters import ForwardChaining, Needs, Rows
@@ -100,7 +98,7 @@ def duplicate_rows(features: Features) -> Outcome:
     message = (
         f"{amount(crossing.count, 'row')} ({share:.1%}) {verb(crossing.count, 'has', 'have')} exactly "
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
-        f"{crossing.where()}; drop the repeats, or keep them together as a group."
+        f"{crossing.where}; drop the repeats, or keep them together as a group."
     )
     harmless = joined.columns.target is not None and (share < COSTS or not _targets_agree(joined, units))
     return Found(crossing.count, message, {"share": share, "folds": places}, KeepTogether(units), harmless)
@@ -206,11 +204,11 @@ def _numbered(keys: pa.Table) -> NDArray[np.int64]:
 
 def spelled_alike(column: pa.Array) -> pa.Array:
     """Return texts in a form that is equal where they are but for case, blanks, padding, accents and punctuation."""
-    ascii_ = pc.fill_null(pc.string_is_ascii(column), True)
-    if not pc.all(ascii_).as_py():
-        other = column.filter(pc.invert(ascii_))
-        column = pc.replace_with_mask(column, pc.invert(ascii_), _folded(other))
-    alike = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    alike = column
+    if not pc.all(pc.string_is_ascii(column)).as_py():  # capitals and back, as of some letters there are two small ones
+        alike = pc.replace_substring_regex(pc.utf8_normalize(pc.utf8_upper(column), "NFKD"), r"\pM+", "")
+        alike = pc.replace_substring_regex(alike, "[ßẞ]", "ss")
+    alike = pc.utf8_lower(pc.utf8_trim_whitespace(alike))
     if pc.any(pc.match_substring(alike, ",")).as_py():  # "Doe, Jo" is "Jo Doe"; a quarter of the time, so only then
         alike = pc.replace_substring_regex(alike, r"^([^,]+),\s*([^,]+)$", r"\2 \1")
     for pattern, by in _SPELLINGS:
@@ -224,17 +222,6 @@ _SPELLINGS = (
     (r"[^\pL\pN]+", "-"), (r"-*([^\d-]+)-*", r"\1"), (r"-+$|^-+", ""),
 )  # fmt: skip
 _FORMS: tuple[Callable[[Any], Any], ...] = (lambda column: column, spelled_alike)
-
-
-def _folded(texts: pa.Array) -> pa.Array:
-    """Return texts without case and accents, a stretch at once: no form of Unicode reaches across the end of a line."""
-    folded: list[str] = []
-    for start in range(0, len(texts), STRETCH):
-        lines = "\n".join(pc.replace_substring(texts.slice(start, STRETCH), "\n", " ").to_pylist())
-        spread = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", lines).casefold())
-        marks = "".join(filter(unicodedata.combining, set(spread)))
-        folded += (re.sub(f"[{marks}]", "", spread) if marks else spread).split("\n")
-    return pa.array(folded, texts.type)
 
 
 def time_overlap(joined: Joined) -> Outcome:

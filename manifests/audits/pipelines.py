@@ -7,16 +7,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from evenfold.manifests.joined import Joined
 from evenfold.manifests.strict import Strict
 from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError, Stream
 from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 
+from .findings import CouldNotRun, Found, NotAsked, Outcome
 from .learned.models import in_one_thread, predict_boosted
 
 MOST_SCORED, PIECES = 4_000, 4
@@ -30,17 +33,53 @@ Built = tuple[pd.DataFrame, pd.DataFrame | None]
 Pipeline = Callable[[pd.DataFrame, Rows, Rows], Built]
 
 
+Question = Literal["target_of_others", "features_of_others", "other_test_rows", "rows_made", "own_target", "unstable"]
+QUESTIONS: tuple[Question, ...] = get_args(Question)
+
+
 class Leak(Strict):
     """Columns that moved and must not, some rows by position, and the worth in points of R², if known."""
 
-    question: Literal[
-        "rows_made", "target_of_others", "features_of_others", "other_test_rows", "own_target", "unstable"
-    ]
+    question: Question
     severity: Literal["error", "warning", "note"]
     message: str
     columns: list[str] = []
     rows: list[int] = []
     points: float | None = None
+
+
+def leaks_of(build: Any, joined: Joined) -> list[Leak] | CouldNotRun:
+    """Return what the features of a build know that they must not, of the rows of a split that have a target."""
+    columns = joined.columns
+    name = f"{build.__module__}:{build.__qualname__}" if inspect.isroutine(build) else type(build).__name__
+    if columns.target is None:
+        return CouldNotRun("the split names no target, which is what features must not know; name it (--target).")
+    data = read_table(joined.source, types=joined.manifest.spec.types).to_pandas().dropna(subset=[columns.target])
+    roles: Any = {"key": columns.key, "target": columns.target, "group": columns.grouped, "time": columns.time}
+    try:
+        leaks = audit_pipeline(build, data, **roles)
+    except SplitError as error:
+        return CouldNotRun(f"{name} could not be audited: {error}")
+    return [leak.model_copy(update={"message": f"{name}: {leak.message}"}) for leak in leaks]
+
+
+def outcome_of(question: Question, leaks: list[Leak] | CouldNotRun) -> Outcome:
+    """Return the leaks of one question as a finding; its figure are the columns that know what they must not.
+
+    Where a build could not be audited the first question says so.
+    """
+    if isinstance(leaks, CouldNotRun):
+        return leaks if question == QUESTIONS[0] else NotAsked("the build could not be audited")
+    leaks = [leak for leak in leaks if leak.question == question]
+    if not leaks:
+        return None
+    columns = list(dict.fromkeys(column for leak in leaks for column in leak.columns))
+    figures = {"columns": columns, "rows": leaks[0].rows, "points": leaks[0].points}
+    severities = {leak.severity for leak in leaks}
+    return Found(
+        max(len(columns), 1), "; ".join(leak.message for leak in leaks), figures, harmless=severities == {"note"},
+        fails="error" in severities,
+    )  # fmt: skip
 
 
 def audit_pipeline(

@@ -85,9 +85,7 @@ def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:
     """Return the numbers, as they are or in another form, that most rows have and that are finite in it."""
     with np.errstate(invalid="ignore", divide="ignore"):
         transformed = [(column, of(column.values)) for column in numbers]
-    transformed = [
-        (column, values) for column, values in transformed if np.isfinite(values).mean() >= LEAST_OF_THE_ROWS
-    ]
+    transformed = [each for each in transformed if np.isfinite(each[1]).mean() >= LEAST_OF_THE_ROWS]
     if not transformed:
         return None
     X = np.column_stack([values for _, values in transformed])

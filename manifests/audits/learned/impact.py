@@ -52,7 +52,10 @@ def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
             nothing = np.broadcast_to(target.outcomes.mean(axis=0), target.outcomes.shape)
             mended = predict_from_all(rest, target.outcomes, blocks) if usable(rest) else nothing
         case KeepTogether():
-            whole = _whole_units(remedy.units[sample.rows], blocks)
+            units, whole = remedy.units[sample.rows], blocks.copy()
+            in_units = np.flatnonzero(units >= 0)
+            _, first, unit = np.unique(units[in_units], return_index=True, return_inverse=True)
+            whole[in_units] = blocks[in_units[first]][unit]  # that of its unit's first row
             if np.unique(whole).size < 2:
                 return None
             mended = predict_from_all(columns, target.outcomes, whole)
@@ -62,15 +65,6 @@ def at_stake(sample: Sample, remedy: Remedy) -> tuple[str, float, float] | None:
                 return None
     own = target.take(rows)
     return target.measure, own.score(as_split[rows]), own.score(mended[rows])
-
-
-def _whole_units(units: Codes, blocks: Codes) -> Codes:
-    """Return the block of each row, that of its unit's first row where it has one."""
-    in_units = np.flatnonzero(units >= 0)
-    first = np.unique(units[in_units], return_index=True)
-    whole = blocks.copy()
-    whole[in_units] = blocks[in_units[first[1]]][np.searchsorted(first[0], units[in_units])]
-    return whole
 
 
 def _from_the_past(sample: Sample, clock: Column, columns: list[Column]) -> tuple[Codes, Array]:

@@ -95,7 +95,10 @@ def giveaway_features(sample: Sample) -> Outcome:
     if isinstance(scores, NotAsked):
         return scores
     target = sample.target
-    least = max(GIVES_IT_AWAY[target.numeric], _sure_of(target))
+    least = GIVES_IT_AWAY[target.numeric]
+    if not target.numeric:  # above .94 by 1.64 standard errors, with as many rows as the rarest class has
+        rarest = np.minimum(target.outcomes.sum(axis=0), (1.0 - target.outcomes).sum(axis=0)).min()
+        least = max(least, SURELY + ERRORS * float(np.sqrt(SURELY * (1.0 - SURELY) / max(rarest, 1.0))) / 2.0)
     alike = {name: score for name, score in scores.items() if score >= least}
     if not alike:
         return None
@@ -153,9 +156,3 @@ def _score_alone(column: Column, target: Target, blocks: Codes) -> float:
     for block in np.unique(blocks):
         predicted[blocks == block] = predict_from_one(column, target.outcomes, blocks == block)
     return target.score(predicted)
-
-
-def _sure_of(target: Target) -> float:
-    """Return the score that is above .94 by 1.64 standard errors, with as many rows as the rarest class has."""
-    rarest = np.minimum(target.outcomes.sum(axis=0), (1.0 - target.outcomes).sum(axis=0)).min()
-    return 0.0 if target.numeric else SURELY + ERRORS * float(np.sqrt(SURELY * (1.0 - SURELY) / max(rarest, 1.0))) / 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, wraps
-from typing import Any
+from typing import Any, cast
 
 import joblib
 import numpy as np
@@ -33,8 +33,7 @@ def in_one_thread() -> AbstractContextManager[Any]:
 
     Sums in parallel differ in their last bits, and threads that wait for one another burn more than they save.
     """
-    limits: AbstractContextManager[Any] = _pools().limit(limits=1)
-    return limits
+    return cast("AbstractContextManager[Any]", _pools().limit(limits=1))
 
 
 def _once(learn: Callable[..., Array]) -> Callable[..., Array]:
@@ -64,17 +63,12 @@ def predict_from_one(column: Column, outcomes: Array, test: NDArray[np.bool_]) -
     its level, drawn a little towards the overall mean. O(n log n).
     """
     if column.kind == "category":
-        return _level_means(column, outcomes, ~test, test)
+        codes, train = column.codes + 1, ~test  # missing values are level 0
+        rows = np.bincount(codes[train], minlength=column.n_levels + 1)
+        sums = [np.bincount(codes[train], weights=outcome[train], minlength=rows.size) for outcome in outcomes.T]
+        means = np.stack(sums, axis=1) + PRIOR_ROWS * outcomes[train].mean(axis=0)
+        return np.asarray((means / (rows + PRIOR_ROWS)[:, None])[codes[test]])
     return _grown(column.values[~test], outcomes[~test], column.values[test])
-
-
-def _level_means(column: Column, outcomes: Array, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Array:
-    # Missing values are level 0.
-    codes, overall = column.codes + 1, outcomes[train].mean(axis=0)
-    rows = np.bincount(codes[train], minlength=column.n_levels + 1)
-    sums = [np.bincount(codes[train], weights=outcome[train], minlength=rows.size) for outcome in outcomes.T]
-    means = (np.stack(sums, axis=1) + PRIOR_ROWS * overall) / (rows + PRIOR_ROWS)[:, None]
-    return np.asarray(means[codes[test]])
 
 
 @_once

@@ -11,6 +11,7 @@ from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import joined_by
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from .sample import Array, Codes, Column, Sample
 
@@ -46,8 +47,8 @@ def near_duplicates(sample: Sample) -> Outcome:
         return None
     message = (
         f"{apart.count:,} rows ({apart.count / sample.rows.size:.1%}) nearly repeat a row on the other side of a "
-        f"split: they are much nearer to it than is usual around them, in {apart.where()}; drop the repeats, or keep "
-        "them together as a group."
+        f"split: they are much nearer to it than is usual around them, in {apart.where}{sample.looked_at}; drop the "
+        "repeats, or keep them together as a group."
     )
     return Found(apart.count, message, {"folds": apart.places}, KeepTogether(units))
 
@@ -91,20 +92,30 @@ def count_pairs(hashes: NDArray[Any]) -> float:
 
 def nearest_pairs(columns: list[Column]) -> tuple[Codes, Codes]:
     """Return the pairs of rows that are nearer to each other than chance puts rows of such a density."""
-    space = _space(columns)
-    tree, every = _tree(space), np.arange(len(space))
+    seen = space = _space(columns)
+    rows, dimensions = space.shape
+    if dimensions > (MOST_DIMENSIONS if rows <= MOST_SEARCHED else PROJECTED):
+        signs = 1.0 - 2.0 * Stream(0, AUDITING, 8).below(2, dimensions * PROJECTED)
+        seen = space @ signs.reshape(dimensions, PROJECTED)
+    tree, every = cKDTree(seen), np.arange(rows)
     some = np.sort(Stream(0, AUDITING, 5).permutation(len(space))[:MOST_ASKED])
     _, near, limit = _twins(space, tree, some)
-    if some.size < len(space) and np.count_nonzero(near > limit) < LEAST_ASKED:
+    if some.size < rows and np.count_nonzero(near > limit) < LEAST_ASKED:
         return every[:0], every[:0]
     nearest, near, _ = _twins(space, tree, every)
-    rows = every[near > limit]
-    return rows, nearest[rows]
+    twins = every[near > limit]
+    return twins, nearest[twins]
 
 
 def _twins(space: Array, tree: Any, rows: Codes) -> tuple[Codes, Array, float]:
     """Return the nearest row of each, how much nearer than usual it is, as a logarithm, and what chance allows."""
-    nearest, first, usual = _neighbours(space, tree, rows)
+    # One for the row itself and two for rows that are equal to it: none of these counts as near.
+    _, row = tree.query(tree.data[rows], k=min(NEIGHBOURS + 2, len(space) - 1) + 1)
+    distance = np.stack([np.sqrt(np.square(space[rows] - space[near]).sum(axis=1)) for near in row.T], axis=1)
+    distance[(row == rows[:, None]) | (distance <= 1e-12)] = np.inf  # equal rows are another check's
+    order = np.argsort(distance, axis=1, kind="stable")[:, :NEIGHBOURS]
+    ordered, nearest = np.take_along_axis(distance, order, axis=1), row[np.arange(rows.size), order[:, 0]]
+    first, usual = np.where(np.isfinite(ordered), ordered, 0.0)[:, [0, -1]].T
     fit = (usual > 0) & (first > 0)
     near = np.full(rows.size, -np.inf)
     near[fit] = np.log(usual[fit] / first[fit])
@@ -145,25 +156,3 @@ def _ranked(column: Column) -> list[Array]:
     between = (1.0 - RANKED) * np.interp(values, values[knots], places[knots]) + RANKED * places
     ranks[~missing] = between[codes]
     return [ranks] + ([0.5 * missing.astype(np.float64)] if missing.any() else [])
-
-
-def _neighbours(space: Array, tree: Any, queries: Codes) -> tuple[Codes, Array, Array]:
-    """Return each row's nearest row that is not equal to it, the distance to it, and that to the sixth nearest."""
-    # One for the row itself and two for rows that are equal to it: none of these counts as near.
-    _, row = tree.query(tree.data[queries], k=min(NEIGHBOURS + 2, len(space) - 1) + 1)
-    distance = np.stack([np.sqrt(np.square(space[queries] - space[near]).sum(axis=1)) for near in row.T], axis=1)
-    distance[(row == queries[:, None]) | (distance <= 1e-12)] = np.inf  # equal rows are another check's
-    order = np.argsort(distance, axis=1, kind="stable")[:, :NEIGHBOURS]
-    ordered = np.take_along_axis(distance, order, axis=1)
-    finite = np.where(np.isfinite(ordered), ordered, 0.0)
-    return np.take_along_axis(row, order[:, :1], axis=1)[:, 0], finite[:, 0], finite[:, -1]
-
-
-def _tree(space: Array) -> Any:
-    from scipy.spatial import cKDTree
-
-    rows, dimensions = space.shape
-    if dimensions <= (MOST_DIMENSIONS if rows <= MOST_SEARCHED else PROJECTED):
-        return cKDTree(space)
-    signs = 1.0 - 2.0 * Stream(0, AUDITING, 8).below(2, dimensions * PROJECTED)
-    return cKDTree(space @ signs.reshape(dimensions, PROJECTED))

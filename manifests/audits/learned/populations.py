@@ -15,7 +15,7 @@ from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 
 from .models import design, predict_boosted, usable
-from .sample import Codes, Column, Sample, alone, auc
+from .sample import Column, Sample, alone, auc
 
 TOLD_APART = 0.57  # an AUC that a drawn fold does not reach, for large samples
 ERRORS = 5.0  # and how many standard errors of an AUC without any difference it must lie above .5
@@ -105,7 +105,11 @@ def _separation(sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Colum
     It stops where the parts so far leave no doubt that there is no alarm, if the others lay five of their standard
     errors above.
     """
-    balanced = _balanced(mine, min(MOST_ROWS, max(MOST_CELLS // len(columns), 1_000)))
+    # No more than twice as many rows of one side as of the other.
+    stream, sides = Stream(0, AUDITING, 4), [np.flatnonzero(mine), np.flatnonzero(~mine)]
+    fewest, n_most = min(side.size for side in sides), min(MOST_ROWS, max(MOST_CELLS // len(columns), 1_000))
+    most = max(min(2 * fewest, n_most - min(fewest, n_most // 2)), 1)
+    balanced = np.sort(np.concatenate([side[stream.permutation(side.size)[:most]] for side in sides]))
     X, categorical = design([column.take(balanced) for column in columns])
     inside = mine[balanced]
     _, first, numbers = np.unique(alone(sample.groups[balanced]), return_index=True, return_inverse=True)
@@ -123,12 +127,3 @@ def _separation(sample: Sample, mine: NDArray[np.bool_], columns: Sequence[Colum
         if not _raises_alarm(float(np.mean(values)) + rest, error):
             break
     return float(np.mean(values)), error
-
-
-def _balanced(mine: NDArray[np.bool_], n_most: int) -> Codes:
-    """Return at most ``n_most`` rows, no more than twice as many of one side as of the other."""
-    sides = [np.flatnonzero(mine), np.flatnonzero(~mine)]
-    fewest = min(side.size for side in sides)
-    most = max(min(2 * fewest, n_most - min(fewest, n_most // 2)), 1)
-    stream = Stream(0, AUDITING, 4)
-    return np.sort(np.concatenate([side[stream.permutation(side.size)[:most]] for side in sides]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -68,7 +68,10 @@ def relatives(sample: Sample) -> Outcome:
     if why_not := why_not_kept(sample):
         return why_not
     sample = sample.labelled
-    return not_whole(sample, [*_proposals(sample)])
+    sets = [together([sample.columns[name] for name in names], "cluster") for names in _sets(sample)]
+    chains = _chains(sample)
+    follow = [] if chains is None else [Candidate("follow each other closely in their numbers", chains)]
+    return not_whole(sample, sets + follow)
 
 
 def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
@@ -86,7 +89,7 @@ def not_whole(sample: Sample, candidates: list[Candidate]) -> Outcome:
     message = (
         f"{n_rows:,} rows {best.how}, in {n_clusters:,} clusters, and {sample.target.name!r} agrees there beyond the "
         f"nearest strangers (correlation {hits[best][0]:.2f} of what the features leave){sample.looked_at}{also}; "
-        f"{crossing.count:,} of them are in {crossing.where()}. If the model will meet new ones, {best.remedy}."
+        f"{crossing.count:,} of them are in {crossing.where}. If the model will meet new ones, {best.remedy}."
     )
     figures = {"clusters": n_clusters, "folds": crossing.places, "chance": {each.how: hits[each][1] for each in hits}}
     return Found(crossing.count, message, figures, KeepTogether(units), harmless=not hits[best][2])
@@ -97,13 +100,6 @@ def why_not_kept(sample: Sample) -> NotAsked | None:
     if sample.why_not is None and "past_before_future" in sample.joined.manifest.splitter.promises:
         return NotAsked("what is known of an entity from the past may be used in the future")
     return sample.why_not
-
-
-def _proposals(sample: Sample) -> Iterator[Candidate]:
-    for names in _sets(sample):
-        yield together([sample.columns[name] for name in names], "cluster")
-    if (chains := _chains(sample)) is not None:
-        yield Candidate("follow each other closely in their numbers", chains)
 
 
 def together(columns: Sequence[Column], group: str, least: float = LEAST_EFFECT) -> Candidate:
@@ -157,24 +153,20 @@ def _chains(sample: Sample) -> Codes | None:
     if len(fine) < 3 or n < 10 * LEAST_CLUSTERS:
         return None
     space = np.column_stack([normal_scores(column) for column in fine])
-    if _flatness(space, some) > FLATTER:
-        return None
     tree = cKDTree(space)
+    around = np.maximum(tree.query(space[some], 33)[0], 1e-9)
+    around = around[around[:, 1] > 1e-6]
+    if not around.size:
+        return None
+    # How fast rows become more with distance near a row, of that further away: as fast in a cloud, slower in chains.
+    near, far = (np.log(b / a) / np.median(np.log(around[:, b] / around[:, a])) for a, b in ((1, 4), (8, 32)))
+    if near > FLATTER * far:
+        return None
     away, nearest = tree.query(space, 17)
     close = away[:, 1:5] < CLOSER * away[:, [16]]
     rows = np.repeat(np.arange(n), 4)[close.ravel()]
     codes = joined_by(rows, nearest[:, 1:5][close], n)
     return by_appearance(codes) if np.bincount(codes).max() < MOST_OF_ALL * n else None
-
-
-def _flatness(space: Array, some: Codes) -> float:
-    """Return how fast rows become more with distance near a row, of that further away: 1 in a cloud, less in chains."""
-    away = np.maximum(cKDTree(space).query(space[some], 33)[0], 1e-9)
-    away = away[away[:, 1] > 1e-6]
-    if not away.size:
-        return np.inf
-    near, far = (np.log(b / a) / np.median(np.log(away[:, b] / away[:, a])) for a, b in ((1, 4), (8, 32)))
-    return float(near / far)
 
 
 def normal_scores(column: Column) -> Array:

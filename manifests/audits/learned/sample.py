@@ -1,4 +1,4 @@
-"""The rows of the checks that learn: at most a million, drawn once, with their folds and their target."""
+"""The rows of the checks that learn, drawn once within a budget of cells, with their folds and their target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evenfold.splitters.kernels import AUDITING
 from evenfold.splitters.numbers import by_appearance, stable_order
 from numpy.typing import NDArray
 
-MOST_ROWS = 1_000_000  # a row's twin is found only where both are read
+MOST_ROWS, MOST_CELLS = 1_000_000, 100_000_000  # a row's twin is found only where both are read
 MOST_LEARNED = 8_000  # small models see no more with more rows
 BY_CHANCE = 0.03 / 15  # of a detector over all that it tries: 3 % for the fifteen of a table
 FEWEST_ROWS, LEAST_ROWS = 50, 100  # to find a copy of the target, and to learn anything else of it
@@ -217,7 +217,8 @@ def read_sample(joined: Joined, features: Sequence[str] | None, exclude: Sequenc
     if usable.size < FEWEST_ROWS:
         return NotAsked(f"{amount(usable.size, 'row')} in use are too few to learn from; {FEWEST_ROWS} would do")
     usable = usable[np.argsort(joined.place[usable], kind="stable")]  # in key order, whatever the order of the file
-    rows = usable[np.sort(Stream(0, AUDITING).permutation(usable.size)[:MOST_ROWS])]
+    most = min(MOST_ROWS, MOST_CELLS // max(len(names), 1))
+    rows = usable[np.sort(Stream(0, AUDITING).permutation(usable.size)[:most])]
     table = _taken(joined, names, rows) if names else pa.table({})
     target, groups = joined.columns.target, joined.together()
     groups = np.full(joined.n, -1) if groups is None else groups

@@ -26,11 +26,8 @@ CHANCE = 1e-6
 NEIGHBOURS, LONG, CALENDAR = 3, 12, (1, 4, 7, 12, 24, 52)
 MOST_ROWS = 100_000
 NOISE, ERRORS, DRAWS = 0.1, 3.0, 20
-FIRST_OF_A_LEVEL, FIRST_ASKED, SIDE_BY_SIDE = (
-    20,
-    1_000,
-    64,
-)  # rows that all features are asked of first, and features at once
+FIRST_OF_A_LEVEL, FIRST_ASKED = 20, 1_000  # rows that all features are asked of first
+SIDE_BY_SIDE = 64  # features at once
 MONOTONE = 40  # of few levels all may lie in a row by chance
 ALL_BUT_ONE, ALIKE, SPIKE = 0.98, 0.1, 0.55
 ROUNDING = 1e-12  # of a sum of squares
@@ -56,7 +53,13 @@ def carried_targets(sample: Sample) -> Outcome:
     if sample.rows.size < LEAST_ROWS or not features:
         return NotAsked("no feature is a number")
     outcomes = sample.target.values[:, None] if target.numeric else sample.target.outcomes
-    shared = list(_levels_of(sample))
+    shared = [
+        (c.codes, f"the rows of one {c.name!r}")
+        for c in sample.columns.values()
+        if LEAST_LEVELS <= c.n_levels <= c.values.size / 2
+    ]
+    if sample.groups.max() >= 0:
+        shared.append((sample.groups, f"the rows of one {' or '.join(map(repr, sample.joined.columns.grouped))}"))
     spread = np.array([np.nanvar(column.values) for column in features])
     values = [column.values - np.nanmean(column.values) for column in features]
     blocks = [np.stack(values[i : i + SIDE_BY_SIDE], axis=1) for i in range(0, len(values), SIDE_BY_SIDE)]
@@ -90,14 +93,6 @@ def _sign(column: Column, outcomes: Array, levels_of: list[Any], stretches: list
         if rows := _rows_of_their_own(column, outcome, tries):
             return f"on the target's own scale, and {rows:,} rows lie on their own target"
     return _knows_the_future(column, stretches, tries)
-
-
-def _levels_of(sample: Sample) -> Iterator[tuple[Codes, str]]:
-    for column in sample.columns.values():
-        if LEAST_LEVELS <= column.n_levels <= column.values.size / 2:
-            yield column.codes, f"the rows of one {column.name!r}"
-    if sample.groups.max() >= 0:
-        yield sample.groups, f"the rows of one {' or '.join(map(repr, sample.joined.columns.grouped))}"
 
 
 def _inside(blocks: list[Array], spread: Array, outcomes: Array, codes: Codes) -> tuple[NDArray[np.bool_], Array]:

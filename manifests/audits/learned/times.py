@@ -9,6 +9,7 @@ from evenfold.manifests.audits.features import correlation
 from evenfold.manifests.audits.findings import DropFeatures, Found, KeepTogether, NotAsked, Outcome, SplitByTime
 from evenfold.manifests.joined import JoinedLabels
 from evenfold.manifests.tables.canonical import listed
+from scipy.spatial import cKDTree
 from scipy.stats import chi2, norm
 
 from .entities import level_effect
@@ -151,7 +152,9 @@ def places_left_out(sample: Sample) -> Outcome:
     scores = {column: normal_scores(column) for column in numbers}
     strongest = sorted(numbers, key=lambda c: -abs(correlation(scores[c], outcomes[:, 0])))[:MOST_LINES]
     for pair in pairs:
-        near = _near([c.values for c in pair], sample.groups)
+        space, groups = np.column_stack([c.values / c.values.std() for c in pair]), sample.groups
+        near = np.asarray(cKDTree(space).query(space, NEAREST + 1)[1])[:, 1:]
+        near = np.where((groups[near] == groups[:, None]) & (groups[near] >= 0), -1, near)  # not of the same group
         others = [scores[c] for c in strongest if c not in pair]
         rough = _beyond(outcomes, [scores[c] for c in pair], others)
         alike, chance = _alike(rough, near)
@@ -184,15 +187,6 @@ def _beyond(outcomes: Array, places: list[Array], others: list[Array]) -> Array:
     x, y = (places * 2)[:2]
     terms = np.column_stack([*(x**i * y**j for i in range(4) for j in range(4) if i + j <= 3), *others])
     return np.asarray(outcomes - terms @ np.linalg.lstsq(terms, outcomes, rcond=1e-9)[0])
-
-
-def _near(places: list[Array], groups: Codes) -> Codes:
-    """Return the nearest rows of each, -1 for those of the same group."""
-    from scipy.spatial import cKDTree
-
-    space = np.column_stack([values / values.std() for values in places])
-    near = np.asarray(cKDTree(space).query(space, NEAREST + 1)[1])[:, 1:]
-    return np.where((groups[near] == groups[:, None]) & (groups[near] >= 0), -1, near)
 
 
 def _alike(left: Array, near: Codes) -> tuple[float, float]:

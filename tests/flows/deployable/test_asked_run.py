@@ -112,6 +112,19 @@ def test_an_answer_at_a_terminal_resumes_the_run_and_silence_fails_it(
     assert champion(prefect_home, "asked") == "1"
 
 
+def test_a_deployed_run_audits_a_build_that_its_list_names_and_no_other(
+    due: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "def build(frame):\n    return frame.assign(mean=frame['y'].mean())[['mean']]\n"
+    (tmp_path / "month_features.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    for listed, words in (("sklearn", "may not be imported"), ("sklearn, month_features:build", "features move with")):
+        monkeypatch.setenv("EVENFOLD_ALLOWED_MODULES", listed)
+        state = executed(due(build="month_features:build"))
+        assert (state.is_failed(), "month_features:build" in state.message) == (True, True), state
+        assert words in state.message
+
+
 def test_a_champion_is_told_once_however_often_its_run_is_taken_up(
     prefect_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

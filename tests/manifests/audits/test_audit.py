@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from audited import FEATURES, asked, clean, finding, split, the
-from evenfold.manifests import GATES, audit, decide, extend
+from audited import FEATURES, OF_DATA, asked, clean, finding, split, the
+from evenfold.manifests import audit, decide, extend
 from evenfold.manifests.audits.findings import Found, Gate
 from evenfold.manifests.audits.judging import judged
 from evenfold.splitters import SplitError
@@ -25,7 +25,7 @@ def test_clean_data_are_found_clean_and_every_check_is_accounted_for() -> None:
     made = audit(split(data), data, features=FEATURES)
     assert made.findings == []
     assert made.failed == []
-    assert {*made.passed, *made.not_asked} == set(GATES)
+    assert {*made.passed, *made.not_asked} == OF_DATA
     assert made.not_asked == {
         "time_overlap": "no time column is named",
         "waiting_rows": "nothing says when targets are known",

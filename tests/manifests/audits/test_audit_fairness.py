@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from audited import asked, clean, plain, split, the, told
-from evenfold.manifests import GATES, audit, decide, extend
+from audited import OF_DATA, asked, clean, plain, split, the, told
+from evenfold.manifests import audit, decide, extend
 from evenfold.manifests.audits import features
 from evenfold.manifests.audits.findings import GATES as LIMITS
 from evenfold.manifests.audits.judging import judged
@@ -83,7 +83,7 @@ def test_a_time_of_one_value_has_no_price() -> None:
 
 def accounted_for(made: Any) -> bool:
     places = [*(found.check for found in made.findings), *made.passed, *made.not_asked]
-    return all(found.ran for found in made.findings) and sorted(places) == sorted(GATES)
+    return all(found.ran for found in made.findings) and sorted(places) == sorted(OF_DATA)
 
 
 @pytest.mark.parametrize("strategy", ["KFold", "StratifiedShuffleSplit"])

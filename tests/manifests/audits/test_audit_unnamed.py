@@ -34,15 +34,19 @@ def test_rows_that_nothing_is_wrong_with_raise_no_alarm(seed: int, target: str) 
     assert alarms(audited(frame if target == "class" else frame.assign(y=number))) == {}
 
 
-def test_copies_measured_again_are_near_duplicates() -> None:
+def test_copies_measured_again_are_near_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what the budget of cells has room for, which is said."""
     n = 600
     frame, random = plain(n=n)
     copies = frame.iloc[: n // 10].copy()
     copies[list("abcd")] += random.normal(size=(n // 10, 4)) * 0.001
     copies["id"] = copies["id"] + "-2"
-    found = the("near_duplicates", audited(pd.concat([frame, copies], ignore_index=True), "near_duplicates"))
+    frame = pd.concat([frame, copies], ignore_index=True)
+    found = the("near_duplicates", audited(frame, "near_duplicates"))
     assert 0.7 * n / 5 <= found.figure <= n / 5
     assert "keep them together as a group" in found.message
+    monkeypatch.setattr("evenfold.manifests.audits.learned.sample.MOST_CELLS", 500 * (len(frame.columns) - 2))
+    assert "(in 500 of 660 rows, drawn at random)" in told(frame, "near_duplicates")
 
 
 def test_numbers_far_below_enormous_ones_are_no_near_duplicates() -> None:
