@@ -81,7 +81,7 @@ def duplicate_rows(features: Features) -> Outcome:
     The figure is 0 where features of few values repeat by chance: then at least as many pairs of rows differ in one
     feature as in none. The pairs that differ in none are counted in all rows, the others in at most 200,000 and in
     proportion. Rows without any value repeat nothing. Repeats whose targets agree no more than those of any rows (of a
-    number by tenths) flatter no score, and are a note.
+    number by tenths) flatter no score, and are a note; targets that agree less were mixed up.
     """
     joined, units = features.joined, several(np.unique(features.hashes, return_inverse=True)[1])
     nothing = pa.table({field.name: pa.nulls(1, field.type) for field in features.sample.schema})
@@ -100,12 +100,12 @@ def duplicate_rows(features: Features) -> Outcome:
         f"the features of a row on the other side of a split ({listed(features.sample.column_names, most=4)}), in "
         f"{crossing.where}; drop the repeats, or keep them together as a group."
     )
-    harmless = joined.columns.target is not None and (share < COSTS or not _targets_agree(joined, units))
+    harmless = joined.columns.target is not None and (share < COSTS or not _targets_are_related(joined, units))
     return Found(crossing.count, message, {"share": share, "folds": places}, KeepTogether(units), harmless)
 
 
-def _targets_agree(joined: Joined, units: NDArray[np.int64]) -> bool:
-    """Return whether the targets of rows of one unit are alike more often than chance makes those of any rows."""
+def _targets_are_related(joined: Joined, units: NDArray[np.int64]) -> bool:
+    """Return whether the targets of rows of one unit are alike more often, or less, than chance has it."""
     from scipy.stats import binom
 
     name = str(joined.columns.target)
@@ -116,7 +116,8 @@ def _targets_agree(joined: Joined, units: NDArray[np.int64]) -> bool:
     pairs = units[rows[:-1]] == units[rows[1:]]
     counts = np.unique(codes[target.present], return_counts=True)[1]
     alike = np.count_nonzero(pairs & (codes[rows[:-1]] == codes[rows[1:]]))
-    return float(binom.sf(alike - 1, np.count_nonzero(pairs), np.square(counts / counts.sum()).sum())) < BY_CHANCE
+    usual = binom(np.count_nonzero(pairs), np.square(counts / counts.sum()).sum())
+    return bool(2.0 * min(usual.sf(alike - 1), usual.cdf(alike)) < BY_CHANCE)
 
 
 def similar_keys(joined: Joined) -> Outcome:
