@@ -49,6 +49,13 @@ def test_copies_measured_again_are_near_duplicates(monkeypatch: pytest.MonkeyPat
     assert "(in 500 of 660 rows, drawn at random)" in told(frame, "near_duplicates")
 
 
+def test_repeats_with_the_other_class_are_a_warning_and_with_any_class_a_note() -> None:
+    frame, random = plain()
+    for y, severity in ((1 - frame["y"], "warning"), (random.integers(0, 2, N), "note")):
+        copies = frame.assign(y=y, id=frame["id"] + "-2").head(100)
+        assert the("duplicate_rows", audited(pd.concat([frame, copies]), "duplicate_rows")).severity == severity
+
+
 def test_numbers_far_below_enormous_ones_are_no_near_duplicates() -> None:
     random = np.random.default_rng(53)
     values = np.exp(6 * random.normal(size=(120, 1)) + 0.3 * random.normal(size=(120, 5)))
