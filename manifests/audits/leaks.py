@@ -23,8 +23,7 @@ from .learned.near_duplicates import happen_by_chance
 from .learned.relatives import several
 from .learned.sample import BY_CHANCE, column_of, target_of
 
-TENTHS = 10
-LETTERS, COMMONER, MISSPELLED = 6, 4, 0.005
+TENTHS, LETTERS, COMMONER, MISSPELLED = 10, 6, 4, 0.005
 COSTS = 0.02  # what so small a share of the rows may cost at most is a note
 
 

@@ -19,8 +19,7 @@ TARGET_LIKE = 0.999
 GIVES_IT_AWAY = {False: 0.95, True: 0.96}
 # So far below it no other block makes up for the first; a small tree cuts a number into no more ranges than these.
 FAR, RANGES = 0.2, 256
-ERRORS = 1.64  # standard errors of an AUC of so few rows that must not reach below .94
-SURELY = 0.94
+SURELY, ERRORS = 0.94, 1.64  # an AUC of so few rows may not be so many standard errors from it
 # How much better it must be than the best other feature, and than all the others together.
 STANDS_ALONE = {False: 0.04, True: 0.15}
 # Where several features give the target away, all the others together must be worse than this.
