@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -135,7 +134,8 @@ def similar_keys(joined: Joined) -> Outcome:
     sentences, n, figures = [], 0, dict[str, Any]()
     if keys is not None and texts:
         columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
-        plain, similar = (_numbered(pa.table(columns | {name: of(columns[name]) for name in texts})) for of in _FORMS)
+        plain = joined.place if joined.place.min(initial=0) >= 0 else _numbered(keys)
+        similar = _numbered(pa.table(columns | {name: spelled_alike(columns[name]) for name in texts}))
         # Rows of one key are a repeated key, which is another check's finding: of each key the first row is enough.
         first = np.full(joined.n, -1, dtype=np.int64)
         own = np.unique(plain, return_index=True)[1]
@@ -211,7 +211,8 @@ def spelled_alike(column: pa.Array) -> pa.Array:
     alike = pc.utf8_lower(pc.utf8_trim_whitespace(alike))
     if pc.any(pc.match_substring(alike, ",")).as_py():  # "Doe, Jo" is "Jo Doe"; a quarter of the time, so only then
         alike = pc.replace_substring_regex(alike, r"^([^,]+),\s*([^,]+)$", r"\2 \1")
-    for pattern, by in _SPELLINGS:
+    separated = not pc.all(pc.utf8_is_alnum(alike)).as_py()  # else zeros alone can differ
+    for pattern, by in _SPELLINGS if separated else _SPELLINGS[1:2]:
         alike = pc.replace_substring_regex(alike, pattern, by)
     return pc.if_else(pc.equal(alike, ""), column, alike)
 
@@ -221,7 +222,6 @@ _SPELLINGS = (
     (r"^(\d+)\.0+$", r"\1"), (r"(^|[^\d.])0+(\d)", r"\1\2"),
     (r"[^\pL\pN]+", "-"), (r"-*([^\d-]+)-*", r"\1"), (r"-+$|^-+", ""),
 )  # fmt: skip
-_FORMS: tuple[Callable[[Any], Any], ...] = (lambda column: column, spelled_alike)
 
 
 def time_overlap(joined: Joined) -> Outcome:
