@@ -202,8 +202,6 @@ Build = Annotated[
         "Model",
     ),
 ]
-Features = Annotated[SomeNames, Flag("A column to learn from; repeat for several.", "COLUMN", "Model")]
-Exclude = Annotated[SomeNames, Flag("A column not to learn from; repeat for several.", "COLUMN", "Model")]
 Intervals = Annotated[
     Literal["auto", "bootstrap", "corrected_t", "nested", "none"],
     Flag("How intervals are made; nested asks for further fits.", "METHOD", "Model", default="auto"),
@@ -212,11 +210,6 @@ Level = Annotated[
     float,
     Field(gt=0, lt=1),
     Flag("Share of the cases in which an interval is to hold the truth.", "SHARE", "Model", default=0.95),
-]
-Margin = Annotated[
-    float,
-    Field(ge=0, allow_inf_nan=False),
-    Flag("Difference of scores that does not matter.", "NUMBER", "Model", default=0.0),
 ]
 Repeats = Annotated[
     Literal["auto"] | int,
@@ -262,25 +255,6 @@ OnRefused = Annotated[
         panel="Split",
         default="stop",
     ),
-]
-OnUnclear = Annotated[
-    Literal["commit", "stop", "ask"],
-    Flag(
-        "Where nothing can tell whether the new rows are sound: let them in with a warning, stop, or ask a person, "
-        "also about warnings.",
-        panel="Split",
-        default="commit",
-    ),
-]
-AskAbove = Annotated[
-    float | None,
-    Field(ge=0, allow_inf_nan=False),
-    Flag("With --on-unclear ask: ask about a candidate that is better by more than this.", "NUMBER", "Split"),
-]
-AnswerWithin = Annotated[
-    float,
-    Field(gt=0, le=8_760),
-    Flag("Hours to wait for an answer; without one it is refused.", "HOURS", "Split", default=72.0),
 ]
 Merged = Annotated[
     Literal["quarantine", "accept"],

@@ -114,8 +114,8 @@ class RecipeFields(TypedDict, total=False):
         ),
     ]
     metrics: of.Metrics
-    features: of.Features
-    exclude: of.Exclude
+    features: Annotated[SomeNames, Flag("A column to learn from; repeat for several.", "COLUMN", "Model")]
+    exclude: Annotated[SomeNames, Flag("A column not to learn from; repeat for several.", "COLUMN", "Model")]
     balance: Annotated[
         str | None, Flag("How training rows are balanced by class, such as class_weight.", "METHOD", "Model")
     ]
@@ -246,9 +246,25 @@ class DecideFields(TypedDict, total=False):
     gates: Annotated[bool, Flag("Stop where a gate of the audit fails.", default=True)]
     merged: of.Merged
     on_refused: of.OnRefused
-    on_unclear: of.OnUnclear
-    ask_above: of.AskAbove
-    answer_within: of.AnswerWithin
+    on_unclear: Annotated[
+        Literal["commit", "stop", "ask"],
+        Flag(
+            "Where nothing can tell whether the new rows are sound: let them in with a warning, stop, or ask a person, "
+            "also about warnings.",
+            panel="Split",
+            default="commit",
+        ),
+    ]
+    ask_above: Annotated[
+        float | None,
+        Field(ge=0, allow_inf_nan=False),
+        Flag("With --on-unclear ask: ask about a candidate that is better by more than this.", "NUMBER", "Split"),
+    ]
+    answer_within: Annotated[
+        float,
+        Field(gt=0, le=8_760),
+        Flag("Hours to wait for an answer; without one it is refused.", "HOURS", "Split", default=72.0),
+    ]
 
 
 class RetrainFields(SpecFields, RecipeFields, ScoreFields, RecordFields, RunFields, DecideFields, total=False):
@@ -265,7 +281,11 @@ class CompareFields(TypedDict, total=False):
     """Parameters of ``compare``."""
 
     level: of.Level
-    margin: of.Margin
+    margin: Annotated[
+        float,
+        Field(ge=0, allow_inf_nan=False),
+        Flag("Difference of scores that does not matter.", "NUMBER", "Model", default=0.0),
+    ]
     repeats: of.Repeats
     engine: of.Engine
 

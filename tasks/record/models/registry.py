@@ -248,16 +248,14 @@ def register_model(
         with suppress(Exception):  # of one that is there; a store out of reach says so again
             client.create_registered_model(name, description="Retrained by evenfold.")
         number = version_of_run(client, name, run_id)
-        if decision is not None:
-            _require_champion(client, name, decision, number)
+        _require_champion(client, name, decision, number)
         number = number or _new_version(tracker, run, name, work.problem, final, tags)
         version = client.get_model_version(name, number)
         # New, or a try was killed before; one that is not what we made stays refused.
         if not is_signed_version(version):
             sign_version(client, version, tags)
         if promote:
-            if decision is not None:
-                _require_champion(client, name, decision, number)
+            _require_champion(client, name, decision, number)
             make_champion(client, name, number)
         else:
             client.set_registered_model_alias(name, CHALLENGER, number)
@@ -287,7 +285,9 @@ class ChampionChangedError(EvaluationError):
     """Another version has become champion since the decision was made."""
 
 
-def _require_champion(client: Any, name: str, decision: Decision, own: str | None) -> None:
+def _require_champion(client: Any, name: str, decision: Decision | None, own: str | None) -> None:
+    if decision is None:
+        return
     now = aliases_of(client, name).get(CHAMPION)
     if now not in (decision.champion, own):
         before = f"version {decision.champion}" if decision.champion else "none"

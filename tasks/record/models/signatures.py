@@ -144,25 +144,25 @@ RECIPE = "recipe.json"
 M = TypeVar("M", bound=BaseModel)
 
 
-def claim_of(name: str, version: object, source: str, tags: Mapping[str, str]) -> dict[str, object]:
+def claim_of(version: Any, tags: Mapping[str, str]) -> dict[str, object]:
     """Return what the signature of a version covers: its name and number, where its files lie, and every tag of ours.
 
     Among these are its recipe, split, scores, run key, evaluation and the digest of its model.
     """
     later = (SIGNATURE, REPLACES, WITHDRAWN)
     ours = {tag: value for tag, value in tags.items() if tag.startswith("evenfold.") and not tag.startswith(later)}
-    return {"name": name, "version": str(version), "source": source, "tags": ours}
+    return {"name": version.name, "version": str(version.version), "source": version.source, "tags": ours}
 
 
 def sign_version(client: Any, version: Any, tags: Mapping[str, str]) -> None:
     """Sign a version of the registry as one that has these ``tags``, whatever it says by itself."""
-    signature = sign("version", claim_of(version.name, version.version, version.source, tags))
+    signature = sign("version", claim_of(version, tags))
     client.set_model_version_tag(version.name, str(version.version), f"{SIGNATURE}.{signature[:8]}", signature)
 
 
 def is_signed_version(version: Any) -> bool:
     """Return whether this home or its team signed a version of the registry, as it is now."""
-    claim = claim_of(version.name, version.version, version.source, version.tags)
+    claim = claim_of(version, version.tags)
     return is_signed("version", claim, [value for tag, value in version.tags.items() if tag.startswith(SIGNATURE)])
 
 
