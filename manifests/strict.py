@@ -30,9 +30,14 @@ def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
 
     unknown = [problem for problem in error.errors() if problem["type"] == "extra_forbidden"]
     if unknown:
-        return _unknown_field(
-            str(unknown[0]["loc"][-1]), [str(name) for name in unknown[0]["loc"][:-1]], what, model, unknown[0]["input"]
-        )
+        *steps, name = map(str, unknown[0]["loc"])
+        for step in steps:
+            kind = model.model_fields[step].annotation
+            model = next(arg for arg in (kind, *get_args(kind)) if isinstance(arg, type) and issubclass(arg, BaseModel))
+        where = f"{what}'s {'.'.join(steps)}" if steps else what
+        hint = model.elsewhere(name, unknown[0]["input"]) if issubclass(model, Strict) else None
+        hint = hint or meant(name, model.model_fields, most=1, cutoff=0.6, show=repr)
+        return f"there is no field {name!r} in {where}; {hint or 'it has ' + ', '.join(model.model_fields) + '.'}"
     best: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}
     for each in error.errors():
         place = fields = each["loc"]
@@ -47,17 +52,6 @@ def explain(error: ValidationError, what: str, model: type[BaseModel]) -> str:
     sentences = [": ".join([*([".".join(map(str, fields))] if fields else []), why]) for fields, why in best.values()]
     more = f"; and {len(sentences) - MOST_TOLD:,} more" if len(sentences) > MOST_TOLD else ""
     return f"{what} does not fit: " + "; ".join(sentences[:MOST_TOLD]) + f"{more}."
-
-
-def _unknown_field(name: str, place: list[str], what: str, model: type[BaseModel], value: Any) -> str:
-    for step in place:
-        kind = model.model_fields[step].annotation
-        model = next(arg for arg in (kind, *get_args(kind)) if isinstance(arg, type) and issubclass(arg, BaseModel))
-    where = f"{what}'s {'.'.join(place)}" if place else what
-    fields = ", ".join(model.model_fields)
-    hint = model.elsewhere(name, value) if issubclass(model, Strict) else None
-    hint = hint or meant(name, model.model_fields, most=1, cutoff=0.6, show=repr)
-    return f"there is no field {name!r} in {where}; {hint or f'it has {fields}.'}"
 
 
 # Of a typed dictionary in JSON: what is written has no field beyond; a reader passes over those that joined later.

@@ -39,7 +39,7 @@ from evenfold.manifests import (
 from evenfold.manifests.attributes import columns_of_folds, levels_of
 from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.canonical import coded
-from evenfold.manifests.tables.keys import WhichRows, names_beside
+from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
@@ -136,9 +136,13 @@ class Work:
             table = table.append_column("group", pa.array(self.problem.groups[rows]))
         if self.keys is None:
             return table
-        names = [*names_beside(self.keys.column_names, table.column_names), *table.column_names]
+        keys, beside = self.keys.column_names, table.column_names
+        names = list(keys)
+        for place, key in enumerate(keys):  # a key called as a column, row or y say, becomes key_row or key_y
+            while names[place] in beside or (names[place] != key and names[place] in keys):
+                names[place] = f"key_{names[place]}"
         columns = [*self.keys.take(pa.array(rows)).columns, *table.columns]
-        return pa.table(columns, names=names, metadata=table.schema.metadata)
+        return pa.table(columns, names=[*names, *beside], metadata=table.schema.metadata)
 
 
 def work_of(split: SplitRef, model: Any = None) -> Work:

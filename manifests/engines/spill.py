@@ -98,18 +98,16 @@ class _Column:
         """Return the rows; their files go with it."""
         if self.is_text:
             self.ends.write(np.array([self.bytes], dtype=np.int64).data)
+        present = None
+        if self.missing:
+            mask = np.ones(self.rows, dtype=np.bool_)
+            for start, missing in self.missing:
+                mask[start : start + missing.size] = ~missing
+            present = pa.py_buffer(np.packbits(mask, bitorder="little"))
         boolean = pa.types.is_boolean(self.kind)
         data = [_buffer(self.ends), _buffer(self.values)] if self.is_text else [_buffer(self.values)]
-        array = pa.Array.from_buffers(pa.int8() if boolean else self.kind, self.rows, [self._present(), *data])
+        array = pa.Array.from_buffers(pa.int8() if boolean else self.kind, self.rows, [present, *data])
         return array.cast(self.kind) if boolean else array
-
-    def _present(self) -> pa.Buffer | None:
-        if not self.missing:
-            return None
-        present = np.ones(self.rows, dtype=np.bool_)
-        for start, missing in self.missing:
-            present[start : start + missing.size] = ~missing
-        return pa.py_buffer(np.packbits(present, bitorder="little"))
 
 
 def _buffer(file: IO[bytes]) -> pa.Buffer:

@@ -184,7 +184,10 @@ def diff(a: Any, b: Any, data: Any = None) -> Difference:
     O(n log n), and O(n) for each pair or draw.
     """
     a, b = manifest_of(a), manifest_of(b)
-    changes, rows = _changes(a, b), _compared(a, b, data)
+    ours, theirs = (dict(_flat(_decided(side))) for side in (a, b))
+    paths = [path for path in dict.fromkeys([*ours, *theirs]) if ours.get(path) != theirs.get(path)]
+    changes = [Change(path=path, a=ours.get(path), b=theirs.get(path)) for path in paths]
+    rows = _compared(a, b, data)
     words = [f"{change.path}: {_shown(change.a)} -> {_shown(change.b)}" for change in changes]
     return rows.model_copy(update={"changes": changes, "sentences": [*rows.sentences, *words]})
 
@@ -240,14 +243,6 @@ def _way(rows: RowsMoved) -> str:
     way = f"in {rows.of}" if rows.of == rows.to else " ".join(ways)
     classes = f" ({listed(f'{name} {count:,}' for name, count in rows.classes.items())})" if rows.classes else ""
     return f"{rows.rows:,} {way}{classes}"
-
-
-def _changes(a: Manifest, b: Manifest) -> list[Change]:
-    ours, theirs = (dict(_flat(_decided(side))) for side in (a, b))
-    paths = dict.fromkeys([*ours, *theirs])
-    return [
-        Change(path=path, a=ours.get(path), b=theirs.get(path)) for path in paths if ours.get(path) != theirs.get(path)
-    ]
 
 
 def _decided(manifest: Manifest) -> dict[str, Any]:

@@ -134,9 +134,11 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     dealing = _Dealing(manifest, arrival)
     notes, groups, quarantined = dealing.drift(), None, None
     if manifest.group_table is not None and manifest.spec.columns.entities:
-        placed, groups, bridges = _entities(dealing, manifest.group_table).placed(
-            dealing.packed, manifest.generation + 1, accept=merged == "accept"
-        )
+        codes = arrival.codes()
+        in_use = arrival.active() & (codes >= LOCKED).all(axis=1)
+        arriving = arrival.table.select(manifest.spec.columns.entities)
+        growth = EntityGrowth(manifest.group_table, arriving, codes, arrival.known < 0, in_use)
+        placed, groups, bridges = growth.placed(dealing.packed, manifest.generation + 1, accept=merged == "accept")
         if bridges.size:
             quarantined = None if merged == "accept" else arrival.keys.take(bridges)
             n, names = bridges.size, " and ".join(manifest.spec.columns.entities)
@@ -150,13 +152,6 @@ def grow(manifest: Manifest, arrival: Arrival, merged: Merged) -> Growth:
     else:
         placed = np.column_stack([dealing.rows(repeat) for repeat in range(dealing.n_repeats)])
     return Growth(placed, notes, groups, dealing.state_with(placed), quarantined)
-
-
-def _entities(dealing: _Dealing, group_table: pa.Table) -> EntityGrowth:
-    arrival, codes = dealing.arrival, dealing.arrival.codes()
-    in_use = arrival.active() & (codes >= LOCKED).all(axis=1)
-    arriving = arrival.table.select(dealing.manifest.spec.columns.entities)
-    return EntityGrowth(group_table, arriving, codes, arrival.known < 0, in_use)
 
 
 class _Dealing:

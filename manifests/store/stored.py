@@ -97,7 +97,13 @@ def _forged(path: Path, error: Exception) -> SplitError:
 def _from_tables(path: Path, header: Header, tables: dict[str, pa.Table]) -> Manifest:
     whole = described(header, path)
     key = whole["spec"].key_names
-    rows, born = _together(_of_kind(tables, "assignments"), key)
+    rows, *later = _of_kind(tables, "assignments")
+    born: NDArray[np.int16] | None = None
+    if later:  # the rows of all generations, in key order
+        born = np.repeat(np.arange(1 + len(later), dtype=np.int16), [table.num_rows for table in (rows, *later)])
+        rows = pa.concat_tables([rows, *later]).combine_chunks()
+        order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in key])
+        rows, born = rows.take(order).combine_chunks(), born[order.to_numpy()]
     groups = _of_kind(tables, "groups")
     keys = rows.select(key).replace_schema_metadata(None) if key else None
     read, splitter = KINDS[header["kind"]].read, whole["spec"].splitter()
@@ -138,16 +144,6 @@ def _as_it_was(spec: SplitSpec, types: dict[str, str]) -> SplitSpec:
 
 def _of_kind(tables: dict[str, pa.Table], kind: str) -> list[pa.Table]:
     return [tables[name].replace_schema_metadata(None) for name in sorted(tables) if name.startswith(f"{kind}-")]
-
-
-def _together(tables: list[pa.Table], key: list[str]) -> tuple[pa.Table, NDArray[np.int16] | None]:
-    """Return the rows of all generations in key order, and the generation of each; None where there is but one."""
-    if len(tables) == 1:
-        return tables[0], None
-    born = np.repeat(np.arange(len(tables), dtype=np.int16), [table.num_rows for table in tables])
-    table = pa.concat_tables(tables).combine_chunks()
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in key])
-    return table.take(order).combine_chunks(), born[order.to_numpy()]
 
 
 def _compare_headers(header: Header, file: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -278,15 +278,3 @@ class Lookup:
 def _first_key(rows: pa.Table) -> str:
     first = rows.sort_by([(name, "ascending") for name in rows.column_names]).slice(0, 1)
     return ", ".join(shown(value) for value in first.to_pylist()[0].values())
-
-
-def names_beside(keys: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return what keys are called beside the columns of kept predictions.
-
-    A key called as one of these, such as row or y, becomes key_row or key_y; where that is a key too, key_key_row.
-    """
-    names = list(keys)
-    for place, key in enumerate(keys):
-        while names[place] in columns or (names[place] != key and names[place] in keys):
-            names[place] = f"key_{names[place]}"
-    return names

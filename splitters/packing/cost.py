@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from evenfold.splitters.errors import SplitError
@@ -237,11 +236,6 @@ def cost_of_chance(aim: Aim) -> float:
     spread = aim.pull * aim.wanted * (1.0 - aim.shares) * (not aim.exact)
     classes = aim.roots * aim.roots * aim.rates * (1.0 - aim.rates)
     return math.fsum(spread.tolist()) + math.fsum(classes.tolist()) * math.fsum((1.0 / aim.wanted).tolist())
-
-
-def is_weight(value: Any) -> bool:
-    """Return whether ``value`` is a finite number of at least 0, and no boolean."""
-    return not isinstance(value, bool) and isinstance(value, Real) and 0.0 <= float(value) < math.inf
 
 
 MOST_CELLS = 2_000_000_000  # of groups by classes

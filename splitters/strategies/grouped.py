@@ -12,9 +12,9 @@ from evenfold.splitters.base import LabelSplitter, refines
 from evenfold.splitters.deployed import shown
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import PACKING, IntArray, Stream
-from evenfold.splitters.numbers import check_count
+from evenfold.splitters.numbers import check_count, is_real
 from evenfold.splitters.packing.bounds import Published, report_on
-from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, is_weight, table_to_pack
+from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack_to, searches_on
 from evenfold.splitters.parts import PartSplitter, shares_of_parts
 from evenfold.splitters.rows import Needs, Rows
@@ -88,7 +88,7 @@ class GroupPacker(LabelSplitter):
     def _check_packing(self, rows: Rows, name: str, n_bins: int) -> None:
         """Raise SplitError where there are too few groups for ``n_bins``, or a parameter is none."""
         check_effort(self.effort)
-        if self.size_weight != "relative" and not is_weight(self.size_weight):
+        if self.size_weight != "relative" and not (is_real(self.size_weight) and self.size_weight >= 0):
             raise SplitError(
                 f"size_weight={self.size_weight!r}; choose 'relative', or a number of at least 0, such as 1.0."
             )
@@ -127,8 +127,9 @@ def check_optimiser(optimiser: Any) -> None:
         )
     if optimiser.get("start", "greedy") not in STARTS:
         raise SplitError(f"start={optimiser['start']!r}; choose 'greedy', 'random' or 'zero'.")
-    if not is_weight(optimiser.get("min_cost", 0.0)):
-        raise SplitError(f"min_cost={optimiser['min_cost']!r}; choose a number of at least 0, such as 1e-5.")
+    least = optimiser.get("min_cost", 0.0)
+    if not (is_real(least) and least >= 0):
+        raise SplitError(f"min_cost={least!r}; choose a number of at least 0, such as 1e-5.")
     check_count("max_retries", optimiser.get("max_retries", 0), least=0)
 
 
