@@ -47,7 +47,7 @@ from .entries import (
 )
 from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
-from .splits import run_ref, split_page_from, split_run_of
+from .splits import page_on_server, split_run_of
 from .tracker import CONTENT, NOTE, Tracker, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
@@ -102,7 +102,7 @@ def record_evaluation(
         if evaluation.estimates:
             see_complete(split, (labelled, record.key), run_id, EVALUATION_FILES, record.split_run)
             remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
-    run = run_ref(split, run_id).model_copy(update={"since": since})
+    run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
     if new and evaluation.estimates:  # once, and not again where the same is found
         title = f"# {evaluation.model.title} @ {split.name} {split.version}"
         table, link = in_markdown(scores_table(evaluation.estimates)), linked({f"Run {run_id} in MLflow": run.url})
@@ -267,6 +267,9 @@ class _Record:
         """Return the page about what was evaluated."""
         of, split, problem = self.evaluation, self.evaluation.split, self.work.problem
         name, members = f"{split.name} {split.version}", self.work.manifest.membership
+        page = "artifacts/split/report.html"
+        # On disk the pages lie beside one another, and are opened from there.
+        on_disk = f"../../{self.split_run}/{page}" if Home.here().tracks_here else ""
         return evaluation_page(
             problem,
             self.scores,
@@ -274,7 +277,7 @@ class _Record:
             self.tables.get("predictions.parquet"),
             f"Evaluation on {name}",
             audit=audit_of(split, of.features, build=self.build),
-            split=SplitLink(name, split.split_id, split_page_from(split, self.split_run)),
+            split=SplitLink(name, split.split_id, on_disk or page_on_server(split, self.split_run, page)),
             origin=Origin(Path(split.data).name),
             levels=of.levels,
             n_missing=split.n_splits - len(of.scores) - sum(len(block.block) for block in of.draws),

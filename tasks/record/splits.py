@@ -31,7 +31,7 @@ from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.runs import see_complete, seen_complete
-from evenfold.tasks.record.tracker import CONTENT, NOTE, Tracker, active_run, tracker_of
+from evenfold.tasks.record.tracker import CONTENT, NOTE, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted
 from evenfold.tasks.steps.running import publish
@@ -192,7 +192,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     if run_id is None:
         run_id = _write_split(split, measured, content, limit)
         see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))
-    return run_ref(split, run_id)
+    return RunRef(run_id=run_id, url=page_on_server(split, run_id))
 
 
 def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: str) -> str:
@@ -219,9 +219,9 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         }
         note = page_note(page, links, figures_table(report), places_table(report))
         tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
-    run, places = run_ref(split, run_id), places_table(report, MOST_FOLDS)
+    places = places_table(report, MOST_FOLDS)
     top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
-    text = page_note(page, {f"Run {run_id} in MLflow": run.url}, figures_table(report), places)
+    text = page_note(page, {f"Run {run_id} in MLflow": page_on_server(split, run_id)}, figures_table(report), places)
     publish(f"split-{split.name}", f"{top}\n\n{text}", f"What the newest split of {split.name} is, and how even.")
     rows = [dict(zip(places.head, row, strict=True)) for row in places.rows]
     publish(f"balance-{split.name}", rows, f"Rows of each fold and part, {split.name}.")
@@ -253,20 +253,7 @@ def split_run_of(split: SplitRef) -> str:
     return str(run.info.run_id) if run else record_split.fn(split).run_id
 
 
-def run_ref(split: SplitRef, run_id: str) -> RunRef:
-    """Return a run with its page, where a server is known that shows it."""
-    home = Home.here()
-    server = server_of(home)
-    if not server:
-        return RunRef(run_id=run_id)
-    return RunRef(run_id=run_id, url=run_page(Tracker(home, split.name).experiment_id, run_id, server=server))
-
-
-def split_page_from(split: SplitRef, split_run: str) -> str:
-    """Return where the split's page lies, seen from that of an evaluation; nothing where no server shows it."""
-    home = Home.here()
-    if home.tracks_here:  # beside it on disk, where pages are opened from
-        return f"../../{split_run}/artifacts/split/report.html"
-    server = server_of(home)
-    experiment = Tracker(home, split.name).experiment_id
-    return run_page(experiment, split_run, "artifacts/split/report.html", server) if server else ""
+def page_on_server(split: SplitRef, run_id: str, below: str = "") -> str:
+    """Return the address of a run on a split, or of what lies ``below`` it; nothing where no server shows it."""
+    server = server_of(Home.here())
+    return run_page(tracker_of(split).experiment_id, run_id, below, server) if server else ""
