@@ -41,7 +41,7 @@ _INFERRED: dict[str, Kind] = {
 LEFT_OUT: dict[Kind, str] = {
     "date": "a date; list it in features to use it as days since 1970-01-01",
     "empty": "empty in every row",
-    "objects": "objects that are neither numbers, text nor dates",
+    "objects": "objects that are neither numbers nor text nor dates",
 }
 A_FOLD = "the fold of each row, as an export writes it; list it in features to use it"
 ROW_NUMBERS = ("rownames", "Unnamed: 0", "__index_level_0__")  # as R and pandas call those that they write

@@ -182,7 +182,7 @@ def _frame(frame: Any) -> pa.Table | nw.DataFrame[Any]:
     if isinstance(frame, pd.DataFrame):
         levels = [name for name in frame.index.names if name is not None and name not in frame.columns]
         frame = frame.reset_index(level=levels).reset_index(drop=True) if levels else frame.reset_index(drop=True)
-        frame = _without_intervals(frame)
+        frame = _known_to_arrow(frame)
     try:
         return nw.from_native(frame, eager_only=True)
     except TypeError:
@@ -263,10 +263,12 @@ def _alone(column: nw.DataFrame[Any], name: str, as_text: bool) -> pa.ChunkedArr
     return pa.chunked_array([pa.array(texts, pa.large_string())])
 
 
-def _without_intervals(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame in which the intervals of pandas' cut and qcut are ordered categories of text."""
+def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with intervals of pandas' cut and qcut as ordered categories of text, and sparse columns dense."""
     plain = frame.copy(deep=False)
     for i, kind in enumerate(frame.dtypes):
+        if isinstance(kind, pd.SparseDtype):
+            plain.isetitem(i, np.asarray(frame.iloc[:, i]))
         of = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
         if isinstance(of, pd.IntervalDtype):
             column = frame.iloc[:, i].astype("category")

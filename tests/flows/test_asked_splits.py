@@ -90,3 +90,5 @@ def test_what_is_split_is_said_by_flat_keywords_too() -> None:
     spec = {"columns": {"key": "id", "target": "y"}, "strategy": "KFold", "params": {"n_splits": 3}}
     ids = {decide(spec, rows(60)).split_id, decide(rows(60), spec).split_id, decide(rows(60), **ASKED).split_id}
     assert len(ids) == 1
+    with pytest.raises(evenfold.EvenfoldError, match=r"^a Series is no specification; name columns, target='y'"):
+        flows.evaluate(rows(60), rows(60)["y"])

@@ -43,7 +43,7 @@ def test_features_are_every_column_of_few_values_or_numbers_without_a_role() -> 
         "same": "text with one value",
         "tail": "text of 8 values in 40 rows, fewer than 10 rows a value; list it in features to have it encoded",
         "nothing": "empty in every row",
-        "lists": "objects that are neither numbers, text nor dates",
+        "lists": "objects that are neither numbers nor text nor dates",
         "hash": "whole numbers of 2^63 and more; to use it, keep it as text (types: {hash: text})",
     }
     assert seen.columns_read == ("carrier", "delay", "flat", "late", "level", "open", "origin", "seats")

@@ -216,7 +216,9 @@ def test_intervals_and_mixed_values_hinder_no_column_beside_them() -> None:
     frame["mixed"] = [1, "a", None, 2.5] * 10
     for name, odd in (("half", "a\ud800"), ("long", 2**70)):
         frame[name] = pd.Series([odd] * 40, dtype=object)
+    frame["sparse"] = pd.arrays.SparseArray(x)
     table = read_table(frame)
+    assert table.column("sparse").to_pylist() == x.tolist()
     assert table.column("bin").to_pylist()[0] == "(-0.001, 0.25]" == table.column("part").to_pylist()[0]
     assert table.column("bin").type.ordered
     assert table.column("mixed").to_pylist()[:4] == ["1", "a", None, "2.5"]
