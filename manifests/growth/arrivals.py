@@ -21,7 +21,7 @@ from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.manifests.tables.read import schema_of
 from numpy.typing import NDArray
 
-from .newcomers import CHECKS as OF_NEW_ROWS
+from .newcomers import CHECKS as OF_NEW_ROWS, of_new_rows
 from .snapshots import Snapshot, digests_of, types_of
 
 # Of tables that are drawn like the ones before, row by row or group by group, at most so many are stopped.
@@ -53,6 +53,7 @@ def check_arrival(
     """
     arrived = _Arrived(Joined.of(manifest, data), snapshot, columns)
     checks: dict[str, Callable[[], Outcome]] = {check.__name__: partial(check, arrived) for check in CHECKS}
+    checks |= {check.__name__: partial(of_new_rows, check, arrived) for check in OF_NEW_ROWS}
     checks["merged_groups"] = partial(_merged_groups, manifest, quarantined)
     limits = gates_with({**manifest.spec.gates, **(gates or {})}, ARRIVAL_GATES)
     return judged(limits, checks, manifest, n_rows=arrived.joined.n, features=sorted(columns or ()))
@@ -91,6 +92,7 @@ class _Arrived:
         columns = self.manifest.spec.columns
         return [name for name in self.missed() if name not in {*columns.key, *columns.grouped}]
 
+    @cached_property
     def new(self) -> NDArray[np.int64]:
         """The rows of the table that the manifest does not hold, and that do not wait."""
         waits = waiting_rows(self.joined.table, self.manifest.spec, self.manifest.types)
@@ -133,7 +135,7 @@ def changed_targets(arrived: _Arrived) -> Outcome:
 
 def new_rows(arrived: _Arrived) -> Outcome:
     """Compare the rows of the months that grew with earlier months, or without times those of earlier generations."""
-    n, born = arrived.new().size, arrived.manifest.born
+    n, born = arrived.new.size, arrived.manifest.born
     if not n:
         return NotAsked("there are no new rows")
     by_month = _rows_a_day(arrived)
@@ -167,7 +169,7 @@ def _rows_a_day(arrived: _Arrived) -> Found | None:
         return None
     days = pc.cast(times, pa.date32(), safe=False).to_numpy(zero_copy_only=False).astype("datetime64[D]")
     months = days.astype("datetime64[M]")
-    grown = np.unique(months[arrived.new()])
+    grown = np.unique(months[arrived.new])
     labels, counts = np.unique(months, return_counts=True)
     first, last = (np.maximum(labels.astype("datetime64[D]"), days.min()), (labels + 1).astype("datetime64[D]"))
     length = (np.minimum(last, days.max() + 1) - first).astype(np.int64)
@@ -211,7 +213,7 @@ def target_distribution(arrived: _Arrived) -> Outcome:
     rate, about 1 table of 1,000 that is drawn like the others has more. Rows of a group count as Kish (1965) has it.
     The last generations are 3, or all where few rows joined with these.
     """
-    columns, new = arrived.manifest.spec.columns, arrived.new()
+    columns, new = arrived.manifest.spec.columns, arrived.new
     if columns.target is None:
         return NotAsked("the split has no target")
     manifest = arrived.manifest
@@ -280,7 +282,6 @@ def changed_types(arrived: _Arrived) -> Outcome:
 
 CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
     vanished_rows, changed_targets, new_rows, lost_columns, changed_types, target_distribution, unseen_categories,
-    *OF_NEW_ROWS,
 )  # fmt: skip
 
 

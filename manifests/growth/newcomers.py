@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from .arrivals import _Arrived
 
-FEWEST, PARTS = 20, (3, 24)  # new rows below which nothing is asked; the least and the most parts of the known ones
+FEWEST, PARTS = (
+    20,
+    (3, 24),
+)  # new rows, or known ones, below which nothing is asked; the least and the most parts of the known ones
 # From here on something is told; the gates say where it stops a table.
 TELLING = {
     "constant_columns": 0.35,
@@ -31,11 +34,7 @@ TELLING = {
 MEASURED = 0.05  # the largest share of one value in a column of measures
 RESTATED = 0.95  # a rank correlation that no honest feature has with the target
 Rows = NDArray[np.int64]
-
-
-def _sides(arrived: _Arrived) -> tuple[Rows, Rows]:
-    new, older = arrived.new(), arrived.joined.row_of[arrived.joined.row_of >= 0]
-    return (new, older) if min(new.size, older.size) >= FEWEST else (new[:0], older)
+Check = Callable[["_Arrived", Rows, Rows], Outcome]
 
 
 def _column(arrived: _Arrived, name: str) -> pa.Array | None:
@@ -84,15 +83,12 @@ def _parts(arrived: _Arrived, older: Rows, size: int) -> list[Rows]:
     return np.array_split(older[np.argsort(when[older], kind="stable")], n)
 
 
-def constant_columns(arrived: _Arrived) -> Outcome:
+def constant_columns(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     """Look for columns whose commonest value, or none, has a share of the new rows that no earlier part comes near.
 
     With fewer than 3 earlier parts a column that names the month is no different: only measures, which hardly repeat
     in the known rows, are asked then.
     """
-    new, older = _sides(arrived)
-    if not new.size:
-        return NotAsked("there are few new rows")
     parts, columns = _parts(arrived, older, new.size), arrived.manifest.spec.columns
     only_measures = len(parts) < PARTS[0]
     if only_measures:
@@ -117,11 +113,11 @@ def _commonest(codes: Rows) -> float:
     return float(np.bincount(codes).max() / codes.size)
 
 
-def repeated_targets(arrived: _Arrived) -> Outcome:
+def repeated_targets(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     """Look for numbers as targets that repeat more often than any earlier part's, or less often than each."""
-    (new, older), name = _sides(arrived), arrived.manifest.spec.columns.target
-    if not new.size or name is None or not arrived.joined.is_numeric(name):
-        return NotAsked("there are few new rows" if not new.size else "the target is no number")
+    name = arrived.manifest.spec.columns.target
+    if name is None or not arrived.joined.is_numeric(name):
+        return NotAsked("the target is no number")
     codes, parts = _codes(arrived, name) + 1, _parts(arrived, older, new.size) or [older]
     now, *before = (_repeats(codes[part]) + 1 / new.size for part in (new, *parts))
     more, less = now / max(before), min(before) / now
@@ -136,11 +132,11 @@ def _repeats(codes: Rows) -> float:
     return float((counts * (counts - 1)).sum()) / (codes.size * (codes.size - 1))
 
 
-def restated_target(arrived: _Arrived) -> Outcome:
+def restated_target(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     """Look for columns of numbers that put the new rows in their target's order, as they did in no earlier part."""
-    (new, older), columns = _sides(arrived), arrived.manifest.spec.columns
-    if not new.size or columns.target is None:
-        return NotAsked("there are few new rows" if not new.size else "the split has no target")
+    columns = arrived.manifest.spec.columns
+    if columns.target is None:
+        return NotAsked("the split has no target")
     parts, rises = _parts(arrived, older, new.size) or [older], {}
     y = _numbers(arrived, columns.target)
     if y is None:  # several classes, or text
@@ -178,21 +174,20 @@ def _order(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     return abs(float(ranks[0] @ ranks[1])) / largest if largest > 0 else 0.0
 
 
-def copied_rows(arrived: _Arrived) -> Outcome:
+def copied_rows(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     """Look for new rows that are known ones, or one another, under other keys, with or without times and groups.
 
     What known rows share with one another, for few values tell them apart, is taken off. Columns that hold nothing but
     new values, as a number of the month does, are left out too where the rest still tells known rows apart.
     """
-    new, older = _sides(arrived)
     columns = arrived.manifest.spec.columns
     names = [name for name in arrived.types if name not in columns.key]
     figure, moved = 0.0, {*columns.grouped, columns.time}
-    coded = {name: _codes(arrived, name) for name in names if new.size}
+    coded = {name: _codes(arrived, name) for name in names}
     stamps = {name for name, codes in coded.items() if not np.isin(codes[new], codes[older]).any()}
     for without in ((), moved, moved | stamps):
         compared = [name for name in names if name not in without]
-        if not new.size or len(compared) < 2:
+        if len(compared) < 2:
             continue
         values = np.zeros(arrived.joined.n, dtype=np.uint64)
         for name in compared:
@@ -210,17 +205,17 @@ def _twins(values: NDArray[np.uint64], among: Rows, rows: Rows) -> float:
     return float(np.isin(values[rows], once[counts > 1]).mean())
 
 
-def jumps_in_time(arrived: _Arrived) -> Outcome:
+def jumps_in_time(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     """Look for new rows further from the known times than their number explains, at the pace of the known rows.
 
     Of the column of times; where none is named, of each that holds times.
     """
-    (new, older), role = _sides(arrived), arrived.manifest.spec.columns.time
+    role = arrived.manifest.spec.columns.time
     of_times = [name for name, kind in arrived.types.items() if kind in ("timestamp", "date")]
     jumps = []
     for name in [role] if role else of_times:
         when = _days(arrived, name)
-        if when is None or not new.size:
+        if when is None:
             continue
         low, high = float(when[older].min()), float(when[older].max())
         away = np.maximum(np.maximum(low - when[new], when[new] - high), 0)
@@ -228,18 +223,17 @@ def jumps_in_time(arrived: _Arrived) -> Outcome:
         if usual > 0:  # One date that is mistyped stops nothing: 19 of 20 rows lie as near as the quantile.
             jumps.append((float(np.quantile(away, 0.95)) / usual, float(away.max()) / usual, name))
     if not jumps:
-        return NotAsked("there are few new rows" if not new.size else "no column holds different times in known rows")
+        return NotAsked("no column holds different times in known rows")
     figure, most, name = max(jumps)
     sentence = f"new rows lie up to {most:.3g} times further from the known times than their number explains"
     message = f"{sentence} ({figure:.3g} times but for one row in 20; {name}); dates that are wrong, or a gap."
     return Found(figure, message) if most > TELLING["jumps_in_time"] else None
 
 
-def swallowing_groups(arrived: _Arrived) -> Outcome:
+def swallowing_groups(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     """Look for a group that most new rows are of, and that is larger than any known group was."""
-    new, older = _sides(arrived)
     worst = (0.0, "", 0, 0)
-    for name in arrived.manifest.spec.columns.grouped if new.size else ():
+    for name in arrived.manifest.spec.columns.grouped:
         codes = _codes(arrived, name) + 1
         counts, before = np.bincount(codes[new]), int(np.bincount(codes[older])[1:].max(initial=1))
         counts[0] = 0  # rows without a group are none together
@@ -251,6 +245,13 @@ def swallowing_groups(arrived: _Arrived) -> Outcome:
     return Found(ratio, f"{message} ({before:,} rows).") if ratio > TELLING["swallowing_groups"] else None
 
 
-CHECKS: tuple[Callable[[_Arrived], Outcome], ...] = (
+CHECKS: tuple[Check, ...] = (
     constant_columns, repeated_targets, restated_target, copied_rows, jumps_in_time, swallowing_groups,
 )  # fmt: skip
+
+
+def of_new_rows(check: Check, arrived: _Arrived) -> Outcome:
+    """Ask a check of the new rows beside the known ones, by their places in the table; not where they are few."""
+    new, older = arrived.new, arrived.joined.row_of[arrived.joined.row_of >= 0]
+    few = min(new.size, older.size) < FEWEST
+    return NotAsked("there are few new rows") if few else check(arrived, new, older)

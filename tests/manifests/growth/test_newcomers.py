@@ -11,6 +11,7 @@ from evenfold.manifests.growth.arrivals import check_arrival
 SPEC = {"name": "rows", "columns": {"key": "id", "target": "y", "group": "shop", "time": "day"}}
 SPEC |= {"strategy": "BalancedGroupKFold", "params": {"n_splits": 3}}
 ODD = ("constant_columns", "repeated_targets", "restated_target", "copied_rows", "jumps_in_time", "swallowing_groups")
+OFF = {"new_rows": "off"}
 NEW = 600  # the first of the new rows: three months of 200 are known
 
 
@@ -78,7 +79,7 @@ CASES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str, float, bool]
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_odd_is_told_and_stops_where_it_is_gross(case: str) -> None:
     change, check, figure, stops = CASES[case]
-    found = check_arrival(decide(SPEC, rows()[:NEW]), change(rows()), None, gates={"new_rows": "off"})
+    found = check_arrival(decide(SPEC, rows()[:NEW]), change(rows()), None, gates=OFF)
     assert found.failed == [check] * stops
     if stops:
         assert found.findings[0].figure == pytest.approx(figure, rel=0.2)
@@ -87,22 +88,21 @@ def test_what_is_odd_is_told_and_stops_where_it_is_gross(case: str) -> None:
 
 def test_times_that_nobody_named_are_asked_too() -> None:
     spec = SPEC | {"columns": {"key": "id", "target": "y", "group": "shop"}}
-    found = check_arrival(
-        decide(spec, rows()[:NEW]), first_of(rows(), "day", DATES, 1), None, gates={"new_rows": "off"}
-    )
+    found = check_arrival(decide(spec, rows()[:NEW]), first_of(rows(), "day", DATES, 1), None, gates=OFF)
     assert found.failed == ["jumps_in_time"]
 
 
 def test_a_measure_that_is_one_value_is_told_beside_a_single_earlier_part() -> None:
     spec = SPEC | {"columns": {"key": "id", "target": "y", "group": "shop"}}
-    found = check_arrival(decide(spec, rows()[:NEW]), first_of(rows(), "x", 0.0, 1), None, gates={"new_rows": "off"})
-    assert (found.failed, found.findings[0].figures["columns"]) == (["constant_columns"], ["x"]), (
-        "neither month nor snow"
-    )
+    found = check_arrival(decide(spec, rows()[:NEW]), first_of(rows(), "x", 0.0, 1), None, gates=OFF)
+    assert found.failed == ["constant_columns"]
+    assert found.findings[0].figures["columns"] == ["x"], "neither month nor snow"
 
 
 def test_the_right_month_is_not_odd() -> None:
     for change in (lambda data: data, lambda data: data.assign(y=data["id"] % 2, x=data["id"] % 3, snow=0)):
         data = change(rows())
-        found = check_arrival(decide(SPEC, data[:NEW]), data, None, gates={"new_rows": "off"})
+        found = check_arrival(decide(SPEC, data[:NEW]), data, None, gates=OFF)
         assert (found.failed, [name for name in ODD if found.passed.get(name)]) == ([], [])
+    found = check_arrival(decide(SPEC, data[:NEW]), data[: NEW + 19], None, gates=OFF)
+    assert {*ODD} <= found.not_asked.keys(), "19 new rows are too few"
