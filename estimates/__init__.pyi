@@ -35,7 +35,6 @@ from .metrics.registry import (
     METRICS as METRICS,
     depends_on_model as depends_on_model,
     influence_of as influence_of,
-    losses_of as losses_of,
     metric_of as metric_of,
     no_information_rate as no_information_rate,
 )

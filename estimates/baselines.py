@@ -19,13 +19,14 @@ from evenfold.estimates.intervals.methods import (
     scatter,
     standard_error,
 )
+from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
-from .draws import score_answers
+from .draws import scores_of_draw
 from .results import Baseline, Estimate, in_percent, rounded
 
 MEAN, LAST, MOST_FREQUENT, SHARES = "the mean", "the last value", "the most frequent class", "the class shares"
@@ -100,7 +101,7 @@ def _value(evidence: Evidence) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a class that is never predicted has no precision
         if not evidence.metric.ranks:
-            return float(np.mean([evidence.score(part) for part in evidence.parts]))
+            return evidence.pooled
         assert evidence.predictions is not None
         folds = evidence.predictions.groupby(["repeat", "fold"])
         return float(np.nanmean([evidence.score(part) for _, part in folds]))
@@ -138,7 +139,9 @@ def baseline_of_draws(
     name = MOST_FREQUENT if problem.classes else MEAN
     for i, (train, test) in draws:
         frames = baseline_predictions(problem, [(0, i, train, test)])
-        scores = score_answers(metrics, problem, frames[name]) if frames else dict.fromkeys(metrics, np.nan)
+        scores = dict.fromkeys(metrics, np.nan)
+        if frames:
+            scores, _ = scores_of_draw(metrics, Answered.of(frames[name], problem.classes))
         rows.append({"draw": i, **scores})
     return name, pd.DataFrame(rows)
 

@@ -14,8 +14,8 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.folds import sample_sd, spread_note
 from evenfold.estimates.intervals.evidence import Declined, Made
 from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, standard_error, within_range
-from evenfold.estimates.metrics.record import Codes, Floats, Metric, replay
-from evenfold.estimates.metrics.registry import losses_of, metric_of, no_information_rate
+from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric
+from evenfold.estimates.metrics.registry import metric_of, no_information_rate
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import Estimate, FoldScore, Interval
 from numpy.typing import NDArray
@@ -260,9 +260,8 @@ def _ingredients(
     seed: int,
 ) -> tuple[BootstrapEstimate, list[str]]:
     """Return the bootstrap's numbers in the metric's own units, and what is to be said of them."""
-    answers, y, rows = replay(predictions, problem.classes), predictions["y"].to_numpy(), predictions["row"].to_numpy()
-    weights = None if problem.weights is None else problem.weights[rows]
-    gamma = no_information_rate(metric, answers, y, problem.classes, weights=weights, seed=seed)
+    answered, rows = Answered.of(predictions, problem.classes), predictions["row"].to_numpy()
+    gamma = no_information_rate(metric, answered, seed=seed)
     loss, on_all = metric_of(metric).loss, apparent.test[metric]
     if loss is None or metric not in draws.totals:
         # As losses: 1 - s for scores whose best is 1, else -s. R' is the same for any such map.
@@ -273,9 +272,9 @@ def _ingredients(
     totals = draws.totals[metric]
     seen = totals.counts[rows] > 0
     per_row = totals.sums[rows][seen] / totals.counts[rows][seen]
-    errors = losses_of(metric, answers, y, problem.classes)
+    weights = answered.weights
     estimate = bootstrap_estimate(
-        err=float(np.average(errors, weights=weights)),
+        err=answered.mean(loss.of(answered)),
         err1=float(np.average(per_row, weights=None if weights is None else weights[seen])),
         oob=float(np.mean(loss.best - out)),
         gamma=loss.score(gamma),

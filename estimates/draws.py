@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.record import Answered, Floats, Responses, replay
+from evenfold.estimates.metrics.record import Answered, Floats, Responses
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import method_of, score
 from evenfold.estimates.models.fit import features_for, fitted, take
@@ -129,7 +128,8 @@ def _one(
     X = features_for(problem, estimator, arrays=True)
     between = perf_counter()
     try:
-        scored, losses = _scores(problem.model.metrics, problem, Responses(estimator, take(X, test)), test)
+        answered = problem.answered(Responses(estimator, take(X, test)), test)
+        scored, losses = scores_of_draw(problem.model.metrics, answered)
     except ModelError as error:
         raise ModelError(f"draw {i}: {error}") from None
     for metric, lost in losses.items():
@@ -139,18 +139,8 @@ def _one(
     return {**row, **times, **scored}
 
 
-def score_answers(metrics: Sequence[str], problem: Problem, predictions: pd.DataFrame) -> dict[str, float]:
-    """Return the scores of predictions of some rows; NaN where a metric is undefined."""
-    answers, rows = replay(predictions, problem.classes), predictions["row"].to_numpy()
-    return _scores(metrics, problem, answers, rows)[0]
-
-
-def _scores(
-    metrics: Sequence[str], problem: Problem, answers: Any, rows: IntArray
-) -> tuple[dict[str, float], dict[str, Floats]]:
+def scores_of_draw(metrics: Sequence[str], answered: Answered) -> tuple[dict[str, float], dict[str, Floats]]:
     """Return the score of each metric, NaN where it is undefined, and the losses of those that are means over rows."""
-    weights = None if problem.weights is None else problem.weights[rows]
-    answered = Answered(answers, problem.y[rows], problem.classes, weights)
     scores = dict.fromkeys([metric_of(name).name for name in metrics], float("nan"))
     losses: dict[str, Floats] = {}
     if not answered.mass.any():
@@ -161,7 +151,7 @@ def _scores(
             if np.all(np.isfinite(lost)):
                 losses[metric.name] = lost
                 scores[metric.name] = metric.loss.score(answered.mean(lost))
-        elif metric.quick is not None and weights is None:
+        elif metric.quick is not None and answered.weights is None:
             quick = metric.quick(answered)
             scores[metric.name] = quick if np.isfinite(quick) else float("nan")
         else:
@@ -173,7 +163,7 @@ def _score_or_nan(metric: str, rows: Answered) -> float:
     try:
         if rows.classes and method_of(metric) == ("predict",):
             _ = rows.predicted  # labels that are no class would make a mean of classes another one
-        return score(metric, rows.answers, rows.y, rows.weights, rows.classes)
+        return score(metric, rows)
     except ModelError:
         raise
     except Exception:  # undefined here; counted and reported by the estimate

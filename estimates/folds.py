@@ -65,12 +65,6 @@ def aggregate(
     return estimates
 
 
-def pooled_score(evidence: Evidence) -> float | None:
-    """Return the metric of all predictions together, averaged over repeats; None where it is undefined."""
-    mean = float(np.mean([evidence.score(part) for part in evidence.parts]))
-    return None if np.isnan(mean) else mean
-
-
 _DEPENDENT = "se = sd/sqrt({n}) takes the folds for independent; they share training rows, so it tends to be too small."
 _REPEATED = "There is no se: repeats use the same rows again, and sd/sqrt(splits) would shrink without new information."
 _NO_POOLED = "{metric} cannot be computed from the predictions of all folds together; the value is the mean over folds."
@@ -91,7 +85,7 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
     test = [score.test[metric.name] for score in scores if metric.name in score.test]
     mean, spread = float(np.mean(test)) if test else None, sample_sd(test)
     repeated = len({score.repeat for score in scores}) > 1
-    pooled = pooled_score(evidence)
+    pooled = None if np.isnan(evidence.pooled) else evidence.pooled
     value = mean if pooled is None else pooled
     if value is None:
         raise EvaluationError(

@@ -93,7 +93,7 @@ def _score(
         return LevelScore(attribute, level_name, metric, n_rows, None, reason=WEIGHTLESS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a metric of rows of one class: said below, in a sentence
-        value = float(np.mean([evidence.score(part) for part in evidence.parts]))
+        value = evidence.pooled
     if not isfinite(value):
         why = f"{evidence.metric.title} is undefined on these {n_rows:,} rows, as where they are of one class."
         return LevelScore(attribute, level_name, metric, n_rows, None, reason=why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float
     """Return the metric of some predictions, a mean of classes of those that they hold; ModelError where undefined."""
     rows, loss = Answered.of(part, classes, held=True), metric_of(metric).loss
     try:
-        return score(metric, rows.answers, rows.y, rows.weights, held=rows.held)
+        return score(metric, replace(rows, classes=()))
     except ValueError as error:  # scikit-learn has no log loss of rows that lack a class, and each row has its own
         mean = np.nan if loss is None or not classes else rows.mean(loss.of(rows))
         if loss is None or not np.isfinite(mean):

@@ -233,7 +233,7 @@ def chosen_inside(
 
 def _values(evidences: Sequence[Evidence]) -> NDArray[np.float64]:
     """Return the pooled score of each; raises ModelError where one is undefined."""
-    values = np.array([np.mean([one.score(part) for part in one.parts]) for one in evidences])
+    values = np.array([one.pooled for one in evidences])
     if not np.all(np.isfinite(values)):
         undefined = int(np.sum(~np.isfinite(values)))
         raise ModelError(f"{evidences[0].metric.name} is undefined for {undefined} configurations.")

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from .errors import ModelError
-from .folds import pooled_score
 
 BINS = 10
 Way = Callable[[int, int], NDArray[Any]]  # the fold of each row, of a number of folds and a seed
@@ -104,7 +103,7 @@ def _figures(problem: Problem, labels: NDArray[Any], seed: int) -> list[dict[str
     predictions, rows = pd.concat([predictions for _, predictions in fits]), []
     for metric in problem.model.metrics:
         scores = pd.Series([score.test.get(metric, np.nan) for score, _ in fits])
-        pooled = pooled_score(Evidence(metric_of(metric), problem, predictions=predictions))
+        pooled = Evidence(metric_of(metric), problem, predictions=predictions).pooled
         row = {"metric": metric, "hold_out": scores[0], "mean": scores.mean(), "sd": scores.std(), "pooled": pooled}
         rows.append(row)
     return rows

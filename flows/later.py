@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -170,10 +170,8 @@ def _scores(later: _Later, problem: Problem) -> tuple[dict[str, float], list[str
             continue
         if loss is None:
             with suppress(EvaluationError):
-                on_test |= scores_of(
-                    [metric], later.answers, problem.y, problem.weights, name=f"the rows of {later.name}", side="test",
-                    held=True,
-                )  # fmt: skip
+                of_rows = replace(answered, classes=(), held=True)
+                on_test |= scores_of([metric], of_rows, name=f"the rows of {later.name}", side="test")
         elif hasattr(later.answers, loss.reads) and answered.mass.any():  # the model knows the classes that lack rows
             value = loss.score(answered.mean(loss.of(answered)))
             on_test |= {metric: value} if np.isfinite(value) else {}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from evenfold.estimates import (
+    Answered,
     Declined,
     Multiplicities,
     bootstrap_estimate,
-    losses_of,
     metric_of,
     no_information_rate,
 )
 from evenfold.estimates.bootstrap import interval_of_draws, spread_of_draws
 from evenfold.estimates.draws import RowTotals
-from evenfold.estimates.metrics.record import replay
 
 from .processes import POPULATION, Array, Process, Sample
 from .study import LEVEL, Covered, _covered, _frame, _population
@@ -41,7 +40,9 @@ def study_of_draws(process: Process, n_sets: int = SETS, n_draws: int = DRAWS) -
 
 def _losses(metric: str, process: Process, sample: Sample, rows: Array, beta: Array) -> Array:
     frame = _frame(process, sample, rows, beta, 0)
-    return losses_of(metric, replay(frame, process.classes), frame["y"].to_numpy(), process.classes)
+    loss = metric_of(metric).loss
+    assert loss is not None
+    return loss.of(Answered.of(frame, process.classes))
 
 
 def _interval(
@@ -58,13 +59,12 @@ def _interval(
         totals.add(test, lost)
         means.append(float(lost.mean()) if lost.size else float("nan"))
         pairs.append((draw, (train, test)))
-    frame = _frame(process, sample, every, beta, 0)
-    answers, y = replay(frame, process.classes), frame["y"].to_numpy()
-    gamma = no_information_rate(metric, answers, y, process.classes)
+    answered = Answered.of(_frame(process, sample, every, beta, 0), process.classes)
+    gamma = no_information_rate(metric, answered)
     assert record.loss is not None
     drawn = Multiplicities.of(pairs, every, sample.groups, np.ones(n))
     per_row = totals.sums / np.maximum(totals.counts, 1)
-    err, err1 = losses_of(metric, answers, y, process.classes).mean(), per_row[totals.counts > 0].mean()
+    err, err1 = record.loss.of(answered).mean(), per_row[totals.counts > 0].mean()
     made = bootstrap_estimate(float(err), float(err1), float(np.nanmean(means)), record.loss.score(gamma))
     spread = spread_of_draws(per_row, np.ones(n), sample.groups, drawn, np.array(means))
     interval = interval_of_draws(record, record.loss.score(made.e632plus), made.err1, spread, LEVEL)

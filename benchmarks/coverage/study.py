@@ -22,7 +22,7 @@ from evenfold.estimates import (
     interval_for,
     metric_of,
 )
-from evenfold.estimates.metrics.record import replay
+from evenfold.estimates.metrics.record import Answered, replay
 from evenfold.estimates.metrics.scoring import score
 
 from .processes import POPULATION, Array, Process, Sample
@@ -150,4 +150,4 @@ def _frame(process: Process, sample: Sample, rows: Any, beta: Array, fold: int) 
 
 
 def _score(metric: str, frame: pd.DataFrame, process: Process) -> float:
-    return score(metric, replay(frame, process.classes), frame["y"].to_numpy())
+    return score(metric, Answered(replay(frame, process.classes), frame["y"].to_numpy()))

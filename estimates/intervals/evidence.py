@@ -60,6 +60,11 @@ class Evidence:
         """Return the metric of some predictions; NaN where it is undefined."""
         return score_or_nan(self.metric, self.answered(part))
 
+    @cached_property
+    def pooled(self) -> float:
+        """The metric of all predictions together, averaged over repeats; NaN where it is undefined."""
+        return float(np.mean([self.score(part) for part in self.parts]))
+
     def score_drawn(self, at: IntArray) -> float:
         """Return the mean over repeats of the metric of the rows ``at`` these positions of ``rows``, which may repeat.
 
@@ -137,16 +142,15 @@ class Evidence:
         n_units = int(units.max()) + 1
         n_blocks = min(n_units, MOST_BLOCKS)
         blocks = units * n_blocks // n_units  # neighbours together; rows are in no order that the folds know of
-        whole = float(np.mean([self.score(part) for part in self.parts]))
         moves = np.empty(self.rows.size)
         for block in range(n_blocks):
             inside = blocks == block
             without = self.score_drawn(np.flatnonzero(~inside))
-            # In such units that standard_error over the blocks is the jackknife's: (b - 1) / b sum (whole - without)^2.
-            moves[inside] = (n_blocks - 1) * (whole - without) * self.rows.size / n_blocks / inside.sum()
+            # In units such that standard_error over blocks is the jackknife's: (b - 1) / b sum (pooled - without)^2.
+            moves[inside] = (n_blocks - 1) * (self.pooled - without) * self.rows.size / n_blocks / inside.sum()
         if not np.all(np.isfinite(moves)):
             return None
-        return whole, moves - moves.mean(), blocks
+        return self.pooled, moves - moves.mean(), blocks
 
     @cached_property
     def batches(self) -> Codes:

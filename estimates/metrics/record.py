@@ -185,21 +185,21 @@ class Answered:
     @cached_property
     def predicted(self) -> NDArray[Any]:
         """The predictions, like ``truth``."""
-        predictions = np.asarray(self.answers.predict(self._rows))
+        predictions = np.asarray(self.answers.predict(self.X))
         return codes_of(predictions, self.classes) if self.classes else predictions
 
     @cached_property
     def probabilities(self) -> Floats:
         """The probabilities, a column per class of ``classes``; 0 for a class that the model does not know."""
-        columns = self.answers.predict_proba(self._rows)
+        columns = self.answers.predict_proba(self.X)
         return all_classes(columns, self.answers.classes_, self.classes) if self.classes else np.asarray(columns)
 
     @cached_property
     def ranking(self) -> Floats:
         """The values that rank the rows of two classes: the decision, or else the probability of the second class."""
         if hasattr(self.answers, "decision_function"):
-            return np.asarray(self.answers.decision_function(self._rows))
-        return np.asarray(self.answers.predict_proba(self._rows)[:, 1])
+            return np.asarray(self.answers.decision_function(self.X))
+        return np.asarray(self.answers.predict_proba(self.X)[:, 1])
 
     @cached_property
     def mass(self) -> Floats:
@@ -218,7 +218,8 @@ class Answered:
         return float(np.average(values, weights=self.weights))
 
     @property
-    def _rows(self) -> NDArray[Any]:
+    def X(self) -> NDArray[Any]:
+        """A table of so many rows, for the methods of estimators that know theirs."""
         return np.empty((self.n, 0))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
 from . import formulas
-from .record import Answered, Floats, Influence, Metric, RowLoss
+from .record import Answered, Influence, Metric, RowLoss
 from .scoring import OF, OF_ONE_CLASS, score, scorer_of
 
 
@@ -185,22 +185,9 @@ def score_or_nan(metric: Metric, rows: Answered, quick: bool = False) -> float:
     try:
         if quick and metric.quick is not None and rows.weights is None:
             return metric.quick(rows)
-        return score(metric.name, rows.answers, rows.y, rows.weights, rows.classes, held=rows.held)
+        return score(metric.name, rows)
     except Exception:  # a scorer raises what it likes where it is undefined
         return float("nan")
-
-
-def losses_of(metric: str, answers: Any, y: NDArray[Any], classes: tuple[Any, ...] = ()) -> Floats:
-    """Return the loss of each row; their (weighted) mean is ``best`` minus scikit-learn's score.
-
-    ``answers``: an estimator that knows its rows. ``classes``: the problem's labels, sorted; those that the
-    estimator does not know get probability 0. Raises ModelError for a metric that is no mean over rows (AUC, R2, F1).
-    """
-    loss = metric_of(metric).loss
-    if loss is None:
-        means = ", ".join(metric.name for metric in METRICS.values() if metric.loss is not None)
-        raise ModelError(f"{metric!r} is not a mean over rows; those are {means}.")
-    return loss.of(Answered(answers, y, classes))
 
 
 def influence_of(metric: str, rows: Answered) -> Influence | None:
@@ -220,25 +207,17 @@ N_PERMUTATIONS = 100
 NO_INFORMATION = 632
 
 
-def no_information_rate(
-    metric: str,
-    answers: Any,
-    y: NDArray[Any],
-    classes: tuple[Any, ...] = (),
-    *,
-    weights: Floats | None = None,
-    seed: int = 0,
-) -> float:
+def no_information_rate(metric: str, rows: Answered, *, seed: int = 0) -> float:
     """Return the score that predictions have on average when y is paired with them at random, as a score.
 
-    ``answers``: the model fitted on all rows, for those rows. Exact over all n x n pairs (weighing both rows) where
-    the metric's record has a rate, .5 for areas under ROC curves; else the mean over 100 seeded permutations of y.
-    Source: Efron and Tibshirani (1997).
+    ``rows``: all rows, answered by the model that was fitted on them. Exact over all n x n pairs (weighing both rows)
+    where the metric's record has a rate, .5 for areas under ROC curves; else the mean over 100 seeded permutations of
+    y. Source: Efron and Tibshirani (1997).
     """
     rate = metric_of(metric).no_information
     if rate is not None:
-        return rate(Answered(answers, y, classes, weights))
-    replay = recorded(answers, y.size)
-    stream = Stream(seed, NO_INFORMATION)
-    orders = (stream.permutation(y.size) for _ in range(N_PERMUTATIONS))
-    return float(np.mean([score(metric, replay, y[o], None if weights is None else weights[o]) for o in orders]))
+        return rate(rows)
+    replay, weights, stream = recorded(rows.answers, rows.n), rows.weights, Stream(seed, NO_INFORMATION)
+    orders = (stream.permutation(rows.n) for _ in range(N_PERMUTATIONS))
+    paired = (Answered(replay, rows.y[o], weights=None if weights is None else weights[o]) for o in orders)
+    return float(np.mean([score(metric, each) for each in paired]))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import isroutine, signature
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import EvaluationError, ModelError
-from evenfold.estimates.metrics.record import Replay, all_classes, describe_classes
+from evenfold.estimates.metrics.record import Answered, Replay, all_classes, describe_classes
 from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of, shown
 from evenfold.splitters.importing import METRIC, Role, require_trusted, resolve
@@ -207,57 +208,47 @@ def of_positive(metrics: Sequence[str], classes: tuple[Any, ...], positive: Any)
     return tuple(f"{metric}{OF}{label}" if metric in OF_ONE_CLASS else metric for metric in metrics)
 
 
-def score(
-    metric: str,
-    answers: Any,
-    y: NDArray[Any],
-    weights: NDArray[Any] | None = None,
-    classes: tuple[Any, ...] = (),
-    *,
-    held: bool = False,
-) -> float:
-    """Return the scorer's value, higher always better; ``answers`` is an estimator that knows its rows.
+def score(metric: str, rows: Answered) -> float:
+    """Return the scorer's value of some rows, higher always better.
 
-    ``classes``: the problem's, sorted; those that the estimator does not know get probability 0. Only the model's
-    own are scored without them. ``held``: a mean of classes is one of those that the rows hold.
+    Classes that the estimator does not know get probability 0; without ``rows.classes`` only its own are scored.
     """
-    rows = np.empty((y.size, 0))
+    y, answers, weights = rows.y, rows.answers, rows.weights
     trained = np.asarray(getattr(answers, "classes_", ())).tolist()
-    scorer, labels = scorer_of(metric, trained), _labels(metric, trained, y, classes)
+    scorer, labels = scorer_of(metric, trained), _labels(metric, trained, rows)
     if labels != trained and hasattr(answers, "predict_proba"):
         # Without their labels scikit-learn takes columns for the classes that happen to be in y.
-        wide = all_classes(answers.predict_proba(rows), np.asarray(trained), tuple(labels))
+        wide = all_classes(answers.predict_proba(rows.X), np.asarray(trained), tuple(labels))
         answers = Replay({"predict_proba": wide}, tuple(labels))
         scorer = scorer_of(metric, labels)
     if method_of(metric) == ("predict_proba",) and "labels" in signature(scorer._score_func).parameters:
         # An area needs rows of each class; a log loss does not, of whatever classes the rows are.
         of_any = "multi_class" not in scorer._kwargs and np.unique(y).size < len(labels)
         scorer = _with(scorer, labels=labels) if of_any or labels != trained else scorer
-    if held:
+    if rows.held:
         scorer = among_rows(metric, scorer, y if weights is None else y[weights > 0])
     weighted = {} if weights is None else {"sample_weight": weights}
-    if coded := _in_codes(metric, scorer, answers, y, classes):
+    if coded := _in_codes(metric, scorer, replace(rows, answers=answers)):
         try:
-            return float(coded[0](coded[1], rows, coded[2], **weighted))
+            return float(coded[0](coded[1], rows.X, coded[2], **weighted))
         except ValueError:
             pass  # the same again by the labels themselves, for the error names them
-    return float(scorer(answers, rows, y, **weighted))
+    return float(scorer(answers, rows.X, y, **weighted))
 
 
-def _in_codes(
-    metric: str, scorer: Any, answers: Any, y: NDArray[Any], classes: tuple[Any, ...]
-) -> tuple[Any, Replay, NDArray[Any]] | None:
+def _in_codes(metric: str, scorer: Any, rows: Answered) -> tuple[Any, Replay, NDArray[Any]] | None:
     """Return the same with whole numbers for classes of text, in their order: equal scores, sooner.
 
     None where nothing is to be won, or the labels are asked for by what they are.
     """
+    answers, y = rows.answers, rows.y
     method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
     by_label = metric.partition(OF)[0] in OF_ONE_CLASS and "pos_label" not in scorer._kwargs
     of_numbers = scorer._score_func.__module__ == r2_score.__module__  # refuses text, and would take codes for numbers
-    levels = pd.Index(classes or np.asarray(getattr(answers, "classes_", ())).tolist())
+    levels = pd.Index(rows.classes or np.asarray(getattr(answers, "classes_", ())).tolist())
     if y.dtype.kind not in "OU" or not levels.size or method is None or by_label or of_numbers or path_in(metric):
         return None
-    response = np.asarray(getattr(answers, method)(np.empty((y.size, 0))))
+    response = np.asarray(getattr(answers, method)(rows.X))
     response = levels.get_indexer(response) if method == "predict" else response
     codes, trained = levels.get_indexer(y), levels.get_indexer(answers.classes_)
     if min(codes.min(initial=0), trained.min(initial=0), response.min(initial=0) if method == "predict" else 0) < 0:
@@ -268,14 +259,14 @@ def _in_codes(
     return _with(scorer, **at), Replay({method: response}, tuple(trained.tolist())), codes
 
 
-def _labels(metric: str, trained: list[Any], y: NDArray[Any], classes: tuple[Any, ...]) -> list[Any]:
+def _labels(metric: str, trained: list[Any], rows: Answered) -> list[Any]:
     """Return the classes whose probabilities a scorer is to see; those ``trained`` where it reads none."""
-    if trained == list(classes) or not classes or method_of(metric) != ("predict_proba",):
+    if trained == list(rows.classes) or not rows.classes or method_of(metric) != ("predict_proba",):
         return trained
     if "multi_class" not in scorer_of(metric)._kwargs:
-        return list(classes)
-    labels: list[Any] = np.union1d(trained, y).tolist()  # a class that neither is known nor has a row has no area
-    if labels != trained and len(labels) > np.unique(y).size:
+        return list(rows.classes)
+    labels: list[Any] = np.union1d(trained, rows.y).tolist()  # a class that neither is known nor has a row has no area
+    if labels != trained and len(labels) > np.unique(rows.y).size:
         raise ValueError("no row is of one of the classes that the model knows.")
     return labels
 
@@ -286,46 +277,36 @@ def method_of(metric: str) -> tuple[str, ...]:
     return (method,) if isinstance(method, str) else tuple(method)
 
 
-def scores_of(
-    metrics: Sequence[str],
-    answers: Any,
-    y: NDArray[Any],
-    weights: NDArray[Any] | None = None,
-    classes: tuple[Any, ...] = (),
-    *,
-    name: str,
-    side: str,
-    held: bool = False,
-) -> dict[str, float]:
+def scores_of(metrics: Sequence[str], rows: Answered, *, name: str, side: str) -> dict[str, float]:
     """Return every metric's score; raises EvaluationError where one fails or is not a number.
 
-    A single test row has no R2 and no AUC: such a metric is left out. ``classes``, ``held``: as for ``score``.
-    ``name`` is the split's (``fold 3``), ``side`` its rows' (``test`` or ``training``), both for errors.
+    A single test row has no R2 and no AUC: such a metric is left out. ``name`` is the split's (``fold 3``), ``side``
+    its rows' (``test`` or ``training``), both for errors.
     """
     scores: dict[str, float] = {}
-    alone = y.size == 1 and side == "test"
+    alone = rows.n == 1 and side == "test"
     for metric in metrics:
         try:
-            value = score(metric, answers, y, weights, classes, held=held)
+            value = score(metric, rows)
         except EvaluationError:
             raise
         except Exception as error:
             if alone and isinstance(error, ValueError):
                 continue
-            raise EvaluationError(_undefined(metric, y, answers, name, side, first_line(error))) from cause_of(error)
+            raise EvaluationError(_undefined(metric, rows, name, side, first_line(error))) from cause_of(error)
         if not np.isnan(value):
             scores[metric] = value
         elif not alone:
-            raise EvaluationError(_undefined(metric, y, answers, name, side, "the score is not a number."))
+            raise EvaluationError(_undefined(metric, rows, name, side, "the score is not a number."))
     return scores
 
 
-def _undefined(metric: str, y: NDArray[Any], answers: Any, name: str, side: str, because: str) -> str:
+def _undefined(metric: str, rows: Answered, name: str, side: str, because: str) -> str:
+    y, classes = rows.y, getattr(rows.answers, "classes_", None)
     if not y.size:
         return f"{name} has no {side} row; decide a split of the rows that there are."
     start = f"{name}: {metric} is undefined: its {y.size:,} {side} {'row holds' if y.size == 1 else 'rows hold'}"
-    classes = getattr(answers, "classes_", None)
-    if bad := _not_finite(metric, answers, y.size):
+    if bad := _not_finite(metric, rows):
         return (
             f"{name}: {metric} is undefined: the model's answers for {bad:,} of its {y.size:,} {side} rows are not "
             "finite numbers. Use a model that answers every row with one, or exclude the features that it overflows on."
@@ -347,14 +328,14 @@ def _another(metric: str, such_as: str) -> str:
     return "" if metric == such_as else f", or another metric such as {such_as}"
 
 
-def _not_finite(metric: str, answers: Any, n: int) -> int:
-    """Return for how many of n rows what the metric reads of a model is NaN or infinite."""
-    method = next((name for name in method_of(metric) if hasattr(answers, name)), None)
+def _not_finite(metric: str, rows: Answered) -> int:
+    """Return for how many rows what the metric reads of a model is NaN or infinite."""
+    method = next((name for name in method_of(metric) if hasattr(rows.answers, name)), None)
     try:
-        answer = np.asarray(getattr(answers, str(method))(np.empty((n, 0))))
+        answer = np.asarray(getattr(rows.answers, str(method))(rows.X))
     except Exception:  # there are no answers, and their error is told
         return 0
-    return int(np.sum(~np.isfinite(answer.reshape(n, -1)).all(axis=1))) if answer.dtype.kind == "f" else 0
+    return int(np.sum(~np.isfinite(answer.reshape(rows.n, -1)).all(axis=1))) if answer.dtype.kind == "f" else 0
 
 
 def first_line(error: Exception) -> str:

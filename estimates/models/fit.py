@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -177,8 +176,8 @@ def fit_and_score(
                 f"{name}: the model cannot predict its {len(test):,} test rows: {reason_in_a_line(error)}"
                 f"{advice_on(problem.X, error)}"
             ) from cause_of(error)
-        on_test = _scores(metrics, problem, test, answers, name, "test")
-        on_train = _scores(metrics, problem, train, train_answers, name, "training")
+        on_test = scores_of(metrics, problem.answered(answers, test), name=name, side="test")
+        on_train = scores_of(metrics, problem.answered(train_answers, train), name=name, side="training")
     if len(test) > 1:  # what one row has no score of is not worth a warning each
         heard += of_scores
     predictions = predictions_of(problem, test, answers, repeat, fold, name=name)
@@ -291,13 +290,6 @@ def take(X: Any, rows: IntArray) -> Any:
     """Return some rows of features."""
     # Taking along the contiguous axis keeps the layout that scikit-learn makes of a frame, and so every bit.
     return X.iloc[rows] if isinstance(X, pd.DataFrame) else X.T.take(rows, axis=1).T
-
-
-def _scores(
-    metrics: Sequence[str], problem: Problem, rows: IntArray, answers: Responses, name: str, side: str
-) -> dict[str, float]:
-    weights = None if problem.weights is None else problem.weights[rows]
-    return scores_of(metrics, answers, problem.y[rows], weights, problem.classes, name=name, side=side)
 
 
 def predictions_of(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Replay
+from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Answered, Replay
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
 from evenfold.estimates.metrics.scoring import OF, first_line, method_of, path_in, score
 from evenfold.splitters.deployed import reason_of, shown
@@ -59,7 +59,7 @@ def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool
         perfect = {"predict": labels[codes], "predict_proba": sure, "decision_function": decision}
         answers, y = Replay(perfect, classes), labels[codes]
     try:
-        score(metric, answers, y, np.ones(y.size) if weighed else None)
+        score(metric, Answered(answers, y, weights=np.ones(y.size) if weighed else None))
     except Exception as error:  # a scorer raises what it likes
         return error
     return None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
+from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import name_of, of_positive, positive_class
 from evenfold.estimates.models.encoding import (
@@ -261,6 +262,11 @@ class Problem:
         if self.groups is None:
             return None
         return np.unique(self.groups[rows], return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def answered(self, answers: Any, rows: IntArray) -> Answered:
+        """Return some rows with a model's answers for them."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Answered(answers, self.y[rows], self.classes, weights)
 
     def mass(self, rows: IntArray) -> NDArray[np.float64]:
         """Return the weights of some rows, 1 where there are none."""

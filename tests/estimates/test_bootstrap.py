@@ -10,7 +10,6 @@ from evenfold.estimates import (
     Answered,
     BootstrapEstimate,
     bootstrap_estimate,
-    losses_of,
     no_information_rate,
 )
 from evenfold.estimates.draws import RowTotals
@@ -156,9 +155,8 @@ def said_for(metric: str) -> tuple[Replay, Any, tuple[str, ...]]:
 @pytest.mark.parametrize("metric", [name for name, metric in METRICS.items() if metric.loss])
 def test_the_mean_loss_is_scikit_learns_score(metric: str) -> None:
     answers, y, classes = said_for(metric)
-    losses, weights = losses_of(metric, answers, y, classes), Stream(6).uniform(y.size)
-    score, X = get_scorer(metric), np.empty((y.size, 0))
-    loss = METRICS[metric].loss
+    loss, weights = METRICS[metric].loss, Stream(6).uniform(y.size)
+    losses, score, X = loss.of(Answered(answers, y, classes)), get_scorer(metric), np.empty((y.size, 0))
     assert loss.score(losses.mean()) == pytest.approx(score(answers, X, y), abs=1e-12)
     weighted = loss.score(np.average(losses, weights=weights))
     assert weighted == pytest.approx(score(answers, X, y, sample_weight=weights), abs=1e-12)
@@ -167,10 +165,10 @@ def test_the_mean_loss_is_scikit_learns_score(metric: str) -> None:
 def test_two_classes_have_half_the_brier_score_and_an_unknown_class_has_probability_zero() -> None:
     answers, y = said_of_classes(classes=("no", "yes"))
     answers, y = Replay(answers.answers, (0, 1)), (y == "yes").astype(int)
-    mean = losses_of("neg_brier_score", answers, y, (0, 1)).mean()
+    mean = METRICS["neg_brier_score"].loss.of(Answered(answers, y, (0, 1))).mean()
     assert -mean == pytest.approx(get_scorer("neg_brier_score")(answers, np.empty((y.size, 0)), y), abs=1e-12)
     answers = Replay({"predict_proba": np.array([[0.5, 0.5]])}, ("a", "c"))
-    loss = losses_of("neg_log_loss", answers, np.array(["b"], dtype=object), CLASSES)
+    loss = METRICS["neg_log_loss"].loss.of(Answered(answers, np.array(["b"], dtype=object), CLASSES))
     assert loss[0] == pytest.approx(-np.log(np.finfo(float).eps))
 
 
@@ -185,15 +183,15 @@ def test_the_no_information_rate_is_the_mean_over_all_pairs(metric: str, weighte
     truth, said = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
     pairs = Replay({name: values[said] for name, values in answers.answers.items()}, classes)
     expected = get_scorer(metric)(pairs, np.empty((n * n, 0)), y[truth], sample_weight=weights[truth] * weights[said])
-    made = no_information_rate(metric, answers, y, classes, weights=weights if weighted else None)
+    made = no_information_rate(metric, Answered(answers, y, classes, weights if weighted else None))
     assert made == pytest.approx(expected, abs=1e-12)
 
 
 def test_other_metrics_are_permuted_and_auc_is_a_half() -> None:
     """Seeded, so the same every time."""
     answers, y = said_of_classes(30)
-    assert no_information_rate("roc_auc_ovr", answers, y, CLASSES) == 0.5
-    rates = [no_information_rate("f1_macro", answers, y, CLASSES, seed=seed) for seed in (0, 0, 1)]
+    assert no_information_rate("roc_auc_ovr", Answered(answers, y, CLASSES)) == 0.5
+    rates = [no_information_rate("f1_macro", Answered(answers, y, CLASSES), seed=seed) for seed in (0, 0, 1)]
     assert rates[0] == rates[1] != rates[2]
     assert rates[0] == pytest.approx(1 / 3, abs=0.05)
 

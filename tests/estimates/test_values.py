@@ -56,8 +56,7 @@ def frame_of(problem: Problem, prediction: Any, fold: Any, proba: Any = None) ->
 def estimated(problem: Problem, frame: pd.DataFrame, metric: str, interval: str = "auto") -> Estimate:
     scores = []
     for fold, part in frame.groupby("fold"):
-        weights = part["weight"].to_numpy() if "weight" in part else None
-        value = score(metric, replay(part, problem.classes), part["y"].to_numpy(), weights)
+        value = score(metric, replace(Answered.of(part, problem.classes), classes=()))
         n = problem.n
         scores.append(
             FoldScore(f"fold {fold}", 0, int(fold), {metric: value}, {metric: value}, n - len(part), len(part), 0, 0)
@@ -267,9 +266,7 @@ def test_the_value_lies_in_its_interval_and_the_interval_in_the_metrics_range(me
     assert made.interval is not None, made.notes
     assert METRICS[metric].low <= made.interval.low < made.interval.high <= METRICS[metric].high
     assert made.interval.low <= made.value <= made.interval.high
-    together = score(
-        metric, replay(frame, problem.classes), problem.y, None if problem.weights is None else problem.weights
-    )
+    together = score(metric, replace(Answered.of(frame, problem.classes), classes=()))
     assert made.value == pytest.approx(together)
 
 
@@ -311,7 +308,7 @@ def test_influences_are_of_the_score_whatever_the_two_classes_are_called(metric:
     problem = problem_of(labels, classes)
     answers = replay(frame_of(problem, np.asarray(classes)[two.argmax(axis=1)], 0, two), classes)
     made = influence_of(metric, Answered(answers, labels, classes))
-    assert made[0] == pytest.approx(score(metric, answers, labels), abs=1e-12)
+    assert made[0] == pytest.approx(score(metric, Answered(answers, labels)), abs=1e-12)
 
 
 @pytest.mark.parametrize(("grouped", "unit"), [(False, "row"), (True, "group")])

@@ -275,8 +275,7 @@ def _by_champion(split: SplitRef, champion: Champion, metric: str | None) -> tup
         else:
             scored = None
             with suppress(Exception):  # of a metric that is not defined on these rows
-                weights = None if problem.weights is None else problem.weights[new]
-                scored = score(str(metric), answers, problem.y[new], weights, problem.classes)
+                scored = score(str(metric), problem.answered(answers, new))
             return judge(now, _earlier(work, champion, now.rows), problem.target), scored, new.size
     return Judgement("unclear", (f"The champion cannot judge the new rows: {why}.",)), None, 0
 

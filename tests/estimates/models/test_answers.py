@@ -75,7 +75,8 @@ def test_an_estimator_may_list_its_classes_in_any_order(table: pd.DataFrame) -> 
     X, classes = (X - X.mean(axis=0)) / X.std(axis=0), tuple(np.unique(y).tolist())
     sorts, other = (Responses(kind().fit(X, y), X) for kind in (LogisticRegression, Backwards))
     metrics = ["neg_log_loss", "neg_brier_score", *(["roc_auc"] if len(classes) == 2 else ["roc_auc_ovr"])]
-    assert [score(metric, other, y) for metric in metrics] == pytest.approx([score(m, sorts, y) for m in metrics])
+    expected = [score(metric, Answered(sorts, y)) for metric in metrics]
+    assert [score(metric, Answered(other, y)) for metric in metrics] == pytest.approx(expected)
     wanted, made = (Answered(answers, y, classes).probabilities for answers in (sorts, other))
     np.testing.assert_allclose(made, wanted)
     np.testing.assert_allclose(other.say("decision_function"), sorts.say("decision_function"))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import EvaluationError, FoldScore, ModelSpec, Problem, aggregate, assemble, fit_and_score
-from evenfold.estimates.metrics.record import Replay
+from evenfold.estimates.metrics.record import Answered, Replay
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.models.fit import advice_on, fit_predictions
 from evenfold.estimates.results import warned
@@ -103,12 +103,12 @@ def test_predictions_that_are_no_numbers_are_what_is_wrong(metric: str, value: f
     answers = Replay({"predict": np.array([1.0, value, value])})
     said = rf"^fold 1: {metric} is undefined: the model's answers for 2 of its 3 training rows are not finite numbers"
     with pytest.raises(EvaluationError, match=said):
-        scores_of([metric], answers, np.arange(3.0), name="fold 1", side="training")
+        scores_of([metric], Answered(answers, np.arange(3.0)), name="fold 1", side="training")
     labels = Replay({"predict": np.array(["a", "b"])}, ("a", "b"))
     with pytest.raises(EvaluationError, match=r"2 classes.* Choose another metric such as accuracy\.$"):
-        scores_of(["neg_log_loss"], labels, np.array(["a", "b"]), name="fold 1", side="test")
+        scores_of(["neg_log_loss"], Answered(labels, np.array(["a", "b"])), name="fold 1", side="test")
     with pytest.raises(EvaluationError, match=r"2 classes.* Use a model that predicts these\.$"):
-        scores_of(["accuracy"], labels, np.array([0, 1]), name="fold 1", side="test")
+        scores_of(["accuracy"], Answered(labels, np.array([0, 1])), name="fold 1", side="test")
 
 
 def test_a_single_row_has_no_r2_and_all_of_them_together_have() -> None:
