@@ -63,12 +63,12 @@ def _numbers(sample: Sample) -> Iterator[Column]:
 
 
 def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
-    target = sample.target
+    target, signs = sample.target, dict[str, str]()
     for column in numbers:
         present = np.isfinite(column.values)
         alike = correlation(column.places[present], target.outcomes[present, 0])
         if column.n_levels > LEAST_ROWS / 5 and abs(alike) > ALONE:
-            return f"{column.name} puts the rows in its order (rank correlation {alike:.3f})", [column.name], abs(alike)
+            signs[column.name] = f"{column.name} puts the rows in its order (rank correlation {alike:.3f})"
     order = np.argsort(target.values, kind="stable")
     for column in sample.feature_columns():
         codes = column.codes[order] + 1
@@ -77,8 +77,8 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
         rest, cuts = order.size - int(sizes.max()), sizes.size - 1
         changes = int(np.count_nonzero(np.diff(codes)))
         if 2 <= cuts < min(MOST_BANDS, 0.1 * rest) and changes <= cuts + OUT_OF_BAND * rest:
-            return f"{column.name} cuts it into {sizes.size} bands that do not overlap", [column.name], 1.0
-    return None
+            signs.setdefault(column.name, f"{column.name} cuts it into {sizes.size} bands that do not overlap")
+    return (listed(signs.values()), [*signs], 1.0) if signs else None
 
 
 def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:

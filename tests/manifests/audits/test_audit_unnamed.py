@@ -215,6 +215,13 @@ def test_a_target_that_features_make_up_is_found(made: Change, said: str) -> Non
     assert said in found
 
 
+def test_every_column_that_cuts_the_target_into_bands_is_to_go() -> None:
+    frame, _ = plain()
+    bands = {name: pd.qcut(frame["a"], n, labels=False) for name, n in (("grade", 7), ("sub_grade", 30))}
+    cured = frame.assign(y=frame["a"], **bands).drop(columns="a")
+    assert told(cured, "computed_target").endswith("(exclude grade and sub_grade).")
+
+
 def test_rows_without_any_value_repeat_nothing() -> None:
     frame, _ = plain()
     frame.loc[:200, [*"abcd", "kind"]] = None
