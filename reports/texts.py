@@ -89,13 +89,17 @@ def plain(value: Any) -> str:
 def split_sentences(
     split: Mapping[str, Any], header: Mapping[str, Any], report: BalanceReport, cached: bool
 ) -> list[str]:
-    """Return three sentences: what the split is, how even it is beside random folds, and its identity."""
+    """Return three sentences: what the split is, how even it is beside random folds, and its identity.
+
+    Of draws of groups the second says so where some group is in no test set.
+    """
     gap = target_gap(report) if report.folds and report.n_rows else None
     random = f" (95 % of random ones: {gap.bound})" if gap is not None else ""
+    never = ["some groups are in no test set"] if report.picks and report.picks[0] == 0 else []
     even = [(figure, figure.said(value)) for figure, value, _ in report.shown() if figure.sentence]
     return [
         f"{split['name']} {split['version']}: {_amount(split, header)} ({split['strategy']})",
-        "; ".join(words + (random if figure.of_target else "") for figure, words in even),
+        "; ".join([*(words + (random if figure.of_target else "") for figure, words in even), *never]),
         f"id {split['split_id'][:12]}, {'decided before' if cached else 'decided now'}",
     ]
 

@@ -88,8 +88,9 @@ class Transform(BaseModel):
     @classmethod
     def _by_name(cls, value: Any) -> Any:
         fields = dict(value) if isinstance(value, Mapping) else {"transformer": value}
-        if fields.get("transformer") in ("box-cox", "yeo-johnson"):
-            return fields | {"transformer": POWER, "params": {"method": fields["transformer"]}}
+        methods = {name.replace("-", ""): name for name in ("box-cox", "yeo-johnson")}
+        if method := methods.get(str(fields.get("transformer")).replace("-", "").lower()):
+            return fields | {"transformer": POWER, "params": {"method": method}}
         return {"transformer": value} if isinstance(value, str) else value
 
 

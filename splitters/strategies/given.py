@@ -54,6 +54,11 @@ class Predefined(LabelSplitter):
         return int(self._given(rows.fixed).max()) + 1
 
     def _given(self, fixed: IntArray | None) -> IntArray:
+        if isinstance(self.folds, str):
+            raise SplitError(
+                f"folds is {self.folds!r}, and takes labels; a column of them is named columns: {{fold: {self.folds}}} "
+                f"(fold={self.folds!r}, --fold {self.folds}), and folds left out."
+            )
         return whole_numbers(self.folds, "folds") if fixed is None else fixed
 
     def _check(self, rows: Rows) -> None:

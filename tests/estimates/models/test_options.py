@@ -151,7 +151,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: cancer(threshold="prevalence", balance="oversample"), "together they correct twice; leave one of the two"),
     (lambda: cancer(estimator=SVC, threshold=0.3), "0.3 needs predict_proba, and 'sklearn.svm:LinearSVC' has none; us"),
     (lambda: problem(estimator=UNSCALED, weights="w", balance="undersample"), "use balance: {method: class_weight}, o"),
-    (lambda: problem(NEGATIVE, "target", target_transform="box-cox"), "cannot transform target 'target' (-75 to 246):"),
+    (lambda: problem(NEGATIVE, "target", target_transform="boxcox"), "cannot transform target 'target' (-75 to 246):"),
     (lambda: problem(estimator="sklearn.neighbors:KNeighborsClassifier", weights="w"), "weights is taken by no part o"),
     (lambda: ModelSpec.of({"eval_set": 0.1}), "the model has no field 'eval_set'; choose one of estimator, params, ta"),
     (lambda: ModelSpec.of({"balance": "smote"}), "'smote'; input should be 'undersample', 'oversample' or 'class_weig"),

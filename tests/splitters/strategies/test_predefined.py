@@ -53,6 +53,7 @@ def test_a_column_of_the_rows_is_as_good_as_a_parameter() -> None:
         ([0, 1, None, 0], "folds is missing"),
         ([0, 1, 0.5, 0], "folds holds fractional"),
         (["a", "b", "a", "b"], "folds holds text"),
+        ("part", "folds is 'part', and takes labels; a column of them is named .* --fold part"),
     ],
 )
 def test_labels_that_cannot_be_are_refused(folds: Any, message: str) -> None:
