@@ -133,6 +133,7 @@ class Plan:
             chosen = default_strategy(self.spec, lambda name: is_numeric_target(canonical_of(table, [name]).column(0)))
             self.spec = self.spec.model_copy(update={"strategy": chosen})
         self.splitter = self.spec.splitter()
+        self.packs_groups = bool(self.splitter.by_group_table and self.spec.columns.group)
         require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
         table = read_table(data, used or None, types) if table is None else table
@@ -179,7 +180,7 @@ class Plan:
     def decide(self) -> Manifest:
         """Return the decision. Pure: the same plan gives the same manifest on every machine."""
         keys = self.table.select(self.key) if self.key else None
-        membership, groups, state = self._by_groups() if self._groups_are_packed else self._by_rows(keys)
+        membership, groups, state = self._by_groups() if self.packs_groups else self._by_rows(keys)
         return Manifest(
             spec=self.spec,
             types=self.types,
@@ -207,10 +208,6 @@ class Plan:
                 groups = first_entity_table(self.table.select(columns.entities), membership.codes)
         pairs = isinstance(membership, Pairs)
         return membership, groups, None if pairs else first_state(splitter, rows, membership, self.spec.locked_share)
-
-    @property
-    def _groups_are_packed(self) -> bool:
-        return bool(self.splitter.by_group_table and self.spec.columns.group)
 
     def _by_groups(self) -> tuple[Labels, pa.Table, State | None]:
         table, tables, parted, rest = self._groups_to_pack()
@@ -245,7 +242,7 @@ class Plan:
 
     def check(self) -> None:
         """Raise SplitError where the rows cannot be split as asked; nothing is decided yet."""
-        if self._groups_are_packed:
+        if self.packs_groups:
             self._groups_to_pack()
             return
         rows = self.rows()

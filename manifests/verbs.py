@@ -148,8 +148,8 @@ def _require_memory(plan: Plan, memory: str | int | None) -> None:
     """Raise SplitError where what a strategy is given of each row takes more than there is."""
     if isinstance(plan.splitter, HashSplit) and plan.spec.holdout is None:
         return
-    if plan.splitter.by_group_table and plan.spec.columns.group:
-        column, rows = plan.table.column(plan.spec.columns.group), plan.table.num_rows
+    if plan.packs_groups:
+        column, rows = plan.table.column(str(plan.spec.columns.group)), plan.table.num_rows
         each, n = BYTES_A_GROUP + OF_TEXT * pa.types.is_large_string(column.type), rows
         if n * (each + BYTES_OF_ROWS) > room_of(memory):  # to count groups is a pass over the rows
             n = len(numbered(column)[1])
