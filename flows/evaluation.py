@@ -105,28 +105,25 @@ def _collected(
     fits: Fits, outcomes: Iterator[tuple[int, Finished[Any]]], sizes: list[int], quiet: bool,
     states: list[FoldState] | None = None,
 ) -> list[Any]:  # fmt: skip
-    total, before = fits.n_fits + sum(sizes), fits.n_fits
-    results: dict[int, Any] = {}
-    errors: dict[int, str] = {}
-    came: dict[int, FoldState] = {}
+    total = fits.n_fits + sum(sizes)
     if not quiet:
-        say("fitting models", before, total)
+        say("fitting models", fits.n_fits, total)
+    came: dict[int, Finished[Any]] = {}
     for number, done in outcomes:
+        came[number] = done
         fits.n_fits += sizes[number]
         fits.n_cached += sizes[number] if done.cached else 0
-        if done.error is None:
-            results[number] = done.value
-        else:
-            sentence = isinstance(done.error, (EvaluationError, ValueError))
-            errors[number] = str(done.error) if sentence else f"{type(done.error).__name__}: {done.error}"
-        came[number] = "failed" if done.error else "cached" if done.cached else "fitted"
         if not quiet:
             say("fitting models", fits.n_fits, total)
     # They come as they finish; estimates, their bytes and what failed are to be those of the splits' order.
-    if states is not None:
-        states += [came[number] for number, size in enumerate(sizes) for _ in range(size)]
-    fits.errors += [errors[number] for number in sorted(errors)]
-    return [results[number] for number in sorted(results)]
+    for number, done in sorted(came.items()):
+        state: FoldState = "failed" if done.error else "cached" if done.cached else "fitted"
+        if states is not None:
+            states += [state] * sizes[number]
+        if done.error is not None:
+            sentence = isinstance(done.error, (EvaluationError, ValueError))
+            fits.errors.append(str(done.error) if sentence else f"{type(done.error).__name__}: {done.error}")
+    return [came[number].value for number in sorted(came) if came[number].error is None]
 
 
 def _each(

@@ -205,8 +205,7 @@ def read_ours(tracker: Any, run_id: str, name: str, kind: type[M]) -> M | None:
         return None
     try:
         content, is_ours = read_signed(tracker, run_id, name)
-        plain = {field: value for field, value in content.items() if field != "signatures"} if is_ours else None
-        return None if plain is None else kind.model_validate(plain)
+        return kind.model_validate(content) if is_ours else None
     except Exception as error:  # written over, or of an earlier version; MLflow's errors differ by store
         if unreachable(error):
             raise
