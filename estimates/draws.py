@@ -9,8 +9,8 @@ from time import perf_counter
 import numpy as np
 import pandas as pd
 from evenfold.estimates.metrics.record import Answered, Floats, Responses
-from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.metrics.scoring import method_of, score
+from evenfold.estimates.metrics.registry import metric_of, score_or_nan
+from evenfold.estimates.metrics.scoring import method_of
 from evenfold.estimates.models.fit import features_for, fitted, take
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import hearing
@@ -155,19 +155,10 @@ def scores_of_draw(metrics: Sequence[str], answered: Answered) -> tuple[dict[str
             quick = metric.quick(answered)
             scores[metric.name] = quick if np.isfinite(quick) else float("nan")
         else:
-            scores[metric.name] = _score_or_nan(metric.name, answered)
+            if answered.classes and method_of(metric.name) == ("predict",):
+                _ = answered.predicted  # raises for labels that are no class, which would make a mean of them another
+            scores[metric.name] = score_or_nan(metric, answered)
     return scores, losses
-
-
-def _score_or_nan(metric: str, rows: Answered) -> float:
-    try:
-        if rows.classes and method_of(metric) == ("predict",):
-            _ = rows.predicted  # labels that are no class would make a mean of classes another one
-        return score(metric, rows)
-    except ModelError:
-        raise
-    except Exception:  # undefined here; counted and reported by the estimate
-        return float("nan")
 
 
 @dataclass

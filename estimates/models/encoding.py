@@ -23,19 +23,11 @@ from sklearn.utils import get_tags
 
 Kind = Literal["number", "category", "text", "date", "empty", "objects"]
 
-_INFERRED: dict[str, Kind] = {
-    "string": "text",
-    "empty": "empty",
-    "boolean": "number",
-    "integer": "number",
-    "floating": "number",
-    "mixed-integer-float": "number",
-    "decimal": "number",
-    "date": "date",
-    "datetime": "date",
-    "datetime64": "date",
-    "period": "date",
-    "categorical": "category",
+_INFERRED: dict[Kind, tuple[str, ...]] = {  # what pandas calls the values of a column of objects
+    "number": ("boolean", "integer", "floating", "mixed-integer-float", "decimal"),
+    "date": ("date", "datetime", "datetime64", "period"),
+    "text": ("string",),
+    "empty": ("empty",),
 }
 
 LEFT_OUT: dict[Kind, str] = {
@@ -58,7 +50,8 @@ def kind_of(column: pd.Series) -> Kind:
         return "number"
     if types.is_datetime64_any_dtype(column) or isinstance(column.dtype, pd.PeriodDtype):
         return "date"
-    return _INFERRED.get(pd.api.types.infer_dtype(column, skipna=True), "objects")
+    inferred = types.infer_dtype(column, skipna=True)
+    return next((kind for kind, names in _INFERRED.items() if inferred in names), "objects")
 
 
 def require_columns(table: pd.DataFrame, names: Iterable[str], role: str) -> None:

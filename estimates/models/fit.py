@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -14,7 +15,9 @@ from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
+from evenfold.splitters.importing import distribution_of
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
@@ -22,7 +25,7 @@ from sklearn.pipeline import Pipeline
 from .corrections import saying_labels
 from .diagnostics import permutation_importance
 from .encoding import encoding_step, encodings
-from .options import class_weight_names, fit_with, reads_names, target_transformer
+from .options import class_weight_names, fit_with, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance
 
@@ -267,9 +270,26 @@ def advice_on(X: pd.DataFrame, error: Exception) -> str:
 
 
 def features_for(problem: Problem, estimator: Any, arrays: bool) -> Any:
-    """Return the features as a frame, or as an array where that is asked for and gives the same model."""
-    use_array = arrays and problem.array is not None and not reads_names(estimator, problem.features)
-    return problem.array if use_array else problem.X
+    """Return the features as a frame, or as an array where that is asked for and gives the same model.
+
+    It does only where all parts come with scikit-learn and no parameter holds a feature's name or a function.
+    """
+    if not arrays or problem.array is None:
+        return problem.X
+    parameters = estimator.get_params().values()
+    parts = [estimator, *(part for part in parameters if isinstance(part, BaseEstimator))]
+    foreign = any(distribution_of(type(part)) != distribution_of(BaseEstimator) for part in parts)
+    return problem.X if foreign or any(_may_name(value, problem.features) for value in parameters) else problem.array
+
+
+def _may_name(value: Any, features: Collection[str]) -> bool:
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    if isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
+        return any(_may_name(item, features) for item in value)
+    if isinstance(value, str):
+        return value in features
+    return callable(value) and not isinstance(value, type)
 
 
 def _weights(problem: Problem, train: IntArray) -> NDArray[np.float64] | None:

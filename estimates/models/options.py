@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from inspect import Parameter, signature
 from typing import Any
 
@@ -12,7 +12,7 @@ from evenfold.estimates.metrics.record import MOST_SHOWN_CLASSES, Answered, Repl
 from evenfold.estimates.metrics.registry import ALIASES, METRICS
 from evenfold.estimates.metrics.scoring import OF, first_line, method_of, path_in, score
 from evenfold.splitters.deployed import reason_of, shown
-from evenfold.splitters.importing import TRANSFORMER, distribution_of
+from evenfold.splitters.importing import TRANSFORMER
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -194,24 +194,3 @@ def _check_threshold(model: ModelSpec, classes: tuple[Any, ...], estimator: Any)
             f"threshold: {model.threshold} needs {' or '.join(needed)}, and {model.estimator!r} has none; "
             "use another estimator, or balance."
         )
-
-
-def reads_names(estimator: Any, features: Collection[str]) -> bool:
-    """Return whether an estimator may look at columns by name, so that it must be given a frame.
-
-    False only where all parts come with scikit-learn and no parameter holds a feature's name or a function.
-    """
-    parameters = estimator.get_params().values()
-    parts = [estimator, *(part for part in parameters if isinstance(part, BaseEstimator))]
-    foreign = any(distribution_of(type(part)) != distribution_of(BaseEstimator) for part in parts)
-    return foreign or any(_may_name(value, features) for value in parameters)
-
-
-def _may_name(value: Any, features: Collection[str]) -> bool:
-    if isinstance(value, Mapping):
-        value = [*value, *value.values()]
-    if isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
-        return any(_may_name(item, features) for item in value)
-    if isinstance(value, str):
-        return value in features
-    return callable(value) and not isinstance(value, type)
