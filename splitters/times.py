@@ -91,7 +91,10 @@ def gap_of(gap: Any, times: NDArray[Any], name: str = "gap") -> Any:
     stamps = times.dtype.kind == "M"
     if is_real(gap) and gap >= 0 and not (stamps and gap) and not (is_whole(gap) and gap > LAST):
         return np.timedelta64(0, "us") if stamps else gap
-    length = _microseconds(gap)
+    length = gap // timedelta(microseconds=1) if isinstance(gap, timedelta) else None
+    if isinstance(gap, str) and (match := _GAP.fullmatch(gap)):
+        # By fractions: as a float, 0.1 of a day would not be a whole number of microseconds.
+        length = int(Fraction(match[1]) * MICROSECONDS[match[2]])
     # Added to a time of our days it must be one that 64 bits hold.
     if stamps and length is not None and 0 <= length < 2**62:
         return np.timedelta64(length, "us")
@@ -113,14 +116,6 @@ def rows_in(gap: Any) -> int | None:
     """Return how many rows a gap such as "10 rows" stands for; None for a length of time."""
     match = _ROWS.fullmatch(gap) if isinstance(gap, str) else None
     return int(match[1]) if match else None
-
-
-def _microseconds(gap: Any) -> int | None:
-    if isinstance(gap, timedelta):
-        return gap // timedelta(microseconds=1)
-    match = _GAP.fullmatch(gap) if isinstance(gap, str) else None
-    # By fractions: as a float, 0.1 of a day would not be a whole number of microseconds.
-    return int(Fraction(match[1]) * MICROSECONDS[match[2]]) if match else None
 
 
 Calendar = Literal["day", "week", "month", "quarter", "year"]
