@@ -74,6 +74,37 @@ class SplitData:
         bins = min(self.order.size, MOST_BINS)
         return np.arange(bins + 1) * self.order.size // max(bins, 1)
 
+    @property
+    def names(self) -> list[str]:
+        """A short name for each split."""
+        names = map(self.manifest.membership.split_name, range(self.manifest.n_splits))
+        return [f"{repeat}.{fold}" if self.manifest.membership.n_repeats > 1 else str(fold) for repeat, fold in names]
+
+    @property
+    def places(self) -> list[str]:
+        """The name of every fold and part that is measured, in the order of ``BalanceReport.measured``."""
+        membership, names = self.manifest.membership, self.names
+        folds = [
+            membership.code_name(fold.split) if self.parts else f"{self.unit} {names[fold.split]}"
+            for fold in self.balance.folds
+        ]
+        return [*folds, *(part.name for part in self.balance.parts)]
+
+    @property
+    def unit(self) -> str:
+        """The word for a split: part, draw, fold or split."""
+        return "part" if self.parts else self.manifest.membership.unit
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether every split is measured."""
+        return self.balance.n_measured == self.balance.n_splits
+
+    @property
+    def each(self) -> str:
+        """The sets that a figure is of: every fold, or the first 200 draws, as no more are measured."""
+        return f"every {self.unit}" if self.is_measured else f"the first {self.balance.n_measured:,} {self.unit}s"
+
     @cached_property
     def parts(self) -> dict[str, Positions]:
         """The rows of each named part, in the specification's order; none where the split is of folds."""
@@ -177,7 +208,7 @@ def cumulative(seen: SplitData) -> Cumulative | None:
     whole = np.searchsorted(ranked, values, side="right") / ranked.size
     parts = [y[rows] for rows in list(seen.parts.values()) or seen.tests]
     folds = [np.searchsorted(y[stable_order(y)], values, side="right") / max(y.size, 1) for y in parts]
-    return Cumulative(values, whole, folds, list(seen.parts) or split_names(seen.manifest))
+    return Cumulative(values, whole, folds, list(seen.parts) or seen.names)
 
 
 def group_sizes(seen: SplitData) -> dict[int, list[int]] | None:
@@ -237,38 +268,6 @@ def _gap_of(target: Column | None, folds: NDArray[Any], tested: Positions) -> fl
     counts = counts[counts.any(axis=1)]
     shares = counts / counts.sum(axis=1, keepdims=True)
     return float(np.abs(shares - counts.sum(axis=0) / counts.sum()).max())
-
-
-def split_names(manifest: Manifest) -> list[str]:
-    """Return a short name for each split."""
-    names = map(manifest.membership.split_name, range(manifest.n_splits))
-    return [f"{repeat}.{fold}" if manifest.membership.n_repeats > 1 else str(fold) for repeat, fold in names]
-
-
-def places_of(seen: SplitData) -> list[str]:
-    """Return the name of every fold and part that is measured, in the order of ``BalanceReport.measured``."""
-    membership, names = seen.manifest.membership, split_names(seen.manifest)
-    folds = [
-        membership.code_name(fold.split) if seen.parts else f"{unit_of(seen)} {names[fold.split]}"
-        for fold in seen.balance.folds
-    ]
-    return [*folds, *(part.name for part in seen.balance.parts)]
-
-
-def each_of(seen: SplitData) -> str:
-    """Return of which sets a figure is: every fold, or the first 200 draws, as no more are measured."""
-    unit = unit_of(seen)
-    return f"every {unit}" if measured_all(seen) else f"the first {seen.balance.n_measured:,} {unit}s"
-
-
-def measured_all(seen: SplitData) -> bool:
-    """Return whether every split is measured."""
-    return seen.balance.n_measured == seen.balance.n_splits
-
-
-def unit_of(seen: SplitData) -> str:
-    """Return the word for a split: part, draw, fold or split."""
-    return "part" if seen.parts else seen.manifest.membership.unit
 
 
 MISSED = 0.05  # the share of random sets that may lie outside

@@ -8,7 +8,7 @@ from evenfold.reports.charts import Picture, cut, ends, short
 from evenfold.reports.page import counted
 from numpy.typing import NDArray
 
-from .data import Floats, SplitData, unit_of
+from .data import Floats, SplitData
 
 MOST_DOTS, MOST_FOLDS = 2_000, 60
 
@@ -19,7 +19,7 @@ def group_piles(seen: SplitData, groups: dict[int, list[int]]) -> Picture:
     names = [seen.manifest.membership.code_name(code).removeprefix("fold ") for code in drawn]
     top = max(map(sum, drawn.values())) * 1.05
     picture = Picture(
-        _groups_title(seen, groups), unit_of(seen), "rows", (-0.5, len(drawn) - 0.5), (0, top), height=260,
+        _groups_title(seen, groups), seen.unit, "rows", (-0.5, len(drawn) - 0.5), (0, top), height=260,
         x_ticks=list(enumerate(names)), caption=cut(len(drawn), len(groups)),
     )  # fmt: skip
     for i, sizes in enumerate(drawn.values()):

@@ -33,7 +33,7 @@ from evenfold.reports.page import (
 from evenfold.reports.splits.data import target_gap
 from evenfold.splitters import PackReport
 
-from .data import MOST_LINES, SplitData, each_of, group_sizes, measured_all, see, split_names, unit_of
+from .data import MOST_LINES, SplitData, group_sizes, see
 from .groups import largest_group
 from .pictures import split_pictures
 
@@ -120,7 +120,7 @@ def _lead(seen: SplitData) -> str:
     whole = f", no {group} on both sides" if group and apart else ""
     in_time = ", tested on what comes later" if "past_before_future" in manifest.splitter.promises else ""
     n = manifest.n_splits // repeats
-    sentence = f"{rows} in {counted(n, unit_of(seen))}{often}{whole}{in_time} ({manifest.algorithm['name']})."
+    sentence = f"{rows} in {counted(n, seen.unit)}{often}{whole}{in_time} ({manifest.algorithm['name']})."
     return sentence + _left_out(manifest)
 
 
@@ -138,7 +138,7 @@ def _size_tile(seen: SplitData) -> Tile | None:
         return None
     rows = [fold.rows for fold in seen.balance.folds]
     low, high = min(rows), max(rows)
-    where = "fold" if unit_of(seen) == "fold" else "test set"
+    where = "fold" if seen.unit == "fold" else "test set"
     if low == high:
         return Tile(f"{low:,}", f"{'row' if low == 1 else 'rows'} in every {where}", "as even as can be")
     bound = seen.balance.reachable.get("size")
@@ -153,7 +153,7 @@ def _target_tile(seen: SplitData) -> Tile | None:
     if gap is None:
         return None
     random = f"95 % of random splits: {gap.bound}"
-    label = f"largest gap of {seen.balance.target}" + ("" if measured_all(seen) else f" in {each_of(seen)}")
+    label = f"largest gap of {seen.balance.target}" + ("" if seen.is_measured else f" in {seen.each}")
     return Tile(points(gap.largest), label, random)
 
 
@@ -163,11 +163,11 @@ def _group_tile(seen: SplitData) -> Tile | None:
     if name is None or seen.manifest.group_table is None or seen.manifest.spec.columns.entities:
         return None
     if sizes is None:
-        return Tile(f"{seen.manifest.group_table.num_rows:,}", f"values of {name}, each in one {unit_of(seen)}")
+        return Tile(f"{seen.manifest.group_table.num_rows:,}", f"values of {name}, each in one {seen.unit}")
     n, (largest, share) = sum(map(len, sizes.values())), largest_group(seen, sizes)
     locked = 0 if seen.parts else int(np.count_nonzero(seen.manifest.group_table.column("fold").to_numpy() == LOCKED))
     notes = [f"the largest: {share or counted(largest, 'row')}", f"{locked:,} more locked" if locked else ""]
-    return Tile(f"{n:,}", f"values of {name}, each in one {unit_of(seen)}", "; ".join(filter(None, notes)))
+    return Tile(f"{n:,}", f"values of {name}, each in one {seen.unit}", "; ".join(filter(None, notes)))
 
 
 def _audit_tile(audit: Audit | None) -> Tile:
@@ -190,7 +190,7 @@ def _beside(seen: SplitData, name: str) -> list[Block]:
     rows = [fold.rows_of(rare) for fold in report.folds]
     if report.shares[rare] > 0.1 or len(rows) > 20:
         return []
-    return [Paragraph(f"Rows of {report.classes[rare]} in each {unit_of(seen)}: {', '.join(f'{n:,}' for n in rows)}.")]
+    return [Paragraph(f"Rows of {report.classes[rare]} in each {seen.unit}: {', '.join(f'{n:,}' for n in rows)}.")]
 
 
 def _parts(seen: SplitData) -> Table:
@@ -231,8 +231,8 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
     rows = sorted(fold.rows for fold in seen.balance.folds)
     spread = f"{rows[0]:,} to {counted(rows[-1], 'row')}, median {rows[len(rows) // 2]:,}"
     spread = f"{counted(rows[0], 'row')} each" if rows[0] == rows[-1] else spread
-    folds = _folds_table(seen.balance, split_names(manifest))
-    title = f"Every {unit_of(seen)} ({seen.manifest.n_splits:,}: {spread})"
+    folds = _folds_table(seen.balance, seen.names)
+    title = f"Every {seen.unit} ({seen.manifest.n_splits:,}: {spread})"
     return [
         *([] if seen.parts else [Section("folds", title, [folds])]),
         Section("balance", "How even, in figures", _figures_of(seen.balance)),

@@ -15,19 +15,7 @@ from evenfold.reports.page import counted
 from evenfold.reports.splits.data import random_distance, random_share, target_gap
 from numpy.typing import NDArray
 
-from .data import (
-    MOST_COUNT,
-    MOST_SPLITS,
-    SplitData,
-    cumulative,
-    each_of,
-    evenness,
-    group_sizes,
-    measured_all,
-    places_of,
-    split_names,
-    unit_of,
-)
+from .data import MOST_COUNT, MOST_SPLITS, SplitData, cumulative, evenness, group_sizes
 from .groups import group_histogram, group_picks, group_piles
 
 MOST_CLASSES, MOST_FOLDS, MOST_GROUPS = 12, 60, 60
@@ -67,7 +55,7 @@ def split_pictures(seen: SplitData) -> dict[str, Picture]:
 
 def size_deviations(seen: SplitData) -> Picture | None:
     """Draw how many rows each split has more or fewer than their mean; None where all are within one row."""
-    folds, names = seen.balance.folds, split_names(seen.manifest)
+    folds, names = seen.balance.folds, seen.names
     rows = np.array([fold.rows for fold in folds])
     if np.ptp(rows) <= 1:
         return None
@@ -77,7 +65,7 @@ def size_deviations(seen: SplitData) -> Picture | None:
     deviation = float(np.abs(rows / mean - 1).max())
     picture = Picture(
         f"Test sizes differ from their mean by up to {100 * deviation:.1f} %",
-        unit_of(seen), f"rows above or below the mean of {mean:,.0f}", (-0.5, sizes.size - 0.5), around([0.0, *drawn]),
+        seen.unit, f"rows above or below the mean of {mean:,.0f}", (-0.5, sizes.size - 0.5), around([0.0, *drawn]),
         height=200, x_ticks=list(enumerate(names[: sizes.size])), caption=cut(sizes.size, rows.size),
     )  # fmt: skip
     left, right = picture.x_range
@@ -87,7 +75,7 @@ def size_deviations(seen: SplitData) -> Picture | None:
         picture.name(f"no split of these rows has all folds inside ±{high:,.1f} rows", "band")
     picture.across("whole", y=0)
     picture.dots(
-        [(i, n - mean, f"{unit_of(seen)} {names[i]}: {counted(n, 'row')}") for i, n in enumerate(sizes.tolist())], 0
+        [(i, n - mean, f"{seen.unit} {names[i]}: {counted(n, 'row')}") for i, n in enumerate(sizes.tolist())], 0
     )
     return picture
 
@@ -98,7 +86,7 @@ def class_deviations(seen: SplitData) -> Picture | None:
     gap = target_gap(report, None if seen.parts else report.folds)
     if report.classes is None or shares is None or gap is None:
         return None
-    folds = [(name, place) for name, place in zip(places_of(seen), report.measured, strict=True) if place.shares]
+    folds = [(name, place) for name, place in zip(seen.places, report.measured, strict=True) if place.shares]
     drawn = sorted(range(len(report.classes)), key=lambda c: -shares[c])[:MOST_CLASSES]
     rows = float(np.median([fold.rows for _, fold in folds]))
     band = {c: random_share(shares[c], rows, report.n_rows) * 100 for c in drawn}
@@ -106,7 +94,7 @@ def class_deviations(seen: SplitData) -> Picture | None:
     reach = max(max(band.values()), *(abs(gap) for line in gaps.values() for gap in line), 1e-9) * 1.08
     left = len(report.classes) - len(drawn)
     picture = Picture(
-        f"In {each_of(seen)} the shares of {report.target} are within {points(gap.largest)} of the whole",
+        f"In {seen.each} the shares of {report.target} are within {points(gap.largest)} of the whole",
         "test rows minus all rows (points)", f"{report.target}, share of all rows",
         (-reach, reach), (-len(drawn) + 0.4, 0.6), height=86 + 30 * len(drawn),
         y_ticks=[(-i, f"{report.classes[c]} {shares[c]:.1%}") for i, c in enumerate(drawn)],
@@ -122,7 +110,7 @@ def class_deviations(seen: SplitData) -> Picture | None:
         picture.dots(dots, 0)
     picture.across("whole", x=0)
     picture.name("95 % of random folds", "band")
-    picture.name(f"a {unit_of(seen)}", 0, "dot")
+    picture.name(f"a {seen.unit}", 0, "dot")
     return picture
 
 
@@ -138,7 +126,7 @@ def target_differences(seen: SplitData) -> Picture | None:
     high = max(band, *(float(np.abs(line).max()) for line in lines)) * 1.1 or 1.0
     chosen = seen.manifest.splitter.needs.y != "ignored"  # what is random itself is no closer than random folds
     times = gap.random / gap.worst if gap.worst and chosen else 0.0
-    every = f"Every {unit_of(seen)} is" if measured_all(seen) else f"{each_of(seen).capitalize()} are"
+    every = f"Every {seen.unit} is" if seen.is_measured else f"{seen.each.capitalize()} are"
     closer = f", {times:.0f} times closer than random folds" if times >= 2 else ""
     picture = Picture(
         f"{every} within {points(gap.largest)} of the distribution of {seen.target.name}{closer}",
@@ -148,7 +136,7 @@ def target_differences(seen: SplitData) -> Picture | None:
     low, top = ends(curves.values)
     picture.area([(low, -band), (top, -band)], [(low, band), (top, band)], "band")
     picture.across("whole", y=0)
-    unit = "" if seen.parts else f"{unit_of(seen)} "
+    unit = "" if seen.parts else f"{seen.unit} "
     peaks = [int(np.abs(line).argmax()) for line in lines]
     worst = int(np.argmax([abs(line[at]) for line, at in zip(lines, peaks, strict=True)]))
     # Folds are alike but for the one that is furthest off, which is drawn last; parts are few, and each has its name.
@@ -164,14 +152,14 @@ def target_differences(seen: SplitData) -> Picture | None:
             x, y = float(curves.values[peaks[i]]), float(lines[i][peaks[i]])
             picture.text(x, y + 0.06 * high * (1 if y > 0 else -1), label, "start" if x < (low + top) / 2 else "end")
     if not seen.parts and len(lines) > 1:
-        picture.name(f"the other {unit_of(seen)}s", "quiet", "line")
+        picture.name(f"the other {seen.unit}s", "quiet", "line")
     picture.name("95 % of random folds stay inside", "band")
     return picture
 
 
 def row_map(seen: SplitData) -> Picture:
     """Draw splits by rows: tested, trained on or neither; in time order with dates, where there is a time."""
-    n_drawn, names, edges = len(seen.tested), split_names(seen.manifest), seen.edges
+    n_drawn, names, edges = len(seen.tested), seen.names, seen.edges
     strips = _strips(seen)
     depth = n_drawn + 1.9 * len(strips)
     labels = [(n_drawn - i - 0.5, names[i]) for i in range(n_drawn)]
@@ -179,7 +167,7 @@ def row_map(seen: SplitData) -> Picture:
     rows = edges[-1] / max(len(edges) - 1, 1)
     caption = f"A column stands for about {short(round(rows, 1))} rows." if rows > 1 else ""
     picture = Picture(
-        _map_title(seen), seen.order_name, unit_of(seen), (0, float(edges[-1])), (n_drawn - depth, n_drawn),
+        _map_title(seen), seen.order_name, seen.unit, (0, float(edges[-1])), (n_drawn - depth, n_drawn),
         height=78 + int(17 * depth), y_ticks=[*labels, *below], x_ticks=_dates(seen),
         caption=f"{caption} {cut(n_drawn, seen.manifest.n_splits)}".strip(),
     )  # fmt: skip
