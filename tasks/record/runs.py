@@ -47,7 +47,10 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
             row["chosen"] = ", ".join(f"{name}={value}" for name, value in chosen.items())
             row["score"] = _score(*_headline(run))
         elif kind == "later rows":
-            metric, promise, half = _headline(_run_of(tracker, params.get("run", "")))
+            judged = None
+            with suppress(Exception):  # it may be gone; MLflow has a kind of error of its own per store
+                judged = tracker.client.get_run(params.get("run", ""))
+            metric, promise, half = _headline(judged)
             row |= {"strategy": run.data.tags.get("strategy", ""), "data": run.info.run_name.rpartition(" on ")[2]}
             row |= {"promised": _score(metric, promise, half)}
             row["score"] = _score(metric, run.data.metrics.get(f"later/{metric}"), half)
@@ -63,13 +66,6 @@ def recorded_runs(home: Home, kind: str) -> list[Listed]:
             differing = (k for k in own if any(k not in each or each[k] != own[k] for _, each in pairs))
             row["params"] = ", ".join(f"{name}={own[name]}" for name in differing)
     return rows
-
-
-def _run_of(tracker: Tracker, run_id: str) -> Any:
-    """Return a run; None where there is none any more."""
-    with suppress(Exception):  # MLflow has a kind of error of its own per store
-        return tracker.client.get_run(run_id)
-    return None
 
 
 def _headline(run: Any) -> tuple[str | None, float | None, float | None]:

@@ -303,11 +303,6 @@ class Tracker:
             self.keep_model(run_id, final, requirements(estimator))
             self.client.set_tag(run_id, KEPT, final.key)
 
-    def text(self, run_id: str, name: str) -> str:
-        """Return the text of an artifact."""
-        with tempfile.TemporaryDirectory() as folder:
-            return self.fetch(run_id, name, Path(folder)).read_text(encoding="utf-8")
-
     def fetch(self, run_id: str, name: str, folder: Path) -> Path:
         """Download an artifact of a run into a folder, and return where it lies."""
         from mlflow.artifacts import download_artifacts

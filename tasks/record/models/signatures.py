@@ -192,7 +192,8 @@ def keep_signed(tracker: Any, run_id: str, name: str, content: Mapping[str, obje
 
 def read_signed(tracker: Any, run_id: str, name: str) -> tuple[Any, bool]:
     """Return a JSON artifact of a run, and whether this home or its team signed it for that run."""
-    content = json.loads(tracker.text(run_id, name))
+    with tempfile.TemporaryDirectory() as folder:
+        content = json.loads(tracker.fetch(run_id, name, Path(folder)).read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not isinstance(signatures := content.get("signatures"), list):
         return content, False
     plain, kind = {field: value for field, value in content.items() if field != "signatures"}, Path(name).stem
