@@ -25,7 +25,7 @@ from evenfold.manifests.tables.canonical import (
 )
 from evenfold.manifests.tables.keys import encoded_first, key_values
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
-from evenfold.manifests.tables.read import column_names, read_table
+from evenfold.manifests.tables.read import column_names, read_table, require_one_type
 from evenfold.splitters import (
     Crossed,
     DrawSplitter,
@@ -139,6 +139,7 @@ class Plan:
         table = read_table(data, used or None, types) if table is None else table
         if not used:  # a plain k-fold without a key reads no column at all; the number of rows still has to be known
             return pa.table({"row": np.arange(table.num_rows)}), None
+        require_one_type(table.select(used), types)
         table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)
         return canonical_of(table, used), waiting
 

@@ -39,6 +39,7 @@ ODD = {
     UnicodeEncodeError: "holds text that is no Unicode, half of a pair of surrogates; correct it, as with "
     ".str.encode('utf-8', 'replace').str.decode('utf-8')",
 }
+SEVERAL_TYPES = b"evenfold.several_types"  # of a column that was read as text: the sentence that says why
 UNLIKE_ARROW = (*ODD, pa.ArrowException, TypeError, NarwhalsError)
 
 
@@ -221,7 +222,8 @@ def _from_frame(frame: Any, wanted: list[str] | None) -> pa.Table:
         # By position: pandas may have names that are not text.
         return _in_arrow(native[:, [names.index(name) for name in chosen]])
     except UNLIKE_ARROW:
-        return pa.table({name: _alone(native[:, [names.index(name)]], name, wanted is None) for name in chosen})
+        alone = [_alone(native[:, [names.index(name)]], name, wanted is None) for name in chosen]
+        return pa.table([values for _, values in alone], schema=pa.schema([field for field, _ in alone]))
 
 
 def _in_arrow(columns: nw.DataFrame[Any]) -> pa.Table:
@@ -240,27 +242,34 @@ def _kind_of_value(value: Any) -> str:
     return f"{datetime.__name__} {'with' if value.tzinfo else 'without'} a time zone"
 
 
-def _alone(column: nw.DataFrame[Any], name: str, as_text: bool) -> pa.ChunkedArray:
+def _alone(column: nw.DataFrame[Any], name: str, as_text: bool) -> tuple[pa.Field, pa.ChunkedArray]:
     """Return a column of a frame; as the text of its values where they have no one type and nobody named it."""
     try:
-        return _in_arrow(column).column(0)
+        values = _in_arrow(column).column(0)
+        return pa.field(name, values.type), values
     except UNLIKE_ARROW as error:
+        kinds = Counter(map(_kind_of_value, column[:, 0].drop_nulls())).most_common()
+        types = listed(f"{n:,} {kind}" for kind, n in kinds)
+        why = f"holds values of several types ({types}); give it one, by .astype(str) or pandas.to_datetime"
+        if len(kinds) == 1:
+            why = f"cannot be read ({reason_of(error)}); give it one plain type"
+        why = next((text for kind, text in ODD.items() if isinstance(error, kind)), why)
         if not as_text:
-            kinds = Counter(map(_kind_of_value, column[:, 0].drop_nulls())).most_common()
-            types = listed(f"{n:,} {kind}" for kind, n in kinds)
-            times = all(kind.startswith(datetime.__name__) for kind, _ in kinds)
-            way = "pandas.to_datetime(column, utc=True)" if times else ".astype(str)"
-            why = f"holds values of several types ({types}); give it one, as with {way}"
-            if len(kinds) == 1:
-                why = f"cannot be read ({reason_of(error)}); give it one plain type"
-            why = next((text for kind, text in ODD.items() if isinstance(error, kind)), why)
             raise SplitError(f"column {name!r} {why}.") from None
     values = column[:, 0]
     texts = [
         None if empty else str(value).encode(errors="backslashreplace").decode()
         for value, empty in zip(values, values.is_null(), strict=True)
     ]
-    return pa.chunked_array([pa.array(texts, pa.large_string())])
+    metadata = {SEVERAL_TYPES: f"column {name!r} {why}."} if len(kinds) > 1 else None
+    return pa.field(name, pa.large_string(), metadata=metadata), pa.chunked_array([pa.array(texts, pa.large_string())])
+
+
+def require_one_type(table: pa.Table, types: Mapping[str, str]) -> None:
+    """Raise SplitError for a column that was read as text for want of one type, unless ``types`` declares it."""
+    for field in table.schema:
+        if field.name not in types and SEVERAL_TYPES in (field.metadata or {}):
+            raise SplitError(field.metadata[SEVERAL_TYPES].decode())
 
 
 def _known_to_arrow(frame: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from evenfold.manifests import column_names, decide, read_table
 from evenfold.manifests.tables.csv_files import Dialect, csv_batches, dialect_of
@@ -210,7 +211,7 @@ def test_whole_numbers_beyond_64_bits_lose_no_digit(tmp_path: Path) -> None:
     assert manifest.plan_id == decide(spec, str(tmp_path / "*.csv")).plan_id
 
 
-def test_intervals_and_mixed_values_hinder_no_column_beside_them() -> None:
+def test_intervals_and_mixed_values_hinder_no_column_beside_them(tmp_path: Path) -> None:
     x = np.linspace(0, 1, 40)
     frame = pd.DataFrame({"k": range(40), "bin": pd.cut(x, 4), "part": pd.arrays.IntervalArray(pd.cut(x, 4))})
     frame["mixed"] = [1, "a", None, 2.5] * 10
@@ -230,10 +231,11 @@ def test_intervals_and_mixed_values_hinder_no_column_beside_them() -> None:
         ("mixed", "10 int, 10 str and 10 float"),
         ("clocks", "30 datetime with a time zone and 9 datetime without a time zone"),
     ):
-        with pytest.raises(
-            SplitError, match=rf"^column '{name}' holds values of several types \({kinds}\); give it one"
-        ):
+        several = rf"^column '{name}' holds values of several types \({kinds}\); give it one"
+        with pytest.raises(SplitError, match=several):
             read_table(frame, ["k", name])
-    spec = {"columns": {"key": "k", "stratify": "bin"}, "strategy": "StratifiedKFold", "params": {"n_splits": 5}}
-    folds = decide(spec, frame).codes.reshape(-1)
-    assert set(np.bincount(folds * 4 + frame["bin"].cat.codes.to_numpy())) == {2}
+        pq.write_table(read_table(frame), tmp_path / "frame.parquet")
+        asked = {"key": "k", "group": name, "missing_group": "alone", "n_splits": 2, "data": tmp_path / "frame.parquet"}
+        with pytest.raises(SplitError, match=several):
+            decide(**asked)
+        assert decide(**asked, types={name: "text"}).types[name] == "text"
