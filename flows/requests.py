@@ -137,17 +137,17 @@ def checked(request: Request) -> tuple[str, ModelSpec]:
         unused = [*(["spec"] if request.spec else []), *request.given(SpecFields)]
         why = "given beside a manifest, whose split is decided already"
         require_none(unused, why, "or leave the manifest out to split anew")
-    manifest = read_manifest(fields["manifest"]) if fields.get("manifest") else None
-    spec = manifest.spec if manifest else request.specification
-    if not manifest:
-        check_columns(data, spec)
+        manifest = read_manifest(request.manifest)
+        recipe, _ = judged_by(check_model(data, manifest.spec, request.recipe), fields.get("metric"))
+        if looks:
+            manifest.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
+        return manifest.spec.name, recipe
+    spec = request.specification
+    check_columns(data, spec)
     recipe, _ = judged_by(check_model(data, spec, request.recipe), fields.get("metric"))
-    if manifest and looks:
-        manifest.locked_pair()  # SplitError where nothing is locked; nobody looks at the rows
-    if not manifest:
-        plan = require_splittable(spec, from_anywhere(data))
-        if looks and not plan.locks:
-            raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
+    plan = require_splittable(spec, from_anywhere(data))
+    if looks and not plan.locks:
+        raise SplitError("nothing is locked, so there is no holdout to look at; split with one (--holdout 0.2).")
     return spec.name, recipe
 
 
