@@ -63,18 +63,19 @@ def _coded(column: pa.Array) -> Rows:
     return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
 
 
-def _days(arrived: _Arrived, name: str | None) -> NDArray[np.float64] | None:
+def _times(arrived: _Arrived, name: str | None) -> NDArray[np.float64] | None:
+    """Return times in microseconds, or whole numbers as they are; None of any other column, or with gaps."""
     times = None if name is None else _column(arrived, name)
     temporal = times is not None and pa.types.is_temporal(times.type)
     if times is None or times.null_count or not (temporal or pa.types.is_integer(times.type)):
         return None
     numbers = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64()) if temporal else times
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64) / (86_400e6 if temporal else 1)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _parts(arrived: _Arrived, older: Rows, size: int) -> list[Rows]:
     """Return the known rows in parts of about the new ones' number, in order of time; by generation without times."""
-    when, born = _days(arrived, arrived.manifest.spec.columns.time), arrived.manifest.born
+    when, born = _times(arrived, arrived.manifest.spec.columns.time), arrived.manifest.born
     if when is None:
         order = None if born is None else born[arrived.joined.place[older]]
         parts = [] if order is None else [older[order == each] for each in np.unique(order)]
@@ -214,7 +215,7 @@ def jumps_in_time(arrived: _Arrived, new: Rows, older: Rows) -> Outcome:
     of_times = [name for name, kind in arrived.types.items() if kind in ("timestamp", "date")]
     jumps = []
     for name in [role] if role else of_times:
-        when = _days(arrived, name)
+        when = _times(arrived, name)
         if when is None:
             continue
         low, high = float(when[older].min()), float(when[older].max())

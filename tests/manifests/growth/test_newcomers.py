@@ -86,6 +86,12 @@ def test_what_is_odd_is_told_and_stops_where_it_is_gross(case: str) -> None:
     assert [name for name in ODD if found.passed.get(name)] == [check] * (not stops)
 
 
+def test_a_column_that_stood_in_the_order_of_the_target_in_an_earlier_month_is_no_news() -> None:
+    months = rows().assign(x=lambda data: data["x"].where(data["month"] % 2 == 0, data["y"]))
+    found = check_arrival(decide(SPEC, months[:NEW]), months, None, gates=OFF)
+    assert (found.failed, found.passed["restated_target"]) == ([], "")
+
+
 def test_times_that_nobody_named_are_asked_too() -> None:
     spec = SPEC | {"columns": {"key": "id", "target": "y", "group": "shop"}}
     found = check_arrival(decide(spec, rows()[:NEW]), first_of(rows(), "day", DATES, 1), None, gates=OFF)
