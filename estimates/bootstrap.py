@@ -14,6 +14,7 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.folds import sample_sd, spread_note
 from evenfold.estimates.intervals.evidence import Declined, Made
 from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, standard_error, within_range
+from evenfold.estimates.intervals.registry import RECIPE
 from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric
 from evenfold.estimates.metrics.registry import metric_of, no_information_rate
 from evenfold.estimates.models.problem import IntArray, Problem
@@ -106,8 +107,7 @@ def interval_of_draws(
         return Declined(f"every {unit} has the same loss, so draws say nothing of how far another sample would be off.")
     se = spread[0] * sqrt(TRAINING) * error / err1
     low, high = within_range(metric, value, se, spread[1], level)
-    of = "a model trained on these rows, on new rows like them"
-    return Interval(low, high, level, "delta method after the bootstrap", of=of)
+    return Interval(low, high, level, "delta method after the bootstrap", of=RECIPE)
 
 
 IN, OUT = 0.368, 0.632

@@ -14,7 +14,7 @@ import pandas as pd
 from .draws import DrawScores
 from .intervals.evidence import Declined, Evidence
 from .intervals.methods import SAME_SCORE, cancels, moves, standard_error, within_range
-from .intervals.registry import interval_for
+from .intervals.registry import RECIPE, interval_for
 from .metrics.registry import metric_of
 from .models.problem import IntArray, Problem
 from .results import FoldScore, Interval
@@ -148,6 +148,5 @@ def _score_of_draws(
     se, df = standard_error(influence, units, tails=not metric.loss.share)
     training = 1.0 + rows.size / float(draws.table["n_train"].mean())
     low, high = within_range(metric, value, se * sqrt(training), df, level)
-    of = "a model trained on these rows, on new rows like them"
-    interval = Interval(low, high, level, "means of rows over draws, corrected for training", of=of)
+    interval = Interval(low, high, level, "means of rows over draws, corrected for training", of=RECIPE)
     return LevelScore(attribute, level_name, name, rows.size, value, interval.holding(value))

@@ -225,10 +225,10 @@ def fitted(
     if problem.model.target_transform is not None:
         train = train[problem.mass(train) > 0]  # a transform of the target learns without weights
 
-    def learn(of: Problem) -> Any:
-        estimator = assemble(of, seed, train, inner)
-        X, weights = features_for(of, estimator, arrays), _weights(of, train)
-        return fit_with(estimator, take(X, train), of.y[train], weights)
+    def learn(labelled: Problem) -> Any:
+        estimator = assemble(labelled, seed, train, inner)
+        X, weights = features_for(labelled, estimator, arrays), _weights(labelled, train)
+        return fit_with(estimator, take(X, train), labelled.y[train], weights)
 
     try:
         return saying_labels(problem, train, learn)

@@ -50,7 +50,8 @@ def check_metrics(metrics: Sequence[str], task: Task, classes: tuple[Any, ...]) 
 
 def error_of(metric: str, task: Task, classes: tuple[Any, ...], *, weighed: bool = False) -> Exception | None:
     """Return why a scorer cannot score such a target, or weigh its rows: tried on invented ones, None where it can."""
-    answers, y = Replay({"predict": np.arange(1.0, 5.0) + 0.5}), np.arange(1.0, 5.0) + 0.5  # fractions are no classes
+    y: NDArray[Any] = np.arange(1.0, 5.0) + 0.5  # fractions, which scorers of classes refuse
+    answers = Replay({"predict": y})
     if task == "classification":
         labels = np.asarray(classes)
         codes = np.repeat(np.arange(len(classes)), 2)
