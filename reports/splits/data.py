@@ -97,7 +97,7 @@ class SplitData:
 
     @property
     def is_measured(self) -> bool:
-        """Whether every split is measured."""
+        """Return whether every split is measured."""
         return self.balance.n_measured == self.balance.n_splits
 
     @property
