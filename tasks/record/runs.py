@@ -153,12 +153,9 @@ def leaderboard(reference: str, metric: str | None = None, most: int = 20) -> Le
     ``metric``: a scorer's name, else the first of the newest evaluation. One search of logged models by the split's
     digest, in every experiment. Raises SplitError without such a split, or where nothing was judged on it so.
     """
-    from evenfold.tasks.record.splits import (  # whoever lists runs waits for no Prefect, which these know
-        run_page,
-        server_of,
-    )
-
+    # Whoever lists runs waits for no Prefect, which these know.
     from .reading import read_split
+    from .splits import run_page, server_of
 
     home = Home.here()
     manifest = read_split(reference, home)
