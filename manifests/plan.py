@@ -25,7 +25,7 @@ from evenfold.manifests.tables.canonical import (
 )
 from evenfold.manifests.tables.keys import encoded_first, key_values
 from evenfold.manifests.tables.maturity import label_ends, matured, waiting_keys
-from evenfold.manifests.tables.read import column_names, read_table, require_one_type
+from evenfold.manifests.tables.read import column_names, has_columns_apart, read_table, require_one_type
 from evenfold.splitters import (
     Crossed,
     DrawSplitter,
@@ -124,7 +124,7 @@ class Plan:
             if self.spec.strategy or types.keys() - roles:
                 require_columns([*roles, *types], column_names(data))
             # What chooses a strategy is read together with what it will need, and once.
-            table = None if self.spec.strategy else read_table(data, roles or None, types)
+            table = None if self.spec.strategy else read_table(data, roles or _one_column(data), types)
 
         def canonical_of(table: pa.Table, names: list[str]) -> pa.Table:
             return table.select(names) if isinstance(data, InKeyOrder) else canonical_table(table, names, types)
@@ -136,8 +136,8 @@ class Plan:
         self.packs_groups = bool(self.splitter.by_group_table and self.spec.columns.group)
         require_roles(self.spec, self.splitter.needs)
         used = used_columns(self.spec, self.splitter.needs)
-        table = read_table(data, used or None, types) if table is None else table
-        if not used:  # a plain k-fold without a key reads no column at all; the number of rows still has to be known
+        table = read_table(data, used or _one_column(data), types) if table is None else table
+        if not used:  # of a plain k-fold without a key the number of rows alone has to be known
             return pa.table({"row": np.arange(table.num_rows)}), None
         require_one_type(table.select(used), types)
         table, waiting = matured(table, self.spec, types) if self.spec.may_wait else (table, None)
@@ -349,6 +349,11 @@ def _among_all(codes: NDArray[Any], parted: Parted | None, n: int) -> NDArray[An
     among[parted[0]] = LOCKED
     among[parted[1]] = codes
     return among
+
+
+def _one_column(data: Any) -> list[str] | None:
+    """Return a column whose rows are counted where none is asked for; None where it is read with the others."""
+    return column_names(data)[:1] if has_columns_apart(data) else None
 
 
 def places_of(table: pa.Table, names: list[str]) -> NDArray[Any]:

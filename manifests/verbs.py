@@ -117,11 +117,7 @@ def planned(
         fits = fits_in_memory(source, names or source.schema.names[:1], memory)
         engine = "memory" if fits else engine
     if engine == "memory":
-        if isinstance(data, (str, Path)):
-            return Plan(request, data)
-        roles = dict.fromkeys([*request.columns.roles(), *request.types])
-        chosen = [name for name in roles if name in source.schema.names] or source.schema.names[:1]
-        return Plan(request, pa.concat_tables(source.batches(chosen), promote_options="permissive"))
+        return Plan(request, data if isinstance(data, (str, Path)) else source)
     sorter = engine_named(engine, source, bytes_of_memory(memory))
     if not names:  # then rows are nothing but their numbers
         n = sum(part.num_rows for part in source.batches(source.schema.names[:1]))

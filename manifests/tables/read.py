@@ -60,7 +60,7 @@ def read_table(source: Any, columns: Iterable[str] | None = None, types: Mapping
     else:
         table = _read_path(str(source), wanted, types or {}) if path else _from_frame(source, wanted)
     if table.num_rows == 0:
-        raise no_rows(str(source) if path else f"the {type(source).__name__}")
+        raise no_rows(str(source) if path else f"the {type(getattr(source, 'native', source)).__name__}")
     return table
 
 
