@@ -224,7 +224,8 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
     ``limits`` may name gates of the other table too: a specification holds the limits of both. Raises SplitError for a
     name that is not a gate, with the nearest, and for a limit that is none.
     """
-    checks = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
+    checks, names = [*GATES, *ARRIVAL_GATES, *MODEL_GATES], {gate.code: check for check, gate in GATES.items()}
+    limits = {names.get(name, name): limit for name, limit in limits.items()}
     for name, limit in limits.items():
         if name not in checks:
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."

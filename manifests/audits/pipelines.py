@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.strict import Strict
-from evenfold.manifests.tables.canonical import listed
+from evenfold.manifests.tables.canonical import amount, listed
 from evenfold.manifests.tables.read import read_table
 from evenfold.splitters import SplitError, Stream
+from evenfold.splitters.deployed import reason_of
 from evenfold.splitters.kernels import AUDITING
 from numpy.typing import NDArray
 
@@ -109,7 +110,7 @@ def audit_pipeline(
     keys, groups = ([names] if isinstance(names, str) else [*(names or [])] for names in (key, group))
     pipeline = _as_pipeline(build, [*keys, target], target)
     train, test = _sides(data, groups, time)
-    inputs = [str(name) for name in data if name not in {*keys, target, *groups, time}]
+    inputs = [name for name in data if name not in {*keys, target, *groups, time}]
     look = _Look(pipeline, data, train, test, inputs, target, time is not None)
     with warnings.catch_warnings(), in_one_thread():
         warnings.simplefilter("ignore")
@@ -120,8 +121,15 @@ def _as_pipeline(build: Any, apart: list[str], target: str) -> Pipeline:
     def shown(table: Any) -> pd.DataFrame:
         table = table[0] if isinstance(table, tuple) else table
         table = table.toarray() if hasattr(table, "toarray") else table
+        if np.ndim(table) not in (1, 2) or isinstance(table, dict):
+            raise SplitError(f"it returned a value of type {type(table).__name__}, and a table of features is needed.")
         frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(np.asarray(table)).add_prefix("column ")
-        return frame.rename(columns=str).drop(columns=apart, errors="ignore").reset_index(drop=True)
+        frame = frame.rename(columns=str)
+        if frame.columns.has_duplicates:
+            raise SplitError(
+                f"it returned two columns {frame.columns[frame.columns.duplicated()][0]!r}; name them apart."
+            )
+        return frame.drop(columns=apart, errors="ignore").reset_index(drop=True)
 
     def fitted(train: pd.DataFrame, test: pd.DataFrame) -> Any:
         from sklearn.base import clone
@@ -136,7 +144,9 @@ def _as_pipeline(build: Any, apart: list[str], target: str) -> Pipeline:
         one, other = of(data.iloc[train].copy(), data.iloc[test].copy())
         return shown(one), shown(other)
 
-    if hasattr(build, "fit") or len(inspect.signature(build).parameters) >= 2:
+    build = build() if isinstance(build, type) else build
+    needed = () if hasattr(build, "fit") else inspect.signature(build).parameters.values()
+    if hasattr(build, "fit") or sum(each.default is each.empty for each in needed) >= 2:
         return parted
     return lambda data, train, test: (shown(build(data.copy())), None)
 
@@ -166,8 +176,8 @@ class _Look:
     def built(self, data: pd.DataFrame, train: Rows, test: Rows) -> Built:
         try:
             return self.pipeline(data, train, test)
-        except Exception as error:
-            raise SplitError(f"the build stopped with {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise SplitError(f"the build stopped with {type(error).__name__}: {reason_of(error)}") from error
 
     def again(self, data: pd.DataFrame) -> Built:
         return self.built(data, self.train, self.test)
@@ -205,7 +215,7 @@ class _Look:
         far = (f"{moved[name]:.2g} sd" if moved[name] < np.inf else "comes or goes" for name in top)
         listing = [f"{name} ({how})" for name, how in zip(top, far, strict=True)]
         points, error = self.worth
-        cost = "" if points is None else f"; worth {points:.1f} points of R²"
+        cost = f"; worth {points:.1f} points of R²" if points is not None and points > 0 else ""
         cure = "encode it out of fold" if question == "own_target" else "fit it on the training rows alone"
         cure = "shift it by one, so that it ends before the row" if self.in_time and question != "own_target" else cure
         costs = points is not None and points >= POINTS and points > 2.0 * error
@@ -213,7 +223,7 @@ class _Look:
         severity: Any = "error" if costs or question in ("target_of_others", "own_target") else harmless
         return Leak(
             question=question, severity=severity, columns=top, rows=rows[:10].tolist(), points=points,
-            message=f"{what}: {len(moved)} columns, {listed(listing, most=4)}{cost}; {cure}.",
+            message=f"{what}: {amount(len(moved), 'column')}, {listed(listing, most=4)}{cost}; {cure}.",
         )  # fmt: skip
 
     @cached_property
@@ -246,6 +256,12 @@ class _Look:
         return float(gain.mean() * scale), float(gain.std() * scale / np.sqrt(gain.size))
 
     def _rows_made(self, first: pd.DataFrame) -> Iterator[Leak]:
+        if len(first) < len(self.data):
+            what = f"{len(self.data):,} rows became {len(first):,}, and nothing says which: no other question was asked"
+            cure = "leave rows out before the split, or inside the training fold."
+            yield Leak(question="rows_made", severity="warning", message=f"{what}; {cure}")
+            return
+
         def rows_of(frame: pd.DataFrame) -> pd.Series:
             return pd.util.hash_pandas_object(frame.round(9).astype(str), index=False)
 
@@ -255,7 +271,7 @@ class _Look:
         for row in [*drawn[:6], *rare[:6]]:
             again = rows_of(self.again(_shaken(self.data, np.array([row]), self.inputs))[0])
             reach.append(int((~again.isin(whole)).sum()))
-        if len(first) > len(self.data) and max(reach) > 1:
+        if max(reach) > 1:
             what = f"{len(self.data):,} rows became {len(first):,}, and one row reaches up to {max(reach)} of them"
             cure = "on both sides of a split; resample inside the training fold."
             yield Leak(question="rows_made", severity="error", message=f"{what}, {cure}")
@@ -266,11 +282,15 @@ class _Look:
 
         y, steps = _number(self.data[self.target]), []
         for i in range(REBUILDS):
-            some = Stream(0, AUDITING, 24, i).permutation(len(self.train))[: max(4, len(self.train) // PART)]
-            changed = self.data.assign(**{self.target: _exchanged(self.data[self.target], self.train[some])})
+            stream = Stream(0, AUDITING, 24, i)
+            some = stream.permutation(len(self.train))[: max(4, len(self.train) // PART)]
+            rows, changed = self.train[some], self.data.copy()
+            # Drawn one by one: what a row is given goes with nothing but itself, not even with what it had.
+            drawn = self.train[stream.below(len(self.train), some.size)]
+            changed.iloc[rows, changed.columns.get_loc(self.target)] = changed[self.target].iloc[drawn].to_numpy()
             again = self.again(changed)[0]
             if len(again) == len(first):
-                steps.append(((_number(changed[self.target]) - y)[self.train[some]], here[some], again))
+                steps.append((y[drawn], here[some], again))
         follows: dict[str, float] = {}
         for name in first:
             pairs = [
@@ -308,7 +328,10 @@ def _shaken(data: pd.DataFrame, rows: Rows, columns: list[str]) -> pd.DataFrame:
             new: Any = own + pd.Timedelta(days=30)
         elif pd.api.types.is_float_dtype(column) or (pd.api.types.is_integer_dtype(column) and column.nunique() > 20):
             new = own * (1.3 + 0.4 * draws[0]) + column.std() * (0.5 + draws[1])
-            new = new.round() if pd.api.types.is_integer_dtype(column) else new
+            if pd.api.types.is_integer_dtype(column):
+                new = new.round().clip(column.min(), column.max())
+        elif not column.dropna().map(pd.api.types.is_hashable).all():
+            continue
         else:
             levels = column.dropna().unique()
             turned = own.map(dict(zip(levels, np.roll(levels, 1), strict=True)))
@@ -335,7 +358,7 @@ def _moved(
             gaps = float((np.isnan(x) != np.isnan(z)).mean())
             size = gaps + (far / (np.nanstd(x) + 1e-12) if far > 1e-9 * (np.nanmean(np.abs(x)) + 1e-12) else 0.0)
         else:
-            size = float((a.astype(str).to_numpy() != b.astype(str).to_numpy()).mean())
+            size = float(((a.astype(str).to_numpy() != b.astype(str).to_numpy()) & ~(a.isna() & b.isna())).mean())
         if size > 1e-7 + 5.0 * (noise or {}).get(name, 0.0):
             moved[str(name)] = float(size)
     return moved

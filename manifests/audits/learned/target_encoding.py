@@ -72,7 +72,11 @@ def carried_targets(sample: Sample) -> Outcome:
         return None
     listing = listed(f"{name} ({sign})" for name, sign in signs.items())
     later = any("later targets" in sign for sign in signs.values())
-    cure = "before its row alone (shift(1) of it, in its entity)" if later else "the training rows alone"
+    cure = (
+        "before its row alone (shift(1) of it in its entity, or by as much as it reaches ahead)"
+        if later
+        else "the training rows alone"
+    )
     message = (
         f"{amount(len(signs), 'feature')} {verb(len(signs), 'was', 'were')} computed with targets of tested rows: "
         f"{listing}{sample.looked_at}; compute {verb(len(signs), 'it', 'them')} from {'rows ' * later}{cure}."

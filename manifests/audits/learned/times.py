@@ -58,6 +58,7 @@ def times_left_out(sample: Sample) -> Outcome:
     by_time = f"split with ForwardChaining and time {name!r} (--strategy ForwardChaining --time {name})"
     why, cure = ("numbers the rows", f"if new times will come, {by_time}; if new entities, name their column as group")
     why, cure = ("the split ignores", by_time) if is_time else (why, cure)
+    cure += "; if it was written after the outcome, exclude it"
     message = (
         f"{target.name!r} follows {name!r}, which {why}: neighbours in it and in different folds {alike}, and a model "
         f"in use has no later neighbours; {cure}."
@@ -146,7 +147,8 @@ def places_left_out(sample: Sample) -> Outcome:
     sample = sample.learned
     sample = sample.take(np.arange(sample.rows.size)[:MOST_ROWS])
     numbers = [c for c in sample.feature_columns() if c.kind == "number" and not np.isnan(c.values).any()]
-    fine = sorted((c for c in numbers if c.n_levels > FINE * c.values.size), key=lambda c: -c.n_levels)
+    fine = [c for c in numbers if c.n_levels > FINE * c.values.size and not is_clock(c)]
+    fine = sorted(fine, key=lambda c: -c.n_levels)
     pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not are_one(*pair, MOST_ALIKE)]
     outcomes, hits = sample.target.outcomes, []
     scores = {column: normal_scores(column) for column in numbers}
