@@ -215,6 +215,13 @@ def test_a_target_that_features_make_up_is_found(made: Change, said: str) -> Non
     assert said in found
 
 
+def test_two_codes_that_one_class_alone_has_do_not_hide_each_other() -> None:
+    frame, random = plain()
+    late = (frame["y"] == 1) & (random.uniform(size=N) < 0.6)
+    frame["status"] = np.where(late, random.choice(["S40", "S90"], N), random.choice(["S10", "S20", "S30"], N))
+    assert "exclude status" in told(frame, "pure_levels")
+
+
 def test_every_column_that_cuts_the_target_into_bands_is_to_go() -> None:
     frame, _ = plain()
     bands = {name: pd.qcut(frame["a"], n, labels=False) for name, n in (("grade", 7), ("sub_grade", 14))}
