@@ -110,7 +110,7 @@ def audit_pipeline(
     keys, groups = ([names] if isinstance(names, str) else [*(names or [])] for names in (key, group))
     pipeline = _as_pipeline(build, [*keys, target], target)
     train, test = _sides(data, groups, time)
-    inputs = [name for name in data if name not in {*keys, target, *groups, time}]
+    inputs: list[Any] = [name for name in data if name not in {*keys, target, *groups, time}]
     look = _Look(pipeline, data, train, test, inputs, target, time is not None)
     with warnings.catch_warnings(), in_one_thread():
         warnings.simplefilter("ignore")
@@ -284,11 +284,10 @@ class _Look:
         for i in range(REBUILDS):
             stream = Stream(0, AUDITING, 24, i)
             some = stream.permutation(len(self.train))[: max(4, len(self.train) // PART)]
-            rows, changed = self.train[some], self.data.copy()
             # Drawn one by one: what a row is given goes with nothing but itself, not even with what it had.
             drawn = self.train[stream.below(len(self.train), some.size)]
-            changed.iloc[rows, changed.columns.get_loc(self.target)] = changed[self.target].iloc[drawn].to_numpy()
-            again = self.again(changed)[0]
+            targets = _exchanged(self.data[self.target], self.train[some], drawn)
+            again = self.again(self.data.assign(**{self.target: targets}))[0]
             if len(again) == len(first):
                 steps.append((y[drawn], here[some], again))
         follows: dict[str, float] = {}
@@ -305,10 +304,10 @@ class _Look:
         return follows
 
 
-def _exchanged(column: pd.Series, rows: Rows) -> pd.Series:
-    """Return a column in which these rows have one another's values."""
+def _exchanged(column: pd.Series, rows: Rows, of: Rows | None = None) -> pd.Series:
+    """Return a column in which these rows have the values of others, or one another's."""
     values = column.to_numpy(copy=True)
-    values[rows] = values[rows[Stream(0, AUDITING, 26).permutation(rows.size)]]
+    values[rows] = values[rows[Stream(0, AUDITING, 26).permutation(rows.size)] if of is None else of]
     return pd.Series(values, index=column.index).astype(column.dtype)
 
 
