@@ -31,7 +31,11 @@ from sklearn.preprocessing import StandardScaler
 from .estimators import named_estimator, nearest, parts_in, seeded
 
 MOST_TOLD = 5  # of the fields that do not fit
-OF_0_1 = ("impute", "eval_set")  # fields that recipes had in that version, whose records hold them as None
+# Fields that recipes had in that version, whose records hold them as None, and what does the same.
+OF_0_1 = {
+    "impute": "fill in a pipeline, make_pipeline(SimpleImputer(), ...)",
+    "eval_set": "let boosting stop itself (early_stopping: true)",
+}
 
 BOOSTING = "sklearn.ensemble:HistGradientBoosting"
 DEFAULTS: dict[str, tuple[str, tuple[str, ...]]] = {  # the model and the metrics
@@ -145,7 +149,10 @@ class ModelSpec(BaseModel):
         require_bounded(value)
         if not isinstance(value, Mapping):
             return value
-        return {name: field for name, field in value.items() if name not in OF_0_1 or field is not None}
+        for name, instead in OF_0_1.items():
+            if value.get(name) is not None:
+                raise ValueError(f"{name} is no field any more: {instead}")
+        return {name: field for name, field in value.items() if name not in OF_0_1}
 
     @field_validator("params", mode="before")
     @classmethod

@@ -153,7 +153,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: problem(estimator=UNSCALED, weights="w", balance="undersample"), "use balance: {method: class_weight}, o"),
     (lambda: problem(NEGATIVE, "target", target_transform="boxcox"), "cannot transform target 'target' (-75 to 246):"),
     (lambda: problem(estimator="sklearn.neighbors:KNeighborsClassifier", weights="w"), "weights is taken by no part o"),
-    (lambda: ModelSpec.of({"eval_set": 0.1}), "the model has no field 'eval_set'; choose one of estimator, params, ta"),
+    (lambda: ModelSpec.of({"eval_set": 0.1}), "eval_set is no field any more: let boosting stop itself"),
     (lambda: ModelSpec.of({"balance": "smote"}), "'smote'; input should be 'undersample', 'oversample' or 'class_weig"),
 ]
 
