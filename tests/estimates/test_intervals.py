@@ -36,10 +36,13 @@ from evenfold.estimates import (
     interval_for,
     nested_interval,
 )
+from evenfold.estimates.folds import sample_sd
 from evenfold.estimates.intervals.methods import around, standard_error, stretches, within_range
-from evenfold.estimates.intervals.registry import not_nestable
+from evenfold.estimates.intervals.registry import DEPENDENT, not_nestable
+from evenfold.estimates.metrics.registry import depends_on_model
 from evenfold.splitters import KFold
 from scipy import stats
+from scipy.special import expit, logit
 
 
 @pytest.mark.parametrize(
@@ -185,9 +188,34 @@ def test_no_interval_passes_what_the_metric_can_be() -> None:
 
 def test_each_scale_has_its_own_interval() -> None:
     t = stats.t.ppf(0.95, 9)
+    assert sample_sd([0.5]) is None
     free = replace(METRICS["r2"], low=-np.inf, high=np.inf)
     assert within_range(free, 2.0, 0.5, 9, 0.9) == pytest.approx((2 - t / 2, 2 + t / 2))
     assert within_range(METRICS["r2"], 0.5, 0.1, 9, 0.9) == pytest.approx(tuple(1 - 0.5 * np.exp([t / 5, -t / 5])))
+    of_logit = expit(logit(0.8) + np.array([-t, t]) * 0.05 / (0.8 * 0.2))
+    assert within_range(METRICS["roc_auc"], 0.8, 0.05, 9, 0.9) == pytest.approx(tuple(of_logit))
+
+
+def test_a_method_that_knows_no_time_says_so_of_rows_in_time() -> None:
+    rows = pd.concat(DIABETES_FRAMES)
+    for ordered, method, says in (
+        (True, "corrected_wald", True),
+        (False, "corrected_wald", False),
+        (True, "auto", False),
+    ):
+        evidence = Evidence(METRICS["r2"], DIABETES, predictions=rows, scores=DIABETES_SCORES, ordered=ordered)
+        made = interval_for(evidence, method)
+        assert isinstance(made, Interval)
+        assert (DEPENDENT in made.notes) == says, (ordered, method)
+
+
+def test_a_convention_scores_rows_that_lack_what_a_metric_compares() -> None:
+    one, two = np.ones(3), np.array([0, 1, 1])
+    assert not any(depends_on_model(metric, one, (0, 1)) for metric in ("r2", "precision", "roc_auc"))
+    assert all(depends_on_model(metric, two, (0, 1)) for metric in ("r2", "precision", "roc_auc", "recall"))
+    assert depends_on_model("accuracy", one, (0, 1))
+    assert depends_on_model("recall", one, (0, 1))
+    assert not depends_on_model("recall", 0 * one, (0, 1))
 
 
 def test_the_jackknife_leaves_each_row_out_once() -> None:

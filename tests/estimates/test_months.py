@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenfold.estimates.intervals.months import YEARLY, blocks, interval, judge, month_of
+from evenfold.estimates.intervals.months import YEARLY, Figure, blocks, interval, judge, month_of
 
 from benchmarks.months import RESTLESS, STRENGTH, refused_in_a_year, table
 
@@ -103,6 +103,8 @@ def test_more_months_make_the_interval_narrower_and_restless_ones_wider() -> Non
         width[n, apart] = high - low
     assert width[12, 0.0] < width[1, 0.0] < width[12, 0.5] * 2
     assert width[12, 0.0] < width[12, 0.5]
+    known, unknown = [Figure(0.5, 0.1), Figure(0.6, 0.1)], [Figure(0.9, np.nan), Figure(np.nan, 0.1)]
+    assert interval(known + unknown, known[0], 0.08) == interval(known, known[0], 0.08)
 
 
 @pytest.mark.parametrize("champion", STRENGTH)

@@ -143,6 +143,8 @@ def test_seeds_fill_what_is_none_and_nested_parameters_and_short_names_are_other
     forest = ModelSpec(estimator="sklearn.ensemble:RandomForestRegressor", params={"random_state": 8})
     assert forest.build(3).random_state == 8
     assert ModelSpec(metrics=("AUC", "acc")) == ModelSpec(metrics=("roc_auc", "accuracy"))
+    assert ModelSpec() != ModelSpec(text="ordinal")
+    assert ModelSpec() != {}
     longer = ("neg_mean_absolute_error", "neg_root_mean_squared_error", "r2")
     assert ModelSpec(metrics=("mae", "rmse", "R2")).metrics == longer
 
