@@ -43,6 +43,8 @@ def test_a_clear_winner_keeps_its_value() -> None:
     made = bias_corrected_best(*unit_means(losses), n_resamples=300)
     assert made.chosen == (1.0, 0.0, 0.0)
     assert made.value == pytest.approx(made.naive, rel=0.02)
+    twice = bias_corrected_best(*unit_means(losses[:, [0, 0, 1]]), n_resamples=30)
+    assert (twice.best, twice.chosen) == (0, (1.0, 0.0, 0.0)), "of two that are as good the first"
 
 
 def test_selection_by_the_definition() -> None:

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from evaluations import CANCER
 from evenfold.estimates import ModelSpec, Problem, fold_count_study, stratification_study
-from evenfold.estimates.studies import ratio_ends
+from evenfold.estimates.studies import _ways, ratio_ends
 from evenfold.reports.evaluations.studies import strategy_words
 from evenfold.splitters import SplitError
 
@@ -22,6 +23,8 @@ def test_sorted_folds_make_a_hold_out_steadier_and_progress_is_counted() -> None
     assert ratios.loc["SortedStratifiedKFold"].equals(ratios.loc["sorted"])  # the strategy that was asked for
     assert (ratios.loc["random", ["hold_out", "fold_mean", "pooled"]] == 1).all()
     assert ratios.loc["sorted", "hold_out"] < 0.3
+    assert [*_ways(CANCER)] == ["random", "stratified"]
+    assert np.bincount(_ways(Problem.of(table, model, "y"))["fractional"](4, 0)).tolist() == [50] * 4
 
 
 def test_a_ratio_of_variances_says_how_uncertain_it_is() -> None:
