@@ -143,7 +143,7 @@ class Gate:
 
 
 GATES: dict[str, Gate] = {
-    "rows_without_fold": Gate(0, True, "rows of the data that the manifest does not know, or as deleted", "EF101"),
+    "rows_without_fold": Gate(0, True, "rows that the manifest does not know, or knows as deleted", "EF101"),
     "absent_rows": Gate(0, True, "rows of the manifest that the data lack", "EF102"),
     "repeated_keys": Gate(0, True, "rows of the data whose key stands in an earlier row", "EF103"),
     "empty_folds": Gate(0, True, "folds or splits without a row to test or to train on", "EF104"),
@@ -182,10 +182,11 @@ GATES: dict[str, Gate] = {
     "build_target_of_others": Gate(0, True, "built columns that know targets of rows of the other side", "EF601"),
     "build_features_of_others": Gate(0, False, "built columns that know features of rows of the other side", "EF602"),
     "build_other_test_rows": Gate(0, False, "built columns of tested rows that know other tested rows", "EF603"),
-    "build_rows_made": Gate(0, True, "1 where rows are made before any split, and one reaches several", "EF604"),
+    "build_rows_made": Gate(0, False, "1 where one row reaches several that a build makes, or rows are gone", "EF604"),
     "build_own_target": Gate(0, True, "built columns that know their own row's target", "EF605"),
     "build_unstable": Gate(0, False, "built columns that differ in two builds of the same rows", "EF606"),
 }
+CHECKS_BY_CODE = {gate.code: check for check, gate in GATES.items()}
 
 
 # What is asked when rows arrive: a table that is cut short, shuffled or in another unit is stopped before anything is
@@ -224,8 +225,8 @@ def gates_with(limits: Mapping[str, Any], of: Mapping[str, Gate] = GATES) -> dic
     ``limits`` may name gates of the other table too: a specification holds the limits of both. Raises SplitError for a
     name that is not a gate, with the nearest, and for a limit that is none.
     """
-    checks, names = [*GATES, *ARRIVAL_GATES, *MODEL_GATES], {gate.code: check for check, gate in GATES.items()}
-    limits = {names.get(name, name): limit for name, limit in limits.items()}
+    checks = [*GATES, *ARRIVAL_GATES, *MODEL_GATES]
+    limits = {CHECKS_BY_CODE.get(name, name): limit for name, limit in limits.items()}
     for name, limit in limits.items():
         if name not in checks:
             hint = meant(name, checks) or f"choose of {', '.join(checks)}."
@@ -250,11 +251,10 @@ def reasons_of(ignore: Mapping[str, str]) -> dict[str, str]:
     ``ignore`` maps numbers (``EF205``) or names to reasons. Raises SplitError for an unknown one, with the nearest, and
     for a reason of fewer than three words: what nobody can explain should not be silent.
     """
-    checks = {gate.code: check for check, gate in GATES.items()}
     for name, reason in ignore.items():
-        if name not in checks and name not in GATES:
-            hint = meant(name, [*checks, *GATES]) or "did you mean EF101?"
+        if name not in CHECKS_BY_CODE and name not in GATES:
+            hint = meant(name, [*CHECKS_BY_CODE, *GATES]) or "did you mean EF101?"
             raise SplitError(f"there is no check {name!r}; {hint}")
         if not isinstance(reason, str) or len(reason.split()) < 3:
             raise SplitError(f"{name} is ignored with the reason {reason!r}; say why in three words or more.")
-    return {checks.get(name, name): reason for name, reason in ignore.items()}
+    return {CHECKS_BY_CODE.get(name, name): reason for name, reason in ignore.items()}

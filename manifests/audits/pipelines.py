@@ -145,8 +145,11 @@ def _as_pipeline(build: Any, apart: list[str], target: str) -> Pipeline:
         return shown(one), shown(other)
 
     build = build() if isinstance(build, type) else build
-    needed = () if hasattr(build, "fit") else inspect.signature(build).parameters.values()
-    if hasattr(build, "fit") or sum(each.default is each.empty for each in needed) >= 2:
+    if hasattr(build, "fit"):
+        return parted
+    try:
+        inspect.signature(build).bind("all rows at once")
+    except TypeError:
         return parted
     return lambda data, train, test: (shown(build(data.copy())), None)
 

@@ -63,12 +63,13 @@ def _numbers(sample: Sample) -> Iterator[Column]:
 
 
 def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], float] | None:
-    target, signs = sample.target, dict[str, str]()
+    target, signs, score = sample.target, dict[str, str](), 0.0
     for column in numbers:
         present = np.isfinite(column.values)
         alike = correlation(column.places[present], target.outcomes[present, 0])
         if column.n_levels > LEAST_ROWS / 5 and abs(alike) > ALONE:
             signs[column.name] = f"{column.name} puts the rows in its order (rank correlation {alike:.3f})"
+            score = max(score, abs(alike))
     order = np.argsort(target.values, kind="stable")
     for column in sample.feature_columns():
         codes = column.codes[order] + 1
@@ -78,7 +79,8 @@ def _restated(sample: Sample, numbers: list[Column]) -> tuple[str, list[str], fl
         changes = int(np.count_nonzero(np.diff(codes)))
         if 2 <= cuts < min(MOST_BANDS, 0.1 * rest) and changes <= cuts + OUT_OF_BAND * rest:
             signs.setdefault(column.name, f"{column.name} cuts it into {sizes.size} bands that do not overlap")
-    return (listed(signs.values()), [*signs], 1.0) if signs else None
+            score = 1.0
+    return (listed(signs.values()), [*signs], score) if signs else None
 
 
 def _terms(numbers: list[Column], of: Callable[[Array], Array]) -> Terms | None:

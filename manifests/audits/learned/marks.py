@@ -114,9 +114,7 @@ def _pure(mark: Mark, sample: Sample, marks: list[Mark]) -> str:
             continue
         if np.bincount(classes[~rows]).max() >= PURE * np.count_nonzero(~rows):
             continue  # all of the column tells it: a copy, of which another check speaks
-        same = np.isin(
-            mark.codes, np.flatnonzero(pure & (most == most[level]))
-        )  # several codes of one class are a mark
+        same = np.isin(mark.codes, np.flatnonzero(pure & (most == most[level])))  # one class may have several codes
         if _elsewhere(mark, ~same, sample.target.outcomes) < ELSEWHERE:
             row = int(np.flatnonzero(rows & (classes == most[level]))[0])
             label = mark.labels[level] if mark.numbers is None else _written(mark.numbers, mark.numbers.values[row])

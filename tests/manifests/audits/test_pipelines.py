@@ -131,6 +131,12 @@ def test_small_whole_numbers_lists_and_texts_with_gaps_can_be_changed_and_compar
     assert audit_pipeline(lambda frame: by_row(frame).join(frame[["small", "note"]]), odd, key="id", target="y") == []
 
 
+def test_an_audit_warns_of_rows_that_a_build_leaves_out_as_the_build_alone_is_told() -> None:
+    manifest = decide({"strategy": "KFold", "columns": {"key": "id", "target": "y"}}, rows())
+    for build in (without_outliers, lambda frame, **_: without_outliers(frame)):
+        assert finding(manifest, rows(), "build_rows_made", build=build).severity == "warning"
+
+
 def test_features_that_were_chosen_with_all_targets_are_worth_points() -> None:
     (leak,) = audit_pipeline(selected, rows(), key="id", target="y")
     assert leak.points > 3
