@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from evenfold.estimates import EvaluationError, FoldScore, LevelScore, importance_table
@@ -21,7 +22,7 @@ from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
-from evenfold.tasks.record.runs import preimage_of_record, record_parts, see_complete, seen_complete
+from evenfold.tasks.record.runs import complete_records, preimage_of_record, record_parts, see_complete
 from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
@@ -48,7 +49,7 @@ from .entries import (
 from .models.signatures import RECIPE, keep_signed
 from .reading import recipe_json
 from .splits import page_on_server, split_run_of
-from .tracker import CONTENT, NOTE, Tracker, tracker_of
+from .tracker import CONTENT, NOTE, Tracker, no_tags, tracker_of
 
 EVALUATION_FILES = {"estimates.json", "report.html", RECIPE}
 FIGURES = ("n_train", "n_test", "seconds_fit", "seconds_score")
@@ -90,17 +91,21 @@ def record_evaluation(
     split_run = split_run_id or split_run_of(split)
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
     labelled, since, new = digest_json([record.content, run_label]), "", False
-    run_id = seen_complete(Home.here(), labelled, is_refreshing())
-    if run_id is None:
+    seen = complete_records(Home.here())
+    run_id = "" if is_refreshing() or labelled not in seen else seen[labelled][0]
+    if not run_id:
         tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
-        run_id = None if again else tracker.complete(record.key, record.content, EVALUATION_FILES, "")
-        if run_id is None:
-            since = tracker.since(record.same, evaluation.model.code) if evaluation.model.code else ""
-            run_id, new = record.write(tracker), True
-        else:
-            tracker.tell(run_id, origin_tags() | record.tags)
+        with tracker.alone(record.key) as found:
+            if not again and tracker.is_complete(found, record.content, EVALUATION_FILES, ""):
+                run_id = str(found.info.run_id)
+                tracker.tell(run_id, origin_tags() | record.tags)
+            else:
+                since = tracker.since(record.same, evaluation.model.code) if evaluation.model.code else ""
+                run_id, new = record.write(tracker, found), True
         if evaluation.estimates:
-            see_complete(split, (labelled, record.key), run_id, EVALUATION_FILES, record.split_run)
+            # While the models were fitted, somebody may have deleted the split's run: then the store has changed.
+            earlier = {of: held for of, held in seen.items() if held[0] == split_run}
+            see_complete(split, (labelled, record.key), run_id, EVALUATION_FILES, earlier)
             remember(preimage_of_record(work, run_label, evaluation.interval, evaluation.level))
     run = RunRef(run_id=run_id, url=page_on_server(split, run_id), since=since)
     if new and evaluation.estimates:  # once, and not again where the same is found
@@ -203,38 +208,40 @@ class _Record:
         }
         return {name: frame_of(each) for name, each in files.items() if each}
 
-    def write(self, tracker: Tracker) -> str:
-        """Write its run and return it."""
+    def write(self, tracker: Tracker, found: Any) -> str:
+        """Write its run, for whoever holds its key alone and has ``found`` the run, or None; return the run's id."""
         of, split, key = self.evaluation, self.evaluation.split, self.key
-        partial = {PARTIAL: "true"} if of.errors and of.estimates else {}
-        if partial:  # what is of every split stays as it is
-            run = tracker.find(key)
-            whole = run is not None and run.info.status == "FINISHED" and PARTIAL not in run.data.tags
-            key = run_key(kind="partial", of=key) if whole else key
+        of_some = {PARTIAL: "true"} if of.errors and of.estimates else {}
+        if of_some and found is not None and found.info.status == "FINISHED" and PARTIAL not in found.data.tags:
+            key = run_key(kind="partial", of=key)  # what is of every split stays as it is
+            found = tracker.find(key)
         failure = failure_of(of.errors, split.n_splits) if of.errors and not of.estimates else ""
         page = self._page()
-        artifacts = _artifacts(of) | {"report.html": page.html()}
-        pictures = score_pictures(self.scores, of.estimates)
-        artifacts |= {f"scores/{metric}.svg": picture.file() for metric, picture in pictures.items()}
-        with tracker.run(self._entry(key, partial | ({} if failure else {CONTENT: self.content}))) as run_id:
+        entry = self._entry(key, of_some | ({} if failure else {CONTENT: self.content}))
+        about = no_tags if failure else partial(self._note, tracker, page)
+        with tracker.filled(found, entry, about=about) as run_id:
             tracker.reads(run_id, data_input(split, of.fingerprint, "training"), split_input(split, self.split_run))
             if of.scores:
                 self._write_folds(tracker, run_id, key)
             tracker.keep_model_of(run_id, self.models.get("all rows"), self.estimator)
-            digests = tracker.keep(run_id, artifacts | self.tables)
+            pictures = score_pictures(self.scores, of.estimates)
+            artifacts = _artifacts(of) | {f"scores/{metric}.svg": each.file() for metric, each in pictures.items()}
+            digests = tracker.keep(run_id, artifacts | {"report.html": page.html()} | self.tables)
             sha256 = {name: digests[name] for name in self.tables}
             keep_signed(tracker, run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": sha256})
-            links = {
-                "The evaluation's page": run_page(tracker.experiment_id, run_id, "artifacts/report.html"),
-                f"Its split, {split.name} {split.version}": run_page(tracker.experiment_id, self.split_run),
-                "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
-            }
-            if not failure:
-                note = page_note(replace(page, tiles=()), links, scores_table(of.estimates))
-                tracker.tell(run_id, {NOTE: note})
         if failure:
             tracker.fail(run_id, failure)
         return run_id
+
+    def _note(self, tracker: Tracker, page: Page, run_id: str) -> dict[str, str]:
+        """Return the description of its run, with links to its page, its split and all that rests on that."""
+        split, place = self.evaluation.split, tracker.experiment_id
+        links = {
+            "The evaluation's page": run_page(place, run_id, "artifacts/report.html"),
+            f"Its split, {split.name} {split.version}": run_page(place, self.split_run),
+            "Every run on this split": runs_on(place, split.split_id),
+        }
+        return {NOTE: page_note(replace(page, tiles=()), links, scores_table(self.evaluation.estimates))}
 
     def _entry(self, key: str, tags: dict[str, str]) -> Entry:
         of, split, model = self.evaluation, self.evaluation.split, self.evaluation.model.canonical()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from evenfold.manifests import Manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.record.entries import allowed, run_key, unless_usual, with_code
-from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of, users_experiment
+from evenfold.tasks.record.tracker import RUN_KEY, Tracker, users_experiment
 from evenfold.tasks.references import Listed
 from evenfold.tasks.results.preimages import Preimage
 from evenfold.tasks.runtime.files import write_aside
@@ -224,48 +225,41 @@ def finished_record(home: Home, work: Work, label: str, interval: str, level: fl
     if not home.is_recorded:
         return None
     key = with_code(run_key(**record_parts(work, label, interval, level)), work.problem.model.code)
-    if run_id := seen_complete(home, key):
-        return run_id
+    if held := complete_records(home).get(key):
+        return held[0]
     runs = Tracker(home, work.manifest.name).runs(f"tags.`{RUN_KEY}` = '{key}'")
     return next((str(run.info.run_id) for run in runs if run.info.status == "FINISHED"), None)
 
 
-def seen_complete(home: Home, content: str, again: bool = False) -> str | None:
-    """Return the run that holds a record of ``content``, complete with its files; None where MLflow is to be asked.
+Held = Mapping[str, list[str]]  # the run that holds a record, and its files, by what the record was made of
 
-    It need not be asked about the home's own store where nothing has been written there since it was seen: a person
-    who evaluates the same again waits two seconds less, for MLflow is not even imported. ``again``: it is, anyway.
+
+def complete_records(home: Home) -> Held:
+    """Return the records that were seen to be complete, with their files; none where MLflow is to be asked.
+
+    It need not be asked about the home's own store where nothing has been written there since: a person who evaluates
+    the same again waits two seconds less, for MLflow is not even imported.
     """
-    store, records = _seen(home)
-    run_id, *files = records.get(content, [""])
-    usual = home.tracks_here and not again and not users_experiment()
-    fresh = usual and store and store == _state_of_store(home)
-    return run_id if fresh and run_id and all((home.path / file).is_file() for file in files) else None
+    if not home.tracks_here or users_experiment():
+        return {}
+    with suppress(OSError, ValueError):
+        store, records = json.loads((home.path / SEEN).read_bytes())
+        if store and store == _state_of_store(home):
+            return {of: held for of, held in records.items() if all((home.path / file).is_file() for file in held[1:])}
+    return {}
 
 
 def see_complete(
-    split: SplitRef, contents: Iterable[str], run_id: str, files: Iterable[str], split_run: str = ""
+    split: SplitRef, contents: Iterable[str], run_id: str, files: Iterable[str], earlier: Held = MappingProxyType({})
 ) -> None:
-    """Remember that a run which was just written or looked at is complete, and the split's run that it rests on."""
+    """Remember that a run which was just written or looked at is complete, as those ``earlier`` were just before."""
     home = Home.here()
     if not home.tracks_here:
         return
-    store, place = _state_of_store(home), f"mlartifacts/{split.name}/{run_id}/artifacts"
+    place = f"mlartifacts/{split.name}/{run_id}/artifacts"
     held = [run_id, *(f"{place}/{file}" for file in files)]
-    records = {content: held for content in contents}
-    # Somebody may have deleted it while models were fitted: it is looked at again, after the state was taken.
-    run = tracker_of(split).client.get_run(split_run).info if split_run else None
-    if run is not None and (run.status, run.lifecycle_stage) == ("FINISHED", "active"):
-        records |= {key: seen for key, seen in _seen(home)[1].items() if seen[0] == split_run}
-    write_aside(home.path / SEEN, lambda aside: aside.write_text(json.dumps([store, records]), encoding="utf-8"))
-
-
-def _seen(home: Home) -> tuple[list[int], dict[str, list[str]]]:
-    """Return the state of the home's store when it was last looked at, and the records that were complete then."""
-    with suppress(OSError, ValueError):
-        store, records = json.loads((home.path / SEEN).read_bytes())
-        return list(store), dict(records)
-    return [], {}
+    seen = [_state_of_store(home), dict(earlier) | dict.fromkeys(contents, held)]
+    write_aside(home.path / SEEN, lambda aside: aside.write_text(json.dumps(seen), encoding="utf-8"))
 
 
 def _state_of_store(home: Home) -> list[int]:

@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from contextlib import suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -30,7 +31,7 @@ from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
-from evenfold.tasks.record.runs import see_complete, seen_complete
+from evenfold.tasks.record.runs import complete_records, see_complete
 from evenfold.tasks.record.tracker import CONTENT, NOTE, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings
 from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted
@@ -188,8 +189,9 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
     whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
     content = digest_json(whole)
-    run_id = seen_complete(Home.here(), content, is_refreshing())
-    if run_id is None:
+    seen = complete_records(Home.here())
+    run_id = "" if is_refreshing() or content not in seen else seen[content][0]
+    if not run_id:
         run_id = _write_split(split, measured, content, limit)
         see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))
     return RunRef(run_id=run_id, url=page_on_server(split, run_id))
@@ -199,26 +201,30 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
     """Write the run of a split and return it; a record that is complete and of the same content is not made again."""
     tracker, tags = tracker_of(split), origin_tags()
     entry = split_entry(split, report, tags)
-    earlier = None if is_refreshing() else tracker.complete(entry.key, content, SPLIT_FILES, "split")
-    if earlier is not None:
-        tracker.tell(earlier, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
-        return earlier
-    with tracker.run(entry) as run_id:
-        page, files, audit = _page_of(split, report, run_id, memory or None)
-        tracker.client.log_artifacts(run_id, str(split.folder), "split")
-        beside = {"balance.json": report.model_dump(mode="json")} | files
-        files = {f"split/{name}": value for name, value in beside.items()}
-        if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
-            files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
-        tracker.keep(run_id, files)
-        reads = split_input(split, run_id, report, audit)
-        tracker.reads(run_id, data_input(split, split.stored().fingerprint, "training"), reads)
+    page_of = lru_cache(partial(_page_of, split, report, memory=memory or None))
+
+    def about(run_id: str) -> dict[str, str]:
         links = {
             "The split's page": run_page(tracker.experiment_id, run_id, "artifacts/split/report.html"),
             "Every run on this split": runs_on(tracker.experiment_id, split.split_id),
         }
-        note = page_note(page, links, figures_table(report), places_table(report))
-        tracker.tell(run_id, {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content})
+        note = page_note(page_of(run_id)[0], links, figures_table(report), places_table(report))
+        return {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content}
+
+    with tracker.alone(entry.key) as found:
+        if not is_refreshing() and tracker.is_complete(found, content, SPLIT_FILES, "split"):
+            tracker.tell(found.info.run_id, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
+            return str(found.info.run_id)
+        with tracker.filled(found, entry, about=about) as run_id:
+            page, files, audit = page_of(run_id)
+            tracker.client.log_artifacts(run_id, str(split.folder), "split")
+            beside = {"balance.json": report.model_dump(mode="json")} | files
+            files = {f"split/{name}": value for name, value in beside.items()}
+            if split.kind == "draws" and split.n_rows * split.n_splits <= MOST_SIDES:
+                files["sides.parquet"] = sides_of(split.manifest()).to_pandas()
+            tracker.keep(run_id, files)
+            reads = split_input(split, run_id, report, audit)
+            tracker.reads(run_id, data_input(split, split.stored().fingerprint, "training"), reads)
     places = places_table(report, MOST_FOLDS)
     top = f"# {split.name} {split.version}: {split.strategy}\n\n`split_id {split.split_id}`"
     text = page_note(page, {f"Run {run_id} in MLflow": page_on_server(split, run_id)}, figures_table(report), places)
@@ -229,7 +235,7 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
 
 
 def _page_of(
-    split: SplitRef, report: BalanceReport, run_id: str, memory: str | None
+    split: SplitRef, report: BalanceReport, run_id: str, *, memory: str | None
 ) -> tuple[Page, dict[str, Any], Audit | None]:
     """Return the page of a split, the files beside it by name, and the audit.
 

@@ -45,6 +45,12 @@ JUDGED = "evenfold.judged_model"
 KEPT = "evenfold.model_key"
 CONTENT = "evenfold.recorded"  # the digest of what a finished record was made of
 BATCH = 900  # points that MLflow takes at once, with some to spare
+About = Callable[[str], Mapping[str, Any]]  # the tags of a run, of its id
+
+
+def no_tags(run_id: str) -> Mapping[str, Any]:
+    """Return no tags: what most runs have beside those of their entry."""
+    return {}
 
 
 def active_run(home: Home) -> Any:
@@ -104,30 +110,47 @@ class Tracker:
             return str(experiment.experiment_id)
 
     @contextmanager
-    def run(self, entry: Entry, parent: str | None = None) -> Iterator[str]:
-        """Yield the run that ``entry.key`` names, filled, to one at a time; FINISHED when the block ends well."""
-        with self._held_alone(entry):
-            run_id = self._begun(entry, parent)
-            try:
-                with at_stop(partial(self.finish, run_id, "KILLED")):
-                    yield run_id
-            except Exception as error:
-                self.fail(run_id, str(error))
-                raise
-            except BaseException:  # no failure, as in a run that Prefect cancels
-                with suppress(Exception):  # of a store out of reach; the next that wants the run completes it
-                    self.finish(run_id, "KILLED")
-                raise
-            self.finish(run_id)
+    def alone(self, key: str, parent: str | None = None) -> Iterator[Any]:
+        """Yield the run that ``key`` names, None where there is none, to one at a time.
+
+        Of two who both found none, each would make one; of two who found a metric absent, each would log a point.
+        """
+        with locked(self.home.locks, f"record/{self.home.tracking_uri}/{key}"):
+            yield None if parent in self.made else self.find(key)
+
+    @contextmanager
+    def run(self, entry: Entry, parent: str | None = None, about: About = no_tags) -> Iterator[str]:
+        """Yield the run that ``entry.key`` names, filled, to one at a time; FINISHED when the block ends well.
+
+        ``about``: the tags that are made of the run's id, such as its description.
+        """
+        with self.alone(entry.key, parent) as found, self.filled(found, entry, parent, about) as run_id:
+            yield run_id
+
+    @contextmanager
+    def filled(self, found: Any, entry: Entry, parent: str | None = None, about: About = no_tags) -> Iterator[str]:
+        """Yield what ``run`` does, for whoever holds its key alone and has ``found`` its run, or None."""
+        run = self._opened(found, entry, parent)
+        run_id = str(run.info.run_id)
+        try:
+            with at_stop(partial(self.finish, run_id, "KILLED")):
+                self._fill(run, entry, about(run_id), exists=found is not None)
+                yield run_id
+        except Exception as error:
+            self.fail(run_id, str(error))
+            raise
+        except BaseException:  # no failure, as in a run that Prefect cancels
+            with suppress(Exception):  # of a store out of reach; the next that wants the run completes it
+                self.finish(run_id, "KILLED")
+            raise
+        self.finish(run_id)
 
     def begin(self, entry: Entry) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
-        with self._held_alone(entry):
-            return self._begun(entry)
-
-    def _held_alone(self, entry: Entry) -> AbstractContextManager[None]:
-        # Of two who both find a metric absent, each would log a point.
-        return locked(self.home.locks, f"record/{self.home.tracking_uri}/{entry.key}")
+        with self.alone(entry.key) as found:
+            run = self._opened(found, entry)
+            self._fill(run, entry, {}, exists=found is not None)
+        return str(run.info.run_id)
 
     def fail(self, run_id: str, reason: str) -> None:
         """Mark a run as failed, with the reason where people look for it."""
@@ -170,36 +193,35 @@ class Tracker:
                 return f"{', '.join(reasons)} since run {run.info.run_id[:8]}"
         return ""
 
-    def complete(self, key: str, content: str, names: set[str], folder: str) -> str | None:
-        """Return the run that ``key`` names where it is finished, was made of ``content`` and holds these artifacts."""
-        run = self.find(key)
+    def is_complete(self, run: Any, content: str, names: set[str], folder: str) -> bool:
+        """Return whether a run that was found is finished, was made of ``content`` and holds these artifacts."""
         if run is None or run.info.status != "FINISHED" or run.data.tags.get(CONTENT) != content:
-            return None
+            return False
         from mlflow.artifacts import list_artifacts
 
         # By its place: by a run's id MLflow would read the run from its store once more.
         place = f"{run.info.artifact_uri}/{folder}".rstrip("/")
         files = list_artifacts(artifact_uri=place, tracking_uri=self.home.tracking_store)
-        held = {file.path.rpartition("/")[2] for file in files}
-        return str(run.info.run_id) if names <= held else None
+        return names <= {file.path.rpartition("/")[2] for file in files}
 
-    def _begun(self, entry: Entry, parent: str | None = None) -> str:
-        """Return the id of the run that an entry names, RUNNING and filled, for whoever holds it alone."""
+    def _opened(self, found: Any, entry: Entry, parent: str | None = None) -> Any:
+        """Return the run of an entry, RUNNING: the one that was found, or a new one with the entry's tags."""
+        if found is None:
+            about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
+            run = self.client.create_run(self.experiment_id, tags=about | _cut(entry.tags), run_name=entry.name)
+            self.made.add(run.info.run_id)
+            return run
+        self.client.update_run(found.info.run_id, status="RUNNING", name=entry.name)
+        # What an earlier attempt said of its failure holds no more.
+        for tag in {"evenfold.failure", PARTIAL, NOTE} & set(found.data.tags):
+            self.client.delete_tag(found.info.run_id, tag)
+        return found
+
+    def _fill(self, run: Any, entry: Entry, about: Mapping[str, Any], *, exists: bool) -> None:
+        """Log what an entry holds and its run does not, and the tags ``about`` it: one call for most."""
         from mlflow.entities import Param, RunTag
 
-        run = None if parent in self.made else self.find(entry.key)
-        exists, tags = run is not None, _cut(entry.tags)
-        if run is None:
-            about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
-            run = self.client.create_run(self.experiment_id, tags=about | tags, run_name=entry.name)
-            self.made.add(run.info.run_id)
-            tags = {}
         run_id, start = str(run.info.run_id), run.info.start_time
-        if exists:
-            self.client.update_run(run_id, status="RUNNING", name=entry.name)
-            # What an earlier attempt said of its failure holds no more.
-            for tag in {"evenfold.failure", PARTIAL, NOTE} & set(run.data.tags):
-                self.client.delete_tag(run_id, tag)
         model_id = self._keep_light_model(run, entry.light_model, exists) if entry.light_model else None
         points = list(news(entry.points, self._held(run, entry) if exists else {}, start))
         if model_id and JUDGED not in run.data.tags:
@@ -207,10 +229,9 @@ class Tracker:
             new = {(name, step) for name, step, _, _ in points}
             points += [(*place, value, start) for place, value in entry.points.items() if place not in new]
         params = [Param(name, str(value)[:5900]) for name, value in entry.params.items()]
-        tags |= {JUDGED: model_id} if model_id else {}
+        tags = (_cut(entry.tags) if exists else {}) | _cut(about) | ({JUDGED: model_id} if model_id else {})
         # MLflow takes 100 parameters in one call, and refuses the whole call beyond.
         self._log(run_id, points, entry, model_id, params[:100], [RunTag(*tag) for tag in tags.items()])
-        return run_id
 
     def measured(
         self, run_id: str, values: Mapping[str, float], series: Mapping[str, Mapping[int, float]] | None = None
