@@ -95,13 +95,13 @@ def record_evaluation(
     run_id = "" if is_refreshing() or labelled not in seen else seen[labelled][0]
     if not run_id:
         tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
-        with tracker.alone(record.key) as found:
-            if not again and tracker.is_complete(found, record.content, EVALUATION_FILES, ""):
-                run_id = str(found.info.run_id)
+        with tracker.alone(record.key) as existing:
+            if not again and tracker.is_complete(existing, record.content, EVALUATION_FILES, ""):
+                run_id = str(existing.info.run_id)
                 tracker.tell(run_id, origin_tags() | record.tags)
             else:
                 since = tracker.since(record.same, evaluation.model.code) if evaluation.model.code else ""
-                run_id, new = record.write(tracker, found), True
+                run_id, new = record.write(tracker, existing), True
         if evaluation.estimates:
             # While the models were fitted, somebody may have deleted the split's run: then the store has changed.
             earlier = {of: held for of, held in seen.items() if held[0] == split_run}
@@ -208,18 +208,23 @@ class _Record:
         }
         return {name: frame_of(each) for name, each in files.items() if each}
 
-    def write(self, tracker: Tracker, found: Any) -> str:
-        """Write its run, for whoever holds its key alone and has ``found`` the run, or None; return the run's id."""
+    def write(self, tracker: Tracker, existing: Any) -> str:
+        """Write its run, for whoever holds its key alone, and return it; ``existing``: that run, or None."""
         of, split, key = self.evaluation, self.evaluation.split, self.key
         of_some = {PARTIAL: "true"} if of.errors and of.estimates else {}
-        if of_some and found is not None and found.info.status == "FINISHED" and PARTIAL not in found.data.tags:
+        if (
+            of_some
+            and existing is not None
+            and existing.info.status == "FINISHED"
+            and PARTIAL not in existing.data.tags
+        ):
             key = run_key(kind="partial", of=key)  # what is of every split stays as it is
-            found = tracker.find(key)
+            existing = tracker.find(key)
         failure = failure_of(of.errors, split.n_splits) if of.errors and not of.estimates else ""
         page = self._page()
         entry = self._entry(key, of_some | ({} if failure else {CONTENT: self.content}))
         about = no_tags if failure else partial(self._note, tracker, page)
-        with tracker.filled(found, entry, about=about) as run_id:
+        with tracker.filled(existing, entry, about=about) as run_id:
             tracker.reads(run_id, data_input(split, of.fingerprint, "training"), split_input(split, self.split_run))
             if of.scores:
                 self._write_folds(tracker, run_id, key)

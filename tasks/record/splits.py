@@ -211,11 +211,11 @@ def _write_split(split: SplitRef, report: BalanceReport, content: str, memory: s
         note = page_note(page_of(run_id)[0], links, figures_table(report), places_table(report))
         return {"evenfold.split_run_id": run_id, NOTE: note, CONTENT: content}
 
-    with tracker.alone(entry.key) as found:
-        if not is_refreshing() and tracker.is_complete(found, content, SPLIT_FILES, "split"):
-            tracker.tell(found.info.run_id, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
-            return str(found.info.run_id)
-        with tracker.filled(found, entry, about=about) as run_id:
+    with tracker.alone(entry.key) as existing:
+        if not is_refreshing() and tracker.is_complete(existing, content, SPLIT_FILES, "split"):
+            tracker.tell(existing.info.run_id, {**tags, "evenfold.record": "split"})  # also one that was withdrawn
+            return str(existing.info.run_id)
+        with tracker.filled(existing, entry, about=about) as run_id:
             page, files, audit = page_of(run_id)
             tracker.client.log_artifacts(run_id, str(split.folder), "split")
             beside = {"balance.json": report.model_dump(mode="json")} | files

@@ -124,17 +124,17 @@ class Tracker:
 
         ``about``: the tags that are made of the run's id, such as its description.
         """
-        with self.alone(entry.key, parent) as found, self.filled(found, entry, parent, about) as run_id:
+        with self.alone(entry.key, parent) as existing, self.filled(existing, entry, parent, about) as run_id:
             yield run_id
 
     @contextmanager
-    def filled(self, found: Any, entry: Entry, parent: str | None = None, about: About = no_tags) -> Iterator[str]:
-        """Yield what ``run`` does, for whoever holds its key alone and has ``found`` its run, or None."""
-        run = self._opened(found, entry, parent)
+    def filled(self, existing: Any, entry: Entry, parent: str | None = None, about: About = no_tags) -> Iterator[str]:
+        """Yield what ``run`` does, for whoever holds its key alone; ``existing``: its run, or None."""
+        run = self._opened(existing, entry, parent)
         run_id = str(run.info.run_id)
         try:
             with at_stop(partial(self.finish, run_id, "KILLED")):
-                self._fill(run, entry, about(run_id), exists=found is not None)
+                self._fill(run, entry, about(run_id), exists=existing is not None)
                 yield run_id
         except Exception as error:
             self.fail(run_id, str(error))
@@ -147,9 +147,9 @@ class Tracker:
 
     def begin(self, entry: Entry) -> str:
         """Return the id of the run that ``entry.key`` names, RUNNING and filled."""
-        with self.alone(entry.key) as found:
-            run = self._opened(found, entry)
-            self._fill(run, entry, {}, exists=found is not None)
+        with self.alone(entry.key) as existing:
+            run = self._opened(existing, entry)
+            self._fill(run, entry, {}, exists=existing is not None)
         return str(run.info.run_id)
 
     def fail(self, run_id: str, reason: str) -> None:
@@ -204,18 +204,18 @@ class Tracker:
         files = list_artifacts(artifact_uri=place, tracking_uri=self.home.tracking_store)
         return names <= {file.path.rpartition("/")[2] for file in files}
 
-    def _opened(self, found: Any, entry: Entry, parent: str | None = None) -> Any:
+    def _opened(self, existing: Any, entry: Entry, parent: str | None = None) -> Any:
         """Return the run of an entry, RUNNING: the one that was found, or a new one with the entry's tags."""
-        if found is None:
+        if existing is None:
             about = {RUN_KEY: entry.key} | ({"mlflow.parentRunId": parent} if parent else {})
             run = self.client.create_run(self.experiment_id, tags=about | _cut(entry.tags), run_name=entry.name)
             self.made.add(run.info.run_id)
             return run
-        self.client.update_run(found.info.run_id, status="RUNNING", name=entry.name)
+        self.client.update_run(existing.info.run_id, status="RUNNING", name=entry.name)
         # What an earlier attempt said of its failure holds no more.
-        for tag in {"evenfold.failure", PARTIAL, NOTE} & set(found.data.tags):
-            self.client.delete_tag(found.info.run_id, tag)
-        return found
+        for tag in {"evenfold.failure", PARTIAL, NOTE} & set(existing.data.tags):
+            self.client.delete_tag(existing.info.run_id, tag)
+        return existing
 
     def _fill(self, run: Any, entry: Entry, about: Mapping[str, Any], *, exists: bool) -> None:
         """Log what an entry holds and its run does not, and the tags ``about`` it: one call for most."""
