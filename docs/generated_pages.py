@@ -58,11 +58,11 @@ def commands_page() -> str:
         command = group.commands[name]
         if command.hidden:
             continue
-        text, _, example = inspect.cleandoc(command.help or "").partition("\b\nExample:\n")
+        text, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
         flags = [(_written(flag), flag.help) for flag in command.params if getattr(flag, "help", None)]
-        rows = "".join(f"| `{flag}` | {meaning.replace('|', ' ').replace(chr(92), '')} |\n" for flag, meaning in flags)
+        rows = "".join(f"| `{flag}` | {(meaning or '').replace('|', ' ')} |\n" for flag, meaning in flags)
         parts.append(
-            f"## {name}\n\n{text.strip()}\n\n```text\n{' '.join(example.replace(chr(92), '').split())}\n```\n\n"
+            f"## {name}\n\n{text.strip()}\n\n```text\n{' '.join(example.split())}\n```\n\n"
             f"| flag or argument | what it does |\n|---|---|\n{rows}"
         )
     return "\n".join(parts)

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import atexit
 import gc
-import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.flows import definitions
-from evenfold.flows.commands import deploying, manifests, operations, studies
-from evenfold.flows.commands.flags import GATE_FAILED, Answer, command_of
+from evenfold.flows.commands import manifests, operations, studies
+from evenfold.flows.commands.flags import EPILOG, GATE_FAILED, Commands, Grouped, answer, command_of
 from evenfold.splitters.errors import SplitError
-from evenfold.tasks.requests import signature_of
 
 from evenfold import flows
 
 app = typer.Typer(
+    cls=Commands,
     help="Split data once, provably; train a model per fold; record honest scores.",
-    epilog="Exit codes: 0 done, 1 a gate failed, 2 bad input, 3 an evaluation failed. "
-    "Every command has an example in its own --help, and --json for machines.",
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
 )
 
 
@@ -55,56 +52,29 @@ def _asked_first(
 OK, BAD_INPUT, EVALUATION_FAILED = 0, 2, 3
 
 
-def _flow(name: str) -> Callable[..., Answer]:
-    """Return the function of a flow's command: it runs the flow, and says what came of it."""
+def _runs(name: str) -> Any:
+    """Return what a command of a flow does: it runs the flow, and prints what came of it."""
 
-    def run(**arguments: Any) -> Answer:
+    def act(as_json: bool, **arguments: Any) -> None:
         from evenfold.flows.commands import show
 
         with show.progress(show.consoles()[1]):
-            return Answer(getattr(flows, name)(**arguments), show.SHOWN[name])
+            outcome = getattr(flows, name)(**arguments)
+        answer(outcome, as_json, show.SHOWN[name])
 
-    declared = getattr(definitions, name)
-    run.__signature__ = signature_of(declared)  # type: ignore[attr-defined]
-    # What is between is about Python.
-    first, *_, example = inspect.cleandoc(declared.__doc__).split("\n\n")
-    run.__doc__ = f"{first}\n\n{example}"
-    return run
+    return act
 
 
-# In the order of the help.
-COMMANDS: dict[str, Callable[..., Answer]] = {
-    "demo": studies.demo,
-    **{name: _flow(name) for name in ("split", "evaluate", "plan", "retrain", "extend")},
-    "audit": manifests.audit,
-    "verify": manifests.verify,
-    "diff": manifests.diff,
-    "list": operations.list_,
-    "show": manifests.show,
-    "export": manifests.export,
-    "adopt": manifests.adopt,
-    "join": manifests.join,
-    "load": operations.load,
-    "compare": studies.compare,
-    "predict": studies.predict,
-    "score": studies.score,
-    "leaderboard": operations.leaderboard,
-    "tune": _flow("tune"),
-    "folds": studies.folds,
-    "strategies": studies.strategies,
-    "deploy": deploying.deploy,
-    "doctor": operations.doctor,
-    "withdraw": operations.withdraw,
-    "rollback": operations.rollback,
-    "champion": operations.champion,
-    "replay": operations.replay,
-    "answer": operations.answer,
-    "trust": operations.trust,
-    "up": operations.up,
-    "clean": operations.clean,
-}
-for name, function in COMMANDS.items():
-    app.command(name)(command_of(function))
+FLOWS: tuple[Any, ...] = (
+    definitions.split, definitions.evaluate, definitions.plan, definitions.tune, definitions.extend,
+    definitions.retrain,
+)  # fmt: skip
+for flow in FLOWS:
+    app.command(cls=Grouped)(command_of(flow, _runs(flow.__name__)))
+for study in (studies.demo, studies.compare, studies.predict, studies.score, studies.folds, studies.strategies):
+    app.command(cls=Grouped)(command_of(study))
+for command in (*manifests.COMMANDS, *operations.COMMANDS):
+    app.command(command.__name__.rstrip("_"), cls=Grouped)(command)
 
 
 def main() -> None:
@@ -127,8 +97,8 @@ def main() -> None:
         with ending_at_signals():
             code: Any = app(prog_name="evenfold", standalone_mode=False)
     except Exception as error:
-        if hasattr(error, "format_message"):  # what is typed wrongly, as Typer says it; nothing where it shows the help
-            _stop(" ".join(error.format_message().split()), BAD_INPUT)
+        if hasattr(error, "format_message"):  # what is typed wrongly, as typer says it
+            _stop_at(error)
         refusal = _code_of(error)
         if refusal is None:
             from evenfold.tasks.steps.outages import outage_of
@@ -144,6 +114,27 @@ def _leave_garbage() -> None:
         gc.freeze()
 
 
+def _stop_at(error: Any) -> None:
+    """Say what is typed wrongly in our words; where nothing is typed, show the help."""
+    message, context = error.format_message().replace("Value error, ", ""), error.ctx
+    message = message.replace(". Choose from:\n\t", "; choose from ").replace(",\n\t", ", ")
+    if "\n" in message:
+        typer.echo(message)
+        sys.exit(BAD_INPUT)
+    path = context.command_path if context else "evenfold"
+    if hasattr(error, "option_name"):
+        near = error.possibilities or []
+        meant = f"did you mean {' or '.join(near)}?" if near else f"{path} --help lists those that there are."
+        _stop(f"there is no option {error.option_name}; {meant}", BAD_INPUT)
+    typed: dict[str, Any] = next(iter(getattr(error.__cause__, "errors", list)()), {})
+    kinds = {"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"}
+    kind, flag = kinds.get(typed.get("type", "")), getattr(error, "param", None)
+    if kind and flag:
+        takes = f"{' / '.join(flag.opts)} takes {kind}, and {typed['input']!r} is none"
+        _stop(f"{takes}; {path} --help shows more.", BAD_INPUT)
+    _stop(f"{message[:1].lower()}{message[1:].rstrip('.')}; {path} --help shows what it takes.", BAD_INPUT)
+
+
 def _code_of(error: Exception) -> int | None:
     if isinstance(error, (SplitError, ModelError)):
         return BAD_INPUT
@@ -157,6 +148,5 @@ def _code_of(error: Exception) -> int | None:
 def _stop(message: str, code: int) -> None:
     from evenfold.tasks.runtime.redaction import redacted
 
-    if message:
-        sys.stderr.write(f"evenfold: {redacted(message)}\n")
+    sys.stderr.write(f"evenfold: {redacted(message)}\n")
     sys.exit(code)

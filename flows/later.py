@@ -113,10 +113,11 @@ def score_later(
         name=later.name,
         split=recipe.split,
         rows=problem.n,
+        known_groups=_known_groups(later),
         estimates=estimates,
         promised=[estimate for estimate in recipe.estimates if estimate.metric in on_test],
         confusion=Confusion.of(problem, predictions),
-        notes=_notes(later, undefined),
+        notes=_notes(later, undefined, problem.n),
     )
     title = f"{recipe.name.partition(' @ ')[0]} on {later.name}"
     split = SplitLink(f"{later_score.split.name} {later_score.split.version}", later_score.split.split_id)
@@ -129,16 +130,29 @@ def score_later(
     return later_score.model_copy(update={"run_id": run_id})
 
 
-def _notes(later: _Later, undefined: list[str]) -> list[str]:
-    """Return what must be known of the scores: code that has changed, and what nobody can tell."""
+def _known_groups(later: _Later) -> int | None:
+    """Return how many rows are of groups that the split knows; None where no column tells."""
+    spec = later.work.manifest.spec
+    group = next((name for name in spec.columns.grouped if name in later.table), None)
+    if group is None:
+        return None
+    groups = read_table(later.recipe.split.data, [group], spec.types).column(group).to_pandas()
+    return int(later.table[group].isin(groups.dropna()).sum())
+
+
+def _notes(later: _Later, undefined: list[str], n: int) -> list[str]:
+    """Return what must be known of the scores: code that has changed, what nobody can tell, and rows that are few."""
     recipe, notes = later.recipe, [*later.untold, *undefined]
     moved = changed(recipe.code, recipe.model.code) if recipe.code else []
     if moved:
         since = f"changed since run {recipe.run_id[:8]}, whose promise is of the code before."
         notes.insert(0, f"{listed(moved)} {since}")
+    if n < FEW:
+        notes.append(f"{later.name} has {counted(len(later.table), 'row')}, too few to measure a score well.")
     return notes
 
 
+FEW = 30
 MEANT = "if they are meant, say known_rows=True (--known-rows)"
 
 

@@ -30,6 +30,14 @@ class WaitingError(GateError):
     """A person was asked, and has not answered yet: the same request goes on once there is an answer."""
 
 
+def _findings_of(audit: Audit | None) -> str:
+    """Return what an audit came to, with the sentence of each error and warning, to put behind a line."""
+    if audit is None:
+        return ""
+    bad = [finding.message for finding in audit.findings if finding.severity != "note"]
+    return "; ".join(["", f"audit: {audit.summary.partition(': ')[2]}", *bad])
+
+
 class SplitOutcome(Displayed, Outcome):
     """The result of splitting."""
 
@@ -44,8 +52,7 @@ class SplitOutcome(Displayed, Outcome):
         """The split and what its audit found, in one line."""
         split = self.split
         what = f"{split.n_rows:,} rows, {split.n_splits:,} splits ({split.strategy}), id {split.split_id[:12]}"
-        bad = [finding.message for finding in self.audit.findings if finding.severity != "note"] if self.audit else []
-        return f"Split {split.name} {split.version}: {'; '.join([what, *bad])}"
+        return f"Split {split.name} {split.version}: {what}{_findings_of(self.audit)}"
 
     def _repr_html_(self) -> str:
         from evenfold.reports.notebook import split_band
@@ -101,20 +108,7 @@ class ExtendOutcome(Growth):
     run_id: str
 
 
-class Told(Displayed, Outcome):
-    """A result that a page tells of: a terminal and a notebook show it, and its line stands for it in a log."""
-
-    def as_page(self) -> reports.Page:
-        """Return what is told of it."""
-        raise NotImplementedError
-
-    @property
-    def summary(self) -> str:
-        """The page in one line."""
-        return self.as_page().line
-
-
-class Evaluation(Told, Measured):
+class Evaluation(Displayed, Measured):
     """The result of an evaluation: its split, every score, the estimates, and where they are recorded.
 
     ``states``: where the fit of each fold, or draw, came from. ``since``: which code of the user's has changed since
@@ -185,6 +179,18 @@ class Evaluation(Told, Measured):
         return comparisons
 
     @property
+    def summary(self) -> str:
+        """The model, the split, every score, what is doubtful about them, and the columns left out, in one line."""
+        from evenfold.reports.evaluations.words import scores_line  # pages are loaded when a result is shown
+
+        what = f"Evaluation of {self.model.estimator} on {self.split.name} {self.split.version}"
+        warnings = [warning.removesuffix(".") for estimate in self.estimates for warning in estimate.warnings]
+        words = "; ".join(
+            [scores_line(self.estimates), *dict.fromkeys(warnings), *filter(None, [self._left_out_words])]
+        )
+        return f"{what}: {words}{_findings_of(self.audit)}"
+
+    @property
     def _left_out_words(self) -> str:
         columns = [f"{name} ({re.split('[;,] ', reason)[0]})" for name, reason in self.left_out.items()]
         return f"{amount(len(columns), 'column')} left out: {', '.join(columns)}" if columns else ""
@@ -214,7 +220,7 @@ class Evaluation(Told, Measured):
         return reports.summary_page(title, lead, self.scores, self.estimates, self.audit, self.confusion, notes, states)
 
 
-class Segments(Told):
+class Segments(Displayed, Outcome):
     """The scores of a recipe on each value of the column ``by``, and the run that holds the table."""
 
     name: str
@@ -223,6 +229,12 @@ class Segments(Told):
     segments: list[Segment]
     run_id: str
     seconds: float
+
+    @property
+    def summary(self) -> str:
+        """Say in one line how many segments have a score, and of which recipe."""
+        scored = sum(each.estimate is not None for each in self.segments)
+        return f"Segments of {self.name} by {self.by}: {self.model.title}, {scored:,} of {len(self.segments):,} scored"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each segment: its rows, metric, value, ends of the interval, audit, split, why it failed."""
@@ -243,10 +255,10 @@ class Segments(Told):
         )
 
 
-class LaterScore(Told):
+class LaterScore(Displayed, Outcome):
     """The score of a recorded model on later rows, beside what its evaluation promised.
 
-    ``run``: of the evaluation; ``run_id``: of this score.
+    ``run``: of the evaluation; ``run_id``: of this score. ``known_groups``: rows of groups that the split knows.
     """
 
     run: str
@@ -254,23 +266,34 @@ class LaterScore(Told):
     name: str
     split: SplitRef
     rows: int
+    known_groups: int | None
     estimates: list[Estimate]
     promised: list[Estimate]
     confusion: Confusion | None = None
     notes: list[str] = []
     run_id: str = ""
 
+    @property
+    def summary(self) -> str:
+        """The model, the rows, every score and what must be known of them, in one line."""
+        from evenfold.reports.evaluations.words import scores_line
+
+        what = f"{self.model.estimator} on the {self.rows:,} rows of {self.name}"
+        return f"{what}: {'; '.join([scores_line(self.estimates), *self.notes])}"
+
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
         from evenfold.reports.evaluations.page import confusion_section, score_tiles
 
+        seen = f"{self.known_groups} of {self.rows} rows are of groups that the model has seen."
+        notes = [*([] if self.known_groups is None else [seen]), *self.notes]
         title = f"{self.model.title} on the {self.rows:,} rows of {self.name}"
         tiles, sections = score_tiles(self.estimates), confusion_section(self.confusion)
         page = reports.Page(title, reports.Verdict.NONE, "", tiles, sections=sections)
-        return reports.beside_promises(page, self.estimates, self.promised, self.notes)
+        return reports.beside_promises(page, self.estimates, self.promised, notes)
 
 
-class Tuning(Told):
+class Tuning(Displayed, Outcome):
     """The result of a tuning: every configuration's score, the choice, and what the winner is worth."""
 
     split: SplitRef
@@ -292,6 +315,12 @@ class Tuning(Told):
     run_id: str
     look: Evaluation | None = None
     nested: NestedChoice | None = None
+
+    @property
+    def summary(self) -> str:
+        """The configuration that was chosen and what to expect of it, in one line."""
+        score = f"{self.metric} {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"Tuning of {len(self.configurations):,} configurations: {self.configurations[self.chosen]}, {score}"
 
     def as_page(self) -> reports.Page:
         """Return what is told of it."""

@@ -58,6 +58,12 @@ class Request(BaseModel):
         Unknown names are refused with the rest. A frame becomes a file, for parameters travel as JSON.
         """
         each = cls.signature.parameters
+        unnamed = [name for name, parameter in each.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        if len(args) > len(unnamed):
+            raise TypeError(
+                f"{cls.__name__} takes {len(unnamed)} values without a name ({', '.join(unnamed)}) and was given "
+                f"{len(args)}; name the others."
+            )
         declared = {name: value for name, value in kwargs.items() if name in each}
         try:
             arguments = {**cls.signature.bind_partial(*args, **declared).arguments, **kwargs}

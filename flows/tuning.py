@@ -190,7 +190,7 @@ def _trials(split: SplitRef, recipe: ModelSpec, tried: list[dict[str, object]], 
     for number, params in enumerate(tried, start=1):
         model = with_params(recipe, params)
         with saying(f"configuration {number} of {len(tried)}"):
-            fits = fit_splits(split, model, time_limit=limit)
+            fits = fit_splits(split, model, time_limit=limit, quiet=True)
             fit_more(fits, interval, limit)
         if fits.errors:
             raise EvaluationError(f"configuration {params!r}: {fits.errors[0]}")

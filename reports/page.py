@@ -163,13 +163,6 @@ class Page:
     details: Sequence[Section] = ()
     footer: Sequence[str] = ()
 
-    @property
-    def line(self) -> str:
-        """The page in one line: its title, its figures, and what was found, but for notes."""
-        figures = [f"{tile.label}: {tile.value}" for tile in self.tiles]
-        findings = [remark.message.removesuffix(".") for remark in self.findings if remark.verdict is not Verdict.NONE]
-        return f"{self.title}: {'; '.join([*(figures or [self.lead]), *findings])}"
-
     def html(self) -> str:
         """Return one self-contained page: it opens from disk, needs no network and runs no script."""
         return rendered("page.html.j2", page=self)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
+from evenfold.estimates import EvaluationError, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.diagnostics import MOST_FOLDS
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.results import hearing
@@ -25,8 +24,6 @@ from .runtime.signing import sign
 from .steps.running import finished_here, tell
 from .steps.step import UNDER_KEY, refreshing, step
 from .work import Work, further_pairs, key_of_fit, training_rows, work_of
-
-WHOLE = ("all rows", "holdout")  # fits of no split of the folds
 
 
 def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: Any) -> Any:
@@ -77,51 +74,54 @@ def fit_fold(
 def _fit(split: SplitRef, i: Any, model: Any, of: str | int, key: str) -> FitResult:
     work = work_of(split, model)
     problem, seed = work.problem, work.manifest.spec.seed
-    which: Fits = (int(i[0]), int(i[1])) if isinstance(i, (tuple, list)) else i if i in WHOLE else int(i)
-    result = partial(
-        FitResult, key=key, split_id=work.manifest.split_id, fingerprint=work.fingerprint, model=problem.model,
-        i=which, of=of,
-    )  # fmt: skip
-    with limited(problem.X.size):
-        if work.manifest.kind == "draws" and isinstance(which, tuple):
-            draws = ((number, work.pair(number)) for number in range(*which))
-            scores, losses = score_draws(problem, draws, seed=seed, inner=work.inner).to_frames()
-            return result(predictions=keep_predictions(scores, key), losses=keep_predictions(losses, f"{key}-rows"))
+    how: dict[str, Any] = {"seed": seed, "inner": work.inner}
+    about: dict[str, Any] = {
+        "key": key, "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "model": problem.model,
+        "i": i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i),
+        "of": of,
+    }  # fmt: skip
+    with limited(work.problem.X.size):
+        if work.manifest.kind == "draws" and isinstance(i, (tuple, list)):
+            draws = ((number, work.pair(number)) for number in range(*i))
+            scored = score_draws(problem, draws, **how)
+            scores, losses = scored.to_frames()
+            sums = keep_predictions(losses, f"{key}-rows")
+            return FitResult(predictions=keep_predictions(scores, key), losses=sums, **about)
         if of == "folds":
-            fits = list(_scored(work, which, partial(fit_and_score, problem, seed=seed, inner=work.inner)))
-            table = work.keyed(pd.concat([predictions for _, predictions in fits], ignore_index=True))
-            return result(predictions=keep_predictions(table, key), scores=[score for score, _ in fits])
-        frames = list(_predicted(work, i, of, partial(fit_predictions, problem, seed=seed, inner=work.inner)))
-    predictions = keep_predictions(pd.concat(frames, ignore_index=True), key)
-    return result(predictions=predictions, n_fits=len(frames))
+            fits = [fit_and_score(problem, **fit, **how) for fit in _scored(work, i)]
+            table: Any = work.keyed(pd.concat([each for _, each in fits], ignore_index=True))
+            about |= {"scores": [score for score, _ in fits]}
+        else:
+            frames = [fit_predictions(problem, **fit, **how) for fit in _predicted(work, i, of)]
+            table, about["n_fits"] = pd.concat(frames, ignore_index=True), len(frames)
+    return FitResult(predictions=keep_predictions(table, key), **about)
 
 
-def _scored(
-    work: Work, i: Fits, fit: Callable[..., tuple[FoldScore, pd.DataFrame]]
-) -> Iterator[tuple[FoldScore, pd.DataFrame]]:
-    """Yield the score and the predictions of each ``fit`` of a split, a block of them, all rows or the locked ones."""
+def _scored(work: Work, i: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows to train on and to test of each fit that is scored, and what it is called."""
     if isinstance(i, str):
         rows = training_rows(work)
         train, test = (rows, rows) if i == "all rows" else work.manifest.locked_pair()
-        yield fit(work.at_hand(train), work.at_hand(test), name=i)
+        yield {"train": work.at_hand(train), "test": work.at_hand(test), "name": i}
         return
-    for number in range(*i) if isinstance(i, tuple) else [i]:
+    for number in range(*i) if isinstance(i, (tuple, list)) else [i]:
         (train, test), (repeat, fold) = work.pair(number), work.manifest.membership.split_name(number)
-        title, importance = work.manifest.membership.split_title(number), number < MOST_FOLDS
-        yield fit(train, test, name=title, repeat=repeat, fold=fold, importance=importance)
+        name, importance = work.manifest.membership.split_title(number), number < MOST_FOLDS
+        yield {"train": train, "test": test, "name": name, "repeat": repeat, "fold": fold, "importance": importance}
 
 
-def _predicted(work: Work, i: int, of: str | int, fit: Callable[..., pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Yield the predictions of each ``fit`` that is not scored: a further one, or those inside a split's training."""
+def _predicted(work: Work, i: int, of: str | int) -> Iterator[dict[str, Any]]:
+    """Yield the rows to train on and to test of each fit that only predicts, and what it is called."""
     if of != "inside":
         train, test = further_pairs(work, of)[i]
-        yield fit(train, test, name=_name(work, i, of))
+        yield {"train": train, "test": test, "name": _name(work, i, of)}
         return
     train, _ = work.pair(i)
-    pairs = inner_pairs(work.problem, train, work.manifest.spec.seed, require_inner(work))
-    for fold, (inside, out) in enumerate(pairs):
+    for fold, (inside, out) in enumerate(
+        inner_pairs(work.problem, train, work.manifest.spec.seed, require_inner(work))
+    ):
         name = f"inner fold {fold} of {work.manifest.membership.split_title(i)}"
-        yield fit(train[inside], train[out], name=name, fold=fold)
+        yield {"train": train[inside], "test": train[out], "name": name, "fold": fold}
 
 
 def require_inner(work: Work) -> Splitter:

@@ -11,17 +11,16 @@ from evenfold.reports.charts import shortened
 from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.text import Text
 
 PIPED = 140  # columns, where nobody says how wide it is
 
 
 class Words(Console):
-    """A console whose ``say`` breaks lines between words and keeps their indentation; elsewhere lines stay whole.
+    """A console that breaks a line of text between words and keeps its indentation; elsewhere lines stay whole.
 
-    Elsewhere is where nobody reads: no terminal, and no COLUMNS. What is printed stays whole on a terminal too, so that
-    it can be copied. Brackets are text, for names have them; only ``styled`` takes markup.
+    Elsewhere is where nobody reads: no terminal, and no COLUMNS. What is printed with ``soft_wrap=True`` stays whole
+    on a terminal too, so that it can be copied. Brackets are text, for names have them; only ``styled`` takes markup.
     """
 
     def __init__(self, **how: Any) -> None:
@@ -32,21 +31,33 @@ class Words(Console):
         """Return whether lines of text are broken."""
         return self.is_terminal or _columns() is not None
 
-    def say(self, text: str, style: str = "") -> None:
-        """Print words."""
-        for line in text.split("\n"):
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print as rich does; a single text on a terminal is wrapped line by line."""
+        if not self.breaks or len(objects) != 1 or not isinstance(objects[0], str) or "soft_wrap" in how:
+            super().print(*objects, **how)
+            return
+        hang = how.pop("hang", 0)
+        for line in objects[0].split("\n"):
             words = line.lstrip(" ")
-            indented = Padding(Text(words), (0, 0, 0, len(line) - len(words)), expand=False)
-            self.print(indented if words and self.breaks else line, style=style, soft_wrap=not self.breaks)
+            text = self.render_str(words, markup=how.get("markup", False), emoji=False, highlight=False)
+            text.stylize(how.get("style") or "")
+            lead = len(line) - len(words)
+            for number, part in enumerate(text.wrap(self, max(self.width - lead - hang, 20)) or [text]):
+                part.rstrip()
+                super().print(Text(" " * (lead + (hang if number else 0))) + part, soft_wrap=True)
 
-    def styled(self, words: str, *values: object) -> None:
+    def styled(self, words: str, *values: object, **how: Any) -> None:
         """Print words with rich's markup, as ``[bold]{}[/] of {}``; what stands for each ``{}`` is printed as it is."""
-        self.print(words.format(*(escape(str(value)) for value in values)), markup=True, soft_wrap=not self.breaks)
+        self.print(words.format(*(escape(str(value)) for value in values)), markup=True, **how)
 
     def on_broken_pipe(self) -> None:
         """Go on in silence where nobody reads any more, as behind ``| head``: the exit code stays the command's own."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def say(self, text: str, hang: int = 0, style: str | None = None) -> None:
+        """Print words; lines that had to be broken go on ``hang`` further in."""
+        self.print(text, style=style, **({"hang": hang} if self.breaks else {}))
 
 
 Cells = Sequence[Sequence[str]]

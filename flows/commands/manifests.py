@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from evenfold.flows.commands.flags import Answer, busy, values_of
+from evenfold.flows.commands.flags import Json, answer, busy, values_of
 from evenfold.manifests.exchange.forms import Dialect, Format
 from evenfold.splitters.errors import SplitError
 
@@ -15,9 +16,10 @@ from evenfold import flows, manifests
 if TYPE_CHECKING:
     from evenfold.tasks import Home
 
-    from .console import Words
+OF_ONE_REPEAT = ("sklearn", "h2o", "autogluon", "spark", "croissant")
 
 Role = Literal["train", "test"]
+AuditFormat = Literal["json", "md"]
 
 
 def named(reference: Path | None) -> Path | None:
@@ -35,6 +37,7 @@ NAMED = "A split's name (NAME@1.0), or the folder of its manifest."
 ManifestFolder = Annotated[Path, typer.Argument(metavar="MANIFEST", help=NAMED, callback=named)]
 DataFile = Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file, a folder or a glob of them.")]
 Out = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
+Repeat = Annotated[int, typer.Option(help="Which repeat, from 0.")]
 MemoryOption = Annotated[str | None, _option("Memory to take, such as 2GB; DuckDB works on disk above.", "SIZE")]
 
 Seen = Annotated[list[str] | None, _option("A column that a model sees; repeat for several.")]
@@ -52,16 +55,19 @@ def audit(
     target: AskedTarget = None, group: AskedGroup = None, time: AskedTime = None, gate: Gates = None,
     ignore: Ignored = None,
     impact: Annotated[bool, typer.Option("--impact", help="Refit with and without each leak: what it costs.")] = False,
+    store: Annotated[bool, typer.Option("--store", help="Write audit.json into the manifest's folder.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record it in MLflow, with its page.")] = False,
-    kind: Annotated[Literal["md"] | None, typer.Option("--format", help="Print Markdown, for a comment.")] = None,
-    pipeline: Pipeline = None,
-) -> Answer:  # fmt: skip
+    kind: Annotated[AuditFormat | None, typer.Option("--format", help="Print JSON or Markdown.")] = None,
+    pipeline: Pipeline = None, as_json: Json = False,
+) -> None:  # fmt: skip
     """Say what is wrong with a split of FILE: leaks, rows that do not fit, uneven folds. Exit code 1: a gate failed.
 
     Example: evenfold audit .evenfold/splits/flights/1.0 examples/flights.parquet --exclude dep_delay
     """
     from .show import show_audit, show_audit_in_markdown
 
+    if as_json and kind not in (None, "json"):
+        raise SplitError(f"--json and --format {kind} are two forms, and one is printed; leave one out.")
     with busy(f"auditing {manifest} on {data}"):
         audited = manifests.read_manifest(manifest)
         report = manifests.audit(
@@ -70,14 +76,17 @@ def audit(
             gates=values_of("--gate", gate, "NAME=NUMBER, such as duplicate_rows=0, or NAME=off"),
             ignore=values_of("--ignore", ignore, "CODE=REASON, such as EF205='no new shops will open'"),
         )  # fmt: skip
+    if store:
+        manifests.write_whole(manifest / "audit.json", report.model_dump_json(indent=1))
     if record:
         from evenfold.tasks.record.studies import record_audit
 
         record_audit(audited.split_id, report)
-    return Answer(report, show_audit_in_markdown if kind else show_audit, failed=bool(report.failed))
+    show = show_audit_in_markdown if kind == "md" else show_audit
+    answer(report, as_json or kind == "json", show, failed=bool(report.failed))
 
 
-def verify(manifest: ManifestFolder) -> Answer:
+def verify(manifest: ManifestFolder, as_json: Json = False) -> None:
     """Prove that a manifest is what was written, or name the file and block that is not. Exit code 1: it is damaged.
 
     Example: evenfold verify .evenfold/splits/flights/1.0
@@ -89,7 +98,7 @@ def verify(manifest: ManifestFolder) -> Answer:
     lines += [f"  damaged  {damage.message}" for damage in verification.damages]
     lines += [f"  proved   {each}" for each in verification.proved]
     lines += [f"  not proved: {each}" for each in verification.not_proved]
-    return Answer(verification, "\n".join(lines), failed=not verification.intact)
+    answer(verification, as_json, "\n".join(lines), failed=not verification.intact)
 
 
 def _with_looks(verification: manifests.Verification, home: Home) -> manifests.Verification:
@@ -112,7 +121,8 @@ def diff(
     a: Annotated[Path, typer.Argument(metavar="A", help=NAMED, callback=named)],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another.", callback=named)],
     data: Annotated[str | None, typer.Option(help="File with the key and the target, to count by class.")] = None,
-) -> Answer:
+    as_json: Json = False,
+) -> None:
     """Say which rows moved, joined or left from manifest A to B, and what differs in their specifications.
 
     Example: evenfold diff .evenfold/splits/flights/1.0 .evenfold/splits/flights/1.1
@@ -120,7 +130,7 @@ def diff(
     with busy(f"comparing {a} with {b}"):
         difference = manifests.diff(manifests.read_manifest(a), manifests.read_manifest(b), data)
     head = f"{difference.a} -> {difference.b}: {'the same split' if difference.same else 'another split'}"
-    return Answer(difference, "\n  ".join([head, *difference.sentences]))
+    answer(difference, as_json, "\n  ".join([head, *difference.sentences]))
 
 
 def export(
@@ -128,22 +138,29 @@ def export(
     to: Annotated[Format, typer.Option(help="The tool that reads the file.")],
     output: Out,
     data: Annotated[str | None, typer.Option(help="File whose rows the folds are put beside.")] = None,
+    repeat: Repeat = 0,
     dialect: Annotated[Dialect, typer.Option(help="SQL of which engine, for --to sql.")] = "duckdb",
     table: Annotated[str, typer.Option(help="Table whose rows get folds, for --to sql.")] = "rows",
     memory: MemoryOption = None,
-) -> Answer:
+    as_json: Json = False,
+) -> None:
     """Write the folds of a manifest as another tool reads them.
 
     Example: evenfold export .evenfold/splits/flights/1.0 --to spark -o folds.parquet
     """
     from evenfold.manifests.tables.read import require_place
 
+    if to != "sql" and (dialect, table) != ("duckdb", "rows"):
+        raise SplitError(f"--table and --dialect are for --to sql, and this is an export to {to}; leave them out.")
+    if repeat and to not in OF_ONE_REPEAT:
+        which = "sklearn, h2o, autogluon, spark and croissant, which hold one"
+        raise SplitError(f"--repeat is for {which}; an export to {to} holds all that there are: leave it out.")
     require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
     require_place(output, read=stored.files)
     with busy(f"writing {output}"):
-        file = manifests.export(stored, to, output, data, dialect=dialect, table=table, memory=memory)
-    return Answer(file, f"{file.path}: {file.rows:,} rows; {file.note}")
+        file = manifests.export(stored, to, output, data, repeat=repeat, dialect=dialect, table=table, memory=memory)
+    answer(file, as_json, f"{file.path}: {file.rows:,} rows; {file.note}")
 
 
 def join(
@@ -152,8 +169,10 @@ def join(
     output: Out,
     fold: Annotated[int | None, typer.Option(help="Which fold, from 0.  [default: all]")] = None,
     role: Annotated[Role | None, typer.Option(help="The rows that are trained on, or tested.")] = None,
+    repeat: Repeat = 0,
     memory: MemoryOption = None,
-) -> Answer:
+    as_json: Json = False,
+) -> None:
     """Write the rows of FILE that one fold trains on or tests; without a fold all, parted by folds below a folder.
 
     Example: evenfold join .evenfold/splits/flights/1.0 examples/flights.parquet --fold 2 --role test -o test.parquet
@@ -166,15 +185,19 @@ def join(
     if fold is not None:
         require_place(output, read=[data])
     stored = manifests.StoredManifest(manifest).prove()
+    if fold is not None:
+        require_place(output, read=stored.files)
     with busy(f"writing {output}"):
         if fold is None or role is None:
-            rows = sum(manifests.partition(stored, data, output, memory=memory).counts.values())
-            words = f"{amount(rows, 'row')}, parted by the folds (fold=<code>/rows.parquet)"
+            rows = sum(manifests.partition(stored, data, output, memory=memory, repeat=repeat).counts.values())
         else:
-            require_place(output, read=stored.files)
-            rows = manifests.write_join(stored, data, fold, role, output, memory=memory)
-            words = f"the {rows:,} rows that fold {fold} has for {role}"
-    return Answer({"path": str(output), "rows": rows, "fold": fold, "role": role}, f"{output}: {words}")
+            rows = manifests.write_join(stored, data, fold, role, output, repeat=repeat, memory=memory)
+    of = f" of repeat {repeat}" if repeat else ""
+    about = {"path": str(output), "rows": rows, "fold": fold, "repeat": repeat, "role": role}
+    words = f"{amount(rows, 'row')}, parted by the folds{of} (fold=<code>/rows.parquet)"
+    if fold is not None:
+        words = f"the {rows:,} rows that fold {fold}{of} has for {role}"
+    answer(about, as_json, f"{output}: {words}")
 
 
 def adopt(
@@ -194,7 +217,8 @@ def adopt(
         Literal["refuse", "alone"], typer.Option(help="Rows without a group: refuse, or each is one of its own.")
     ] = "refuse",
     name: Annotated[str, typer.Option(help="What the split is called.")] = "adopted",
-) -> Answer:  # fmt: skip
+    as_json: Json = False,
+) -> None:  # fmt: skip
     """Take the folds that are made today into a manifest, unmoved; audit and record it.
 
     Example: evenfold adopt examples/flights.parquet --cv sklearn.model_selection:KFold --key flight_id
@@ -211,40 +235,90 @@ def adopt(
             data, cv or folds, key=key or None, target=target, group=group, time=time, params=params, seed=seed,
             missing_group=missing_group, name=name,
         )  # fmt: skip
-    return Answer(split, show_split)
+    answer(split, as_json, show_split)
 
 
 MEANINGS = {-1: "never tested", -2: "locked", -3: "excluded"}
 
 
-def show(manifest: ManifestFolder) -> Answer:
+def show(
+    manifest: ManifestFolder,
+    report: Annotated[Path | None, typer.Option(help="Write the split's page to this file too.")] = None,
+    data: Annotated[str | None, typer.Option(help="The rows that were split, for the page's pictures.")] = None,
+    as_json: Json = False,
+) -> None:
     """Show a MANIFEST: what was asked, its identity, and how many rows are where.
 
     Example: evenfold show .evenfold/splits/flights/1.0
     """
+    if data is not None and report is None:
+        raise SplitError("--data is for the page that --report writes; give --report FILE.html too, or leave it out.")
     with busy(f"reading {manifest}"):
         header = manifests.read_header(manifest)
         manifests.prove_files(header, manifest)
-    return Answer(header, _print_header)
+        sizes = [] if as_json or header["counts"] else _sizes(manifest)
+        if report is not None:
+            from evenfold.manifests.tables.read import require_place
+            from evenfold.reports import Origin, report_html
+
+            require_place(report, read=[data, *manifests.StoredManifest(manifest).files])
+            split = manifests.read_manifest(manifest)
+            findings = manifests.audit(split, data) if data else None
+            origin = Origin(Path(data).name if data else "")
+            page = report_html(split, manifests.measure(split, data), data, findings, origin)
+            manifests.write_whole(report, page)
+
+    def show(out: Any, header: manifests.Header) -> None:
+        _print_look(out, header, sizes)
+        if report is not None:
+            out.print(f"  page: {report}")
+
+    answer(header, as_json, show)
 
 
-def _print_header(out: Words, header: manifests.Header) -> None:
+def _sizes(folder: Path) -> list[list[str]]:
+    """Return how many rows folds have that are too many for a header to count each: lines of the table of counts."""
+    import numpy as np
+    from evenfold.manifests.membership import Labels
+
+    labels = manifests.read_manifest(folder).in_use
+    assert isinstance(labels, Labels), "of draws and pairs a header counts each"
+    values, numbers = np.unique(labels.column(), return_counts=True)
+    counts = dict(zip(values.tolist(), numbers.tolist(), strict=True))
+    rows = sorted(counts.get(code, 0) for code in labels.tested)  # of some every row may be gone
+    spread = f"{rows[0]:,} to {rows[-1]:,}, median {rows[len(rows) // 2]:,}" if rows[0] < rows[-1] else f"{rows[0]:,}"
+    beside = [[MEANINGS[code], f"{n:,}"] for code, n in sorted(counts.items()) if code < 0]
+    return [*beside, [f"each of {len(rows):,}", spread]]
+
+
+def _print_look(out: Any, header: manifests.Header, sizes: Sequence[list[str]] = ()) -> None:
     from .console import lined_up
 
     spec = header["spec"]
     what = "draws" if header["kind"] == "draws" else "splits"
     amount = f"{header['n_rows']:,} rows, {header['n_splits']:,} {what}"
     out.styled("[bold]{} {}[/]: {}, {}", header["name"], header["version"], header["algorithm"]["name"], amount)
-    fields = spec.get("columns", {}) | {name: value for name, value in spec.items() if name not in ("name", "columns")}
-    request = (f"{field} {'+'.join(v) if isinstance(v, list) else v or ''}".rstrip() for field, v in fields.items())
-    out.say(f"  asked: {', '.join(request)}")
+    columns = [f"{role} {'+'.join(v) if isinstance(v, list) else v}" for role, v in spec.get("columns", {}).items()]
+    params = ", ".join(f"{name}={value}" for name, value in spec.get("params", {}).items()) or "default parameters"
+    held = spec.get("holdout")
+    locked = ""
+    if held is not None:
+        from evenfold.estimates.results import in_percent  # with the metrics, which a header without it does not need
+
+        locked = f"; holdout {in_percent(held.get('fraction', 0.2))}"
+    locked = f"; group_mode {spec['group_mode']}{locked}" if spec.get("group_mode", "merge") != "merge" else locked
+    out.print(f"  asked: {', '.join(columns) or 'no columns'}; {params}; seed {spec.get('seed', 0)}{locked}")
     for name in ("split_id", "plan_id", "fingerprint", "parent_split_id"):
         if header[name]:
             out.print(f"  {name.replace('parent_split_id', 'parent'):<11} {header[name]}")
-    meanings = MEANINGS | {part["code"]: part["name"] for part in header["parts"]}
+    names = {part["code"]: part["name"] for part in header["parts"]}
+    meanings = MEANINGS | names
     meanings |= {"draws": {0: "may be drawn"}, "pairs": {0: "in use"}}.get(header["kind"], {})
     counts = [[str(meanings.get(int(code), f"fold {code}")), f"{rows:,}"] for code, rows in header["counts"].items()]
-    out.print("\n".join(lined_up([["fold or part", "rows"], *counts])))
+    out.print("\n".join(lined_up([["fold or part", "rows"], *counts, *sizes])), soft_wrap=True)
     if len(header["generations"]) > 1:
         joined = ", ".join(f"{generation['n']}: {generation['rows']:,}" for generation in header["generations"])
-        out.say(f"  rows that joined with each generation: {joined}")
+        out.print(f"  rows that joined with each generation: {joined}")
+
+
+COMMANDS = (audit, verify, diff, export, join, adopt, show)

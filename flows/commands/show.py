@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evenfold.estimates import metric_of
 from evenfold.flows.outcomes import Evaluation, ExtendOutcome, LaterScore, Segments, SplitOutcome, Tuning
@@ -21,18 +22,10 @@ from evenfold.reports.texts import page_note, places_table, split_sentences
 from evenfold.splitters.deployed import is_address
 from evenfold.tasks import Home, Retraining, SplitRef
 from evenfold.tasks.plans import decided_otherwise
-from evenfold.tasks.runtime.progress import SAY
+from evenfold.tasks.runtime.progress import SAY, Say
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from .console import Words as Words, consoles as consoles, lined_up
 
@@ -40,11 +33,12 @@ if TYPE_CHECKING:
     from evenfold.tasks.record.runs import Leaderboard
 
 MOST_PLACES = 12
+QUICK = 2.0  # seconds; a step that is done sooner needs no line
 
 
 @contextmanager
 def progress(console: Console) -> Iterator[None]:
-    """Show on a terminal what is under way inside the block."""
+    """Show what is under way inside the block: a live bar on a terminal, plain lines elsewhere."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -52,22 +46,41 @@ def progress(console: Console) -> Iterator[None]:
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    bars: dict[str, TaskID] = {}
+    bar = Progress(*columns, console=console, transient=True)
+    token = SAY.set(_bars(bar) if console.is_terminal else _lines(console))
+    try:
+        with bar if console.is_terminal else nullcontext():
+            yield
+    finally:
+        SAY.reset(token)
+
+
+def _lines(console: Console) -> Say:
+    """Return what prints a line when a step ends, with its seconds; of short ones nothing."""
+    begun: dict[str, float] = {}
+
+    def say(what: str, done: int, of: int) -> None:
+        started = begun.setdefault(what, time.monotonic())
+        seconds = time.monotonic() - started
+        if done == of and seconds >= QUICK:
+            console.print(f"{what}: {f'{of:,}, ' if of > 1 else ''}{seconds:.0f} s")
+        if done == of:
+            begun.pop(what, None)
+
+    return say
+
+
+def _bars(bar: Progress) -> Say:
+    tasks: dict[str, Any] = {}
     guard = threading.Lock()
 
     def say(what: str, done: int, of: int) -> None:
         with guard:
-            if what not in bars:
-                bars[what] = bar.add_task(what, total=of or None)
-            bar.update(bars[what], completed=done, total=of or None)
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=of or None)
+            bar.update(tasks[what], completed=done, total=of or None)
 
-    token = SAY.set(say)
-    try:
-        with bar:
-            yield
-    finally:
-        SAY.reset(token)
+    return say
 
 
 def show_page(console: Words, page: Page, *details: str) -> None:
@@ -78,18 +91,18 @@ def show_page(console: Words, page: Page, *details: str) -> None:
     verdict = f"{page.verdict.mark} {page.verdict.word}. " if page.verdict.word else ""
     console.styled("[bold]{}[/]\n", page.title)
     if page.lead:
-        console.say(f"  {verdict}{page.lead}")
+        console.say(f"  {verdict}{page.lead}", hang=2)
     for tile in page.tiles:
-        console.say(f"  {tile.value}  {tile.label}{tile.note and f'; {tile.note}'}")
+        console.say(f"  {tile.value}  {tile.label}{tile.note and f'; {tile.note}'}", hang=4)
     for section in (*page.sections, *(each for each in page.details if each.id in details)):
         blocks = [block for block in section.blocks if isinstance(block, (Paragraph, Table))]
         if blocks:
-            console.say(f"\n  {section.title}")
+            console.say(f"\n  {section.title}", hang=2)
         for block in blocks:
             if isinstance(block, Table):
                 show_table(console, block)
             else:
-                console.say(f"    {block.words}")
+                console.say(f"    {block.words}", hang=2)
     if page.findings:
         console.print()
     show_remarks(console, page.findings)
@@ -99,7 +112,7 @@ def show_remarks(console: Words, remarks: Sequence[Remark]) -> None:
     """Print what was found, a sentence each, after how grave it is and before which check found it."""
     for remark in remarks:
         check = f" [{remark.check}]" if remark.check else ""
-        console.say(f"  {remark.severity}: {remark.message}{check}", style=_STYLES[remark.severity])
+        console.say(f"  {remark.severity}: {remark.message}{check}", hang=4, style=_STYLES[remark.severity])
 
 
 def show_table(console: Words, table: Table) -> None:
@@ -107,7 +120,7 @@ def show_table(console: Words, table: Table) -> None:
     rows = [list(map(text_of, row)) for row in ([table.head] if table.head else []) + [*table.rows]]
     while len(rows[0]) > 2 and console.breaks and max(map(cell_len, lined_up(rows))) > console.width:
         rows = [row[:-1] for row in rows]
-    console.print("\n".join(lined_up(rows)))
+    console.print("\n".join(lined_up(rows)), soft_wrap=True)
 
 
 def show_split(console: Words, outcome: SplitOutcome) -> None:
@@ -131,17 +144,17 @@ def _show_next(console: Words, outcome: SplitOutcome | ExtendOutcome) -> None:
     whole = outcome.balance.target is not None
     files = shlex.quote(from_here(split.data)) if whole else "FILES"
     more = "" if whole else ", FILES a pattern of those of older rows too, such as 'visits*.csv'"
-    console.print(f"  next: evenfold evaluate {files} --manifest {split.name}{more}")
+    console.print(f"  next: evenfold evaluate {files} --manifest {split.name}{more}", soft_wrap=True)
 
 
 def show_balance(console: Words, report: BalanceReport, split: SplitRef, cached: bool) -> None:
     """Print what a split is called, how even it is, and its identity."""
     what, *more = split_sentences(split.model_dump(), read_header(Path(split.uri)), report, cached)
-    console.say(what, style="bold")
+    console.say(what, hang=2, style="bold")
     if 0 < len((places := places_table(report)).rows) <= MOST_PLACES:
         show_table(console, places)
     for sentence in more:
-        console.say(f"  {sentence}")
+        console.say(f"  {sentence}", hang=2)
     show_other_decision(console, split, cached)
 
 
@@ -153,18 +166,18 @@ def show_other_decision(console: Words, split: SplitRef, cached: bool) -> None:
         return
     if differences := decided_otherwise(StoredManifest(before), split.stored()):
         why = f"{split.version}, for {'; '.join(differences)}; {before.name} stays, and --name keeps them apart"
-        console.say(f"  {why}")
+        console.say(f"  {why}", hang=2)
 
 
 def show_extension(console: Words, outcome: ExtendOutcome) -> None:
     """Print what an extension came to: rows that joined and left, and that none moved."""
     show_balance(console, outcome.balance, outcome.split, outcome.split.reused)
-    console.say(
+    console.print(
         f"  {outcome.added:,} rows added, {outcome.deleted:,} deleted, {outcome.returned:,} back, "
         f"{outcome.quarantined:,} quarantined, {outcome.moved} moved"
     )
     for note in outcome.notes:
-        console.say(f"  {note}")
+        console.print(f"  {note}")
     _show_next(console, outcome)
 
 
@@ -174,7 +187,7 @@ def show_where(console: Words, run_id: str, more: str = "") -> None:
     short = run_id[:8] if len(run_id) == 32 else run_id
     console.say(f"  run {short}{more}")
     for page in pages[:1]:
-        console.print(f"  page {from_here(page)}", style=f"link {page.as_uri()}")
+        console.print(f"  page {from_here(page)}", soft_wrap=True, style=f"link {page.as_uri()}")
 
 
 def from_here(place: str | Path) -> str:
@@ -201,7 +214,7 @@ def audit_in_markdown(audit: Audit) -> str:
 
 def show_audit_in_markdown(console: Words, audit: Audit) -> None:
     """Print an audit for a comment, each line whole."""
-    console.print(audit_in_markdown(audit))
+    console.print(audit_in_markdown(audit), soft_wrap=True)
 
 
 def show_audit(console: Words, audit: Audit) -> None:
@@ -210,10 +223,10 @@ def show_audit(console: Words, audit: Audit) -> None:
     silent = next((finding for finding in audit.findings if finding.code and finding.severity != "note"), None)
     if silent:
         words = f"No fault here? Ignore it and say why, in three words or more: --ignore {silent.code}='...'"
-        console.say(f"  {words}")
+        console.say(f"  {words}", hang=2)
     if audit.not_asked:
         reasons = "; ".join(dict.fromkeys(audit.not_asked.values()))
-        console.say(f"  {counted(len(audit.not_asked), 'check')} had nothing to check: {reasons}.")
+        console.say(f"  {counted(len(audit.not_asked), 'check')} had nothing to check: {reasons}.", hang=2)
 
 
 def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
@@ -224,7 +237,7 @@ def show_evaluation(console: Words, outcome: Evaluation | Segments) -> None:
     reused = f", {outcome.n_cached:,} of them from the cache" if outcome.n_cached else ""
     show_where(console, outcome.run_id, f", {counted(outcome.n_fits, 'fit')}{reused}, {outcome.seconds:.0f} s")
     if outcome.since:
-        console.say(f"  {outcome.since}")
+        console.say(f"  {outcome.since}", hang=2)
     show_other_decision(console, outcome.split, outcome.cached)
     if len(outcome.run_id) == 32 and not outcome.look:
         console.say(f"  next: evenfold compare {outcome.run_id[:8]} ANOTHER_RUN, or evenfold list")
@@ -257,7 +270,7 @@ def show_leaderboard(console: Words, board: Leaderboard) -> None:
         interval = " to ".join(written(end, half) for end in ends) if half is not None else "-"
         title = f"{judgement.model} {judgement.params.get('params', '')}".strip()
         rows.append([str(place), title, written(reading.shown(judgement.value), half), interval, judgement.run_id[:8]])
-    console.print("\n".join(lined_up(rows, left=2)))
+    console.print("\n".join(lined_up(rows, left=2)), soft_wrap=True)
     if others := [name for name in board.metrics if name != board.metric]:
         console.say(f"  also scored by {', '.join(others)}: --metric")
 

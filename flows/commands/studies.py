@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,17 +16,19 @@ from evenfold.tasks.parameters import (
     Flag,
     Level,
     Metrics,
+    Model,
     NSplits,
     RunA,
     RunB,
     Seed,
+    SomeNames,
     Strategy,
 )  # fmt: skip
 from evenfold.tasks.requests import CompareFields, StudyFields, flat
 
 from evenfold import estimates, flows, manifests, reports
 
-from .flags import Answer, busy
+from .flags import answer, busy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +50,7 @@ Predictions = Annotated[Path, Flag("Parquet or CSV file to write.", names=("-o",
 NSeeds = Annotated[int, Flag("Partitions of each way.")]
 
 
-def demo(engine: Engine = "prefect") -> Answer:
+def demo(engine: Engine = "prefect", as_json: bool = False) -> None:
     """Show the product on real data: a leak found on flights, and .632 on breast cancer.
 
     Example: evenfold demo --engine plain
@@ -57,37 +59,45 @@ def demo(engine: Engine = "prefect") -> Answer:
 
     from .show import consoles, progress, show_evaluation
 
+    out, err = consoles()
+    out.quiet = as_json
     if not Path(FLIGHTS).exists():
         raise SplitError(f"there is no {FLIGHTS} here; run the demo in a checkout of evenfold.")
-    on_flights: Any = partial(
-        flows.evaluate, FLIGHTS, key="flight_id", target="arr_delay", features=FEATURES, metrics=("r2", "mae"),
-        model={"text": "ordinal"}, engine=engine,
+    evaluations = []
+
+    def evaluated(data: Any, **fields: Any) -> float:
+        with progress(err):
+            evaluations.append(flows.evaluate(data, engine=engine, **fields))
+        show_evaluation(out, evaluations[-1])
+        value: float = evaluations[-1].estimates[0].value
+        return value
+
+    _show_leak(out, evaluated)
+    out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
+    frame = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
+    frame.insert(0, "patient", range(1, len(frame) + 1))
+    evaluated(
+        frame, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
+        model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"),
     )  # fmt: skip
-    patients = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
-    patients.insert(0, "patient", range(1, len(patients) + 1))
-    with progress(consoles()[1]):
-        random = on_flights(name="flights-random", strategy="KFold")
-        grouped = on_flights(name="flights-by-date", group="date")
-        resampled = flows.evaluate(
-            patients, name="breast-cancer", key="patient", target="benign", strategy="Bootstrap", n_splits=200,
-            model="evenfold.estimates:scaled_logistic_regression", metrics=("accuracy", "roc_auc"), engine=engine,
-        )  # fmt: skip
+    if as_json:
+        consoles()[0].print_json(data=[json.loads(each.model_dump_json()) for each in evaluations])
 
-    def show(out: Words, _: object) -> None:
-        title = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
-        out.styled(f"{title} Rows of one date share weather and queues.\n")
-        show_evaluation(out, random)
-        out.print()
-        show_evaluation(out, grouped)
-        promised, unseen = (each.estimates[0].value for each in (random, grouped))
-        out.say(
-            f"\nRandom folds promise R2 = {promised:.3f}; dates that the model has never seen give {unseen:.3f}. "
-            "The difference is the leak.\n"
-        )
-        out.styled("[bold]2. Breast cancer, 569 rows: 200 bootstrap resamples and .632.[/]\n")
-        show_evaluation(out, resampled)
 
-    return Answer([json.loads(each.model_dump_json()) for each in (random, grouped, resampled)], show)
+def _show_leak(out: Words, evaluated: Callable[..., float]) -> None:
+    """Evaluate one model on flights under random folds and under whole dates, and say what the difference is."""
+    title = "[bold]1. Arrival delays of 20,000 flights, without the departure delay.[/]"
+    out.styled(f"{title} Rows of one date share weather and queues.\n")
+    recipe = {"features": FEATURES, "metrics": ("r2", "mae"), "model": {"text": "ordinal"}}
+    on_flights = partial(evaluated, FLIGHTS, key="flight_id", target="arr_delay", **recipe)
+    random = on_flights(name="flights-random", strategy="KFold")
+    out.print()
+    grouped = on_flights(name="flights-by-date", group="date")
+    out.print()
+    out.print(
+        f"Random folds promise R2 = {random:.3f}; dates that the model has never seen give {grouped:.3f}. "
+        "The difference is the leak.\n"
+    )
 
 
 @flat
@@ -96,8 +106,9 @@ def compare(
     run_b: RunB,
     metrics: Metrics = None,
     output: ComparisonPage = None,
+    as_json: bool = False,
     **fields: Unpack[CompareFields],
-) -> Answer:
+) -> None:
     """Compare two evaluations row by row, over repeats of the folds where fits are short; with -o also on a page.
 
     Both must rest on the same split. Versions of one split that grew are compared on the rows that both tested.
@@ -112,24 +123,24 @@ def compare(
     if output is not None:
         require_place(output)
     with busy(f"reading run {run_a} and run {run_b}"):
-        from evenfold.flows.comparison import pair_of
+        from evenfold.flows.comparison import look_ahead
 
         fields["repeats"] = repeats_of(fields.get("repeats", "auto"))
-        pair = pair_of(run_a, run_b, fields["repeats"])
-    if not pair.plan.recipes:  # nothing is fitted
+        fits, names = look_ahead(run_a, run_b, fields["repeats"])
+    if not fits:
         fields["engine"] = "plain"
     with progress(consoles()[1]):
         comparisons = flows.compare(run_a, run_b, metrics, **fields)
-    page = reports.comparison_page(comparisons, pair.names)
+    page = reports.comparison_page(comparisons, names)
     if output is not None:
         write_whole(output, page.html())
-    return Answer([asdict(comparison) for comparison in comparisons], _shown(page, output))
+    answer([asdict(comparison) for comparison in comparisons], as_json, _shown(page, output))
 
 
 def predict(
     run: RecordedRun, data: Data, output: Predictions = Path("predictions.parquet"), training_data: TrainingData = None,
-    known_rows: KnownRows = False,
-) -> Answer:  # fmt: skip
+    known_rows: KnownRows = False, as_json: bool = False,
+) -> None:  # fmt: skip
     """Predict later rows with the model of a recorded evaluation, or with what a tuning chose.
 
     The recipe is fitted once on every training row of its split; the targets of FILE are not read.
@@ -150,12 +161,13 @@ def predict(
         write_whole(output, pa.Table.from_pandas(predictions, preserve_index=False))
     about = {"rows": len(predictions), "columns": list(predictions.columns), "output": str(output)}
     names = ", ".join(map(str, predictions.columns))
-    return Answer(about, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
+    answer(about, as_json, f"{amount(len(predictions), 'row')} predicted: {names}\n  {output}")
 
 
 def score(
     run: RecordedRun, data: Data, metrics: Metrics = None, level: Level = 0.95, training_data: TrainingData = None,
-) -> Answer:  # fmt: skip
+    as_json: bool = False,
+) -> None:  # fmt: skip
     """Score the model of a recorded evaluation, or what a tuning chose, on later rows, beside what was promised.
 
     Rows of the split itself are refused: the model was trained on them.
@@ -168,7 +180,7 @@ def score(
 
     with busy(f"scoring by run {run}"):
         scored = score_later(run, data, training_data, metrics=metrics, level=level)
-    return Answer(scored, show_recorded)
+    answer(scored, as_json, show_recorded)
 
 
 @flat
@@ -178,14 +190,15 @@ def folds(
     strategy: Strategy = None,
     seed: Seed = None,
     output: PictureOrPage = Path("folds.html"),
+    as_json: bool = False,
     **fields: Unpack[StudyFields],
-) -> Answer:
+) -> None:
     """Show what the number of folds does to the mean over folds, its spread, and the pooled score.
 
     Example: evenfold folds examples/flights.parquet --target arr_delay --k 5,10,20
     """
     about = {"counts": _counts(counts), "seed": seed or 0, "strategy": strategy}
-    return _told(data, "number of folds", estimates.fold_count_study, about, output, fields)
+    _told(data, "number of folds", estimates.fold_count_study, about, output, as_json, fields)
 
 
 @flat
@@ -196,15 +209,16 @@ def strategies(
     strategy: Strategy = None,
     seed: Seed = None,
     output: PictureOrPage = Path("strategies.html"),
+    as_json: bool = False,
     **fields: Unpack[StudyFields],
-) -> Answer:
+) -> None:
     """Show what stratifying does to the variance of estimates, as ratios to random folds'; groups stay whole.
 
     Example: evenfold strategies examples/flights.parquet --target arr_delay --n-seeds 5
     """
     n_splits = 5 if n_splits is None else n_splits
     about = {"n_splits": n_splits, "n_seeds": n_seeds, "seed": seed or 0, "strategy": strategy}
-    return _told(data, "ways of stratifying", estimates.stratification_study, about, output, fields)
+    _told(data, "ways of stratifying", estimates.stratification_study, about, output, as_json, fields)
 
 
 def _counts(text: str) -> list[int]:
@@ -232,46 +246,32 @@ def _counts(text: str) -> list[int]:
 
 
 def _told(
-    data: str, what: str, study: Callable[..., pd.DataFrame], about: dict[str, object], output: Path,
+    data: str, what: str, study: Callable[..., pd.DataFrame], about: dict[str, object], output: Path, as_json: bool,
     fields: StudyFields,
-) -> Answer:  # fmt: skip
-    """Run a study by its parameters, ``about``; write, record and return its table.
+) -> None:  # fmt: skip
+    """Run a study by its parameters, ``about``, and write, record and print its table.
 
-    Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
+    ``fields``: of the columns, and of the recipe. Raises SplitError as ``_problem`` does.
     """
-    from evenfold.flows.requests import recipe_of
-    from evenfold.manifests.tables.read import require_place
     from evenfold.reports.charts import stacked
-    from evenfold.tasks.plans import check_columns
     from evenfold.tasks.record.studies import record_study
     from evenfold.tasks.runtime.limits import limited
     from evenfold.tasks.runtime.progress import say
-    from evenfold.tasks.work import check_model
 
     from .show import consoles, progress
 
-    if output.suffix not in (".html", ".svg"):
-        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
-    require_place(output)
-    recipe: dict[str, Any] = {**fields}
-    columns = {role: recipe.pop(role, None) for role in ("target", "group", "key")}
-    spec, model, params = (
-        manifests.specification(data, **columns),
-        recipe.pop("model", None),
-        recipe.pop("model_params", None),
-    )
-    check_columns(data, spec)
-    problem = check_model(data, spec, recipe_of(model, params=params, **recipe))
+    problem = _problem(data, output, **fields)
     with limited(problem.X.size), progress(consoles()[1]):
         table = study(problem, **about, say=partial(say, "fitting models"))
     page, pictures = reports.study_page(problem, table), reports.study_pictures(table)
     manifests.write_whole(output, page.html() if output.suffix == ".html" else stacked(pictures))
     name = f"{problem.model.title} @ {Path(data).stem}: {what}"
     params = {"data": Path(data).name} | {key: str(value) for key, value in about.items() if value is not None}
-    record_study(spec.name, name, problem, params, page, table)
+    experiment = manifests.name_of(data)  # the one that is called as the data's file
+    record_study(experiment, name, problem, params, page, table)
     rows = json.loads(table.to_json(orient="records"))
     came = {"rows": rows, "sentences": [each.title for each in pictures], "picture": str(output)}
-    return Answer(came, _shown(page, output, "ratios", "fold-count"))
+    answer(came, as_json, _shown(page, output, "ratios", "fold-count"))
 
 
 def _shown(page: reports.Page, output: Path | None, *details: str) -> Callable[[Words, object], None]:
@@ -284,3 +284,29 @@ def _shown(page: reports.Page, output: Path | None, *details: str) -> Callable[[
             out.say(f"  page {output}")
 
     return show
+
+
+def _problem(
+    data: str, output: Path, *, target: str | None = None, group: SomeNames = None, key: SomeNames = None,
+    model: Model = None, model_params: Mapping[str, object] | None = None, **recipe: object,
+) -> estimates.Problem:  # fmt: skip
+    """Return the problem of predicting the target column of a file.
+
+    Raises SplitError, before any fit, for an ``output`` that is neither a page nor a picture, or whose folder is none.
+    """
+    from evenfold.flows.requests import recipe_of
+    from evenfold.manifests.tables.read import require_place
+
+    learner = recipe_of(model, params=model_params, **recipe)
+    if output.suffix not in (".html", ".svg"):
+        raise SplitError(f"the picture cannot be written to {output}; pass -o NAME.html for a page, or NAME.svg.")
+    require_place(output)
+    roles = {"target": target, "group": group, "key": key}
+    columns = manifests.Columns.model_validate({role: names for role, names in roles.items() if names})
+    if columns.target is None:
+        raise SplitError("no target column is named, and a model predicts one; pass --target.")
+    table = manifests.read_table(data)
+    manifests.require_columns(columns.roles(), table.column_names)
+    frame = table.replace_schema_metadata(None).to_pandas()
+    group_column = next(iter(columns.grouped), None)
+    return estimates.Problem.of(frame, learner, columns.target, columns.roles(), groups=group_column)

@@ -98,6 +98,7 @@ def test_what_a_tuning_chose_is_scored_and_predicts_on_the_next_year(home: Home,
     assert value["sensitivity of no"] == recall_score(later["passed"], hand.predict(X(later)), pos_label="no")
     assert [each.metric for each in scored.promised] == ["roc_auc", "sensitivity of no"]
     assert np.sum(scored.confusion.counts) == scored.rows == 60
+    assert scored.known_groups == later["school"].isin(now["school"]).sum()
     client = MlflowClient(home.tracking_uri)
     run = client.get_run(scored.run_id)
     assert run.data.metrics["later/roc_auc"] == value["roc_auc"]
@@ -145,6 +146,7 @@ def test_later_rows_of_one_class_or_of_one_row_are_scored_by_what_is_defined_on_
         assert {each.metric: each.value for each in scored.estimates} == {"accuracy": right, "sensitivity of no": right}
         assert [each.metric for each in scored.promised] == ["accuracy", "sensitivity of no"]
         assert any(re.search(r"^AUC is not defined on .* one class \('no'\)", note) for note in scored.notes)
+        assert ("too few to measure" in "".join(scored.notes)) is (scored.rows == 1)
     with pytest.raises(EvaluationError, match=r"^AUC is not defined on .*; score by another metric"):
         score_later(made.run_id, later[failed].reset_index(drop=True), metrics=["roc_auc"])
 
@@ -253,6 +255,8 @@ def test_groups_are_known_by_the_type_that_was_declared(home: Home, tmp_path: Pa
         table.to_csv(file, index=False)
     spec = SPEC | {"name": "typed", "types": {"school": "text"}}
     made = evaluate(str(files[0]), spec=spec, model=MODEL, engine="plain")
+    known = int(later["school"].isin(now["school"]).sum())
+    assert score_later(made.run_id, files[1]).known_groups == known > 0
     interval = score_later(made.run_id, files[1], level=0.5).estimates[0].interval
     assert (interval.level, interval.method) == (0.5, "pooled rows, cluster-robust")
 
@@ -261,6 +265,6 @@ def test_rows_that_may_be_known_or_cannot_be_predicted_are_refused_in_a_sentence
     made, (_, later) = of_students(home), students()
     with pytest.raises(SplitError, match=r"cannot be told\. Name them, or if they are meant, say known_rows=True"):
         predict_later(made.run_id, later.drop(columns="id"))
-    assert "cannot be told" in score_later(made.run_id, later.drop(columns="id")).notes[0]
+    assert "cannot be told" in score_later(made.run_id, later.drop(columns="id")).summary
     with pytest.raises(ModelError, match=r"cannot predict the rows of .* contains NaN\. Missing values are in a: fill"):
         predict_later(made.run_id, later.assign(a=np.nan))

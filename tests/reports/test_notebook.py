@@ -89,7 +89,7 @@ def test_a_result_says_what_its_audit_found(home: Home) -> None:
     data = pd.DataFrame({"row": range(80), "copy": y * 3, "y": y})
     made = evaluate(data, key="row", target="y", name="beds", model="sklearn.linear_model:Ridge", engine="plain")
     for outcome in (split(data, key="row", target="y", name="beds", engine="plain"), made):
-        assert re.search(r"; 1 feature all but gives 'y' away: copy", repr(outcome))
+        assert re.search(r"; audit: 1 failed.*; 1 feature all but gives 'y' away: copy", repr(outcome))
         html = outcome._repr_html_()
         assert "Do not use" in html
         assert "all but gives" in html

@@ -199,6 +199,13 @@ def table(n: int = 60) -> pd.DataFrame:
     return pd.DataFrame({"visit": range(n), "age": draw.normal(50, 9, n), "cost": draw.gamma(2, 50, n)})
 
 
+def test_an_option_of_one_value_is_not_forgotten_where_it_comes_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    """The study of 3, 5 and 10 folds was one of 10."""
+    assert call(*shlex.split("folds visits.parquet --target cost --k 3 --k 5 --k=10")) == 2
+    said = "evenfold: --k is given 3 times, and only the last would count; give it once.\n"
+    assert capsys.readouterr().err == said
+
+
 @pytest.mark.usefixtures("home")
 def test_another_decision_of_the_same_name_says_what_was_asked_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

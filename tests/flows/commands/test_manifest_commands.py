@@ -14,9 +14,10 @@ import pandas as pd
 import pytest
 from commands import evenfold
 from evenfold.flows import cli, split
-from evenfold.manifests import decide, extend, read_manifest, write_manifest
+from evenfold.manifests import Audit, decide, extend, read_manifest, verify, write_manifest
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
+from pages import Page
 from typer.testing import CliRunner, Result
 
 from evenfold import flows
@@ -54,8 +55,8 @@ def place(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path)
 
 
-def test_a_failed_gate_exits_with_1_and_is_printed(place: Place) -> None:
-    """Leaked patients: the sentence on the terminal, and JSON."""
+def test_a_failed_gate_exits_with_1_and_is_printed_and_stored(place: Place) -> None:
+    """Leaked patients: the sentence on the terminal, audit.json in the manifest's folder only where asked."""
     frame = rows().assign(patient=0)
     frame.to_csv("leaky.csv", index=False)
     ran = place.run("audit", "trial/1.0", "leaky.csv")
@@ -63,6 +64,11 @@ def test_a_failed_gate_exits_with_1_and_is_printed(place: Place) -> None:
     assert re.search(
         r"failed: 1 group of 'patient' \(0\) has rows in more than one fold.* \[EF201 group_in_two_folds\]", ran.stdout
     )
+    assert not Path("trial/1.0/audit.json").exists()
+    assert place.run("audit", "trial/1.0", "leaky.csv", "--store").exit_code == 1
+    stored = Audit.model_validate_json(Path("trial/1.0/audit.json").read_text())
+    assert stored.failed == ["group_in_two_folds"]
+    assert verify("trial/1.0").intact
     assert place.json("audit", "trial/1.0", "leaky.csv", code=1)["failed"] == ["group_in_two_folds"]
 
 
@@ -149,7 +155,7 @@ def test_nothing_that_a_command_reads_is_written_over(place: Place) -> None:
     (place.folder / "link.parquet").symlink_to("data.parquet")
     with duckdb.connect(place.folder / "rows.db") as database:
         database.execute("create table patients as from 'data.parquet'")
-    commands = cycle(["join {} --fold 0 --role test -o", "export --data {} --to h2o -o"])
+    commands = cycle(["join {} --fold 0 --role test -o", "export --data {} --to h2o -o", "show --data {} --report"])
     for (source, output), command in zip(READ_AND_WRITTEN, commands, strict=False):
         before, verb, *words = Path(output).read_bytes(), *command.split()
         address = source.format(here=place.folder)
@@ -161,6 +167,7 @@ def test_nothing_that_a_command_reads_is_written_over(place: Place) -> None:
 REFUSED = [
     ("audit nowhere data.parquet", "nowhere holds no manifest.json; pass the folder of a manifest, or to"),
     ("audit trial/1.0 data.parquet --gate duplicate_row=1", "did you mean duplicate_rows"),
+    ("export trial/1.0 --to spark -o f.parquet --table t", "--table and --dialect are for --to sql"),
     ("join trial/1.0 data.parquet --fold 5 --role test -o out.csv", "there is no fold 5 in trial 1.0; choose 0"),
     ("adopt data.parquet --key id", "give one of --cv and --folds"),
 ]
@@ -176,14 +183,15 @@ def test_bad_input_is_one_sentence(place: Place) -> None:
 
 
 def test_show_says_what_a_manifest_holds(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words, the identity and the counts."""
+    """The words, the identity and the counts; the page, on request."""
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path))
     shutil.copy(empty_store, tmp_path)
     frame = pd.DataFrame({"id": range(40), "kind": ["a", "b"] * 20})
     spec = {"name": "few", "columns": {"key": "id", "target": "kind"}, "holdout": {"fraction": 0.25}}
     folder = split(frame, spec=spec, engine="plain").split.uri
     header = json.loads((Path(folder) / "manifest.json").read_text(encoding="utf-8"))
-    done = evenfold(tmp_path, "show", folder, EVENFOLD_HOME=str(tmp_path))
+    done = evenfold(tmp_path, "show", folder, "--report", "page.html", EVENFOLD_HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     for said in ("few 1.0: StratifiedKFold, 40 rows, 5 splits", header["split_id"], "locked", "key id, target kind"):
         assert said in done.stdout
+    assert "balance" in Page((tmp_path / "page.html").read_text(encoding="utf-8")).sections
