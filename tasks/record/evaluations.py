@@ -92,7 +92,7 @@ def record_evaluation(
     record = _Record(evaluation, work, split_run, run_label, n_cached, models or {}, states, build)
     labelled, since, new = digest_json([record.content, run_label]), "", False
     seen = complete_records(Home.here())
-    run_id = "" if is_refreshing() or labelled not in seen else seen[labelled][0]
+    run_id = "" if is_refreshing() else seen.get(labelled, [""])[0]
     if not run_id:
         tracker, again = tracker_of(split), is_refreshing() or not evaluation.estimates
         with tracker.alone(record.key) as existing:
@@ -111,8 +111,8 @@ def record_evaluation(
     if new and evaluation.estimates:  # once, and not again where the same is found
         title = f"# {evaluation.model.title} @ {split.name} {split.version}"
         table, link = in_markdown(scores_table(evaluation.estimates)), linked({f"Run {run_id} in MLflow": run.url})
-        parts = [title, table, link]
-        publish(f"estimate-{split.name}", "\n\n".join(parts), f"Scores of the newest evaluation on {split.name}.")
+        words = f"{title}\n\n{table}\n\n{link}"
+        publish(f"estimate-{split.name}", words, f"Scores of the newest evaluation on {split.name}.")
     return run
 
 
@@ -212,16 +212,14 @@ class _Record:
         """Write its run, for whoever holds its key alone, and return it; ``existing``: that run, or None."""
         of, split, key = self.evaluation, self.evaluation.split, self.key
         of_some = {PARTIAL: "true"} if of.errors and of.estimates else {}
-        if (
-            of_some
-            and existing is not None
-            and existing.info.status == "FINISHED"
-            and PARTIAL not in existing.data.tags
-        ):
+        whole = existing is not None and existing.info.status == "FINISHED" and PARTIAL not in existing.data.tags
+        if of_some and whole:
             key = run_key(kind="partial", of=key)  # what is of every split stays as it is
             existing = tracker.find(key)
         failure = failure_of(of.errors, split.n_splits) if of.errors and not of.estimates else ""
-        page = self._page()
+        page, pictures = self._page(), score_pictures(self.scores, of.estimates)
+        artifacts = _artifacts(of) | {f"scores/{metric}.svg": each.file() for metric, each in pictures.items()}
+        artifacts |= {"report.html": page.html()}  # before the run is there: what fails leaves none behind
         entry = self._entry(key, of_some | ({} if failure else {CONTENT: self.content}))
         about = no_tags if failure else partial(self._note, tracker, page)
         with tracker.filled(existing, entry, about=about) as run_id:
@@ -229,9 +227,7 @@ class _Record:
             if of.scores:
                 self._write_folds(tracker, run_id, key)
             tracker.keep_model_of(run_id, self.models.get("all rows"), self.estimator)
-            pictures = score_pictures(self.scores, of.estimates)
-            artifacts = _artifacts(of) | {f"scores/{metric}.svg": each.file() for metric, each in pictures.items()}
-            digests = tracker.keep(run_id, artifacts | {"report.html": page.html()} | self.tables)
+            digests = tracker.keep(run_id, artifacts | self.tables)
             sha256 = {name: digests[name] for name in self.tables}
             keep_signed(tracker, run_id, RECIPE, recipe_json(split, of.model, of.estimates) | {"sha256": sha256})
         if failure:

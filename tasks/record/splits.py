@@ -189,8 +189,7 @@ def record_split(split: SplitRef, report: BalanceReport | None = None, *, memory
     rules = [] if split.gates is None else [dict(split.gates), split.ignore]
     whole = [measured.model_dump(mode="json"), split.uri, str(stamp(split.data)), installed("evenfold"), *rules]
     content = digest_json(whole)
-    seen = complete_records(Home.here())
-    run_id = "" if is_refreshing() or content not in seen else seen[content][0]
+    run_id = "" if is_refreshing() else complete_records(Home.here()).get(content, [""])[0]
     if not run_id:
         run_id = _write_split(split, measured, content, limit)
         see_complete(split, (content,), run_id, (f"split/{name}" for name in SPLIT_FILES))

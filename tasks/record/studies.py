@@ -35,10 +35,12 @@ def _record(
     """Record a page as a run of its own and return its id; the same ``kind`` and ``about`` find the same run."""
     tracker, key = Tracker(Home.here(), experiment), run_key(kind=kind, name=name, **about)
     entry = Entry(key, name, tags | origin_tags() | {"evenfold.record": kind}, about, metrics)
-    with tracker.run(entry) as run_id:
+
+    def note(run_id: str) -> dict[str, str]:
+        return {NOTE: page_note(page, {"The page": run_page(tracker.experiment_id, run_id, "artifacts/report.html")})}
+
+    with tracker.run(entry, about=note) as run_id:
         tracker.keep(run_id, {"report.html": page.html()} | {f"{table}.json": rows for table, rows in tables.items()})
-        link = run_page(tracker.experiment_id, run_id, "artifacts/report.html")
-        tracker.tell(run_id, {NOTE: page_note(page, {"The page": link})})
     return run_id
 
 
