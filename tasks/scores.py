@@ -38,8 +38,7 @@ from evenfold.estimates import (
 from evenfold.estimates.baselines import best_baseline, no_better
 from evenfold.estimates.promotion import ROLES, Difference, compare_draws
 from evenfold.manifests import Audit
-from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with
-from evenfold.manifests.audits.judging import judged
+from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged
 from evenfold.splitters import SplitError
 from numpy.typing import NDArray
 from pyarrow import parquet

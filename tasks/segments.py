@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from evenfold.estimates import ModelSpec, Problem
 from evenfold.estimates.models.estimators import named_estimator
 from evenfold.manifests import SplitSpec, canonical_table, read_table, require_columns
-from evenfold.manifests.audits.audit import CHECKS
+from evenfold.manifests.audits.audit import CHECKS, LEARNING
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.plan import default_strategy
 from evenfold.manifests.state import is_numeric_target
@@ -31,7 +31,7 @@ from .steps.step import step
 
 MOST_SEGMENTS, NO_VALUE = 10_000, "these rows name no segment."
 # What small models learn from rows is not asked of a segment: of so few they tell little, at three times its price.
-UNASKED: GateLimits = {name: "off" for name, (_, takes) in CHECKS.items() if takes == "sample"}
+UNASKED: GateLimits = {name: "off" for name, (_, takes) in CHECKS.items() if takes in LEARNING}
 
 Segmented = tuple[SplitSpec, ModelSpec, dict[str, pa.Table]]
 

@@ -6,43 +6,31 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from types import ModuleType
+from inspect import signature
 from typing import Any
 
-from evenfold.manifests.joined import Joined
+from evenfold.manifests.joined import Joined, JoinedLabels
 from evenfold.manifests.store.stored import LOOKED_AT, in_memory
 from evenfold.splitters.importing import FEATURES, resolve
 
-from . import balance, leaks, rows
-from .features import Features, feature_names, id_like_features, read_features
-from .findings import GATES, Audit, CouldNotRun, NotAsked, Outcome, gates_with, reasons_of
-from .judging import judged
-from .learned import (
-    computed_target,
-    entities,
-    leaky_features,
-    marks,
-    near_duplicates,
-    populations,
-    prepared,
-    relatives,
-    target_encoding,
-    times,
-)
-from .learned.impact import with_impact
-from .learned.models import in_one_thread
+from . import balance, features, leaks, rows
+from .balance import sharing
+from .features import Features, feature_names, read_features
+from .findings import GATES, Audit, CouldNotRun, NotAsked, Outcome, gates_with, judged, reasons_of
+from .learned import leaky_features, marks, near_duplicates, populations, relatives, target_encoding, times
+from .learned.models import in_one_thread, with_impact
 from .learned.sample import Sample, read_sample, sampled_columns
 from .pipelines import QUESTIONS, Leak, leaks_of, outcome_of
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The data of checks, read when the first check takes them: ``rows``, their ``features``, or a ``sample``.
+    """The data of checks, each read when the first check takes it; a check takes what its parameter is called.
 
     ``leaks`` are those of a function that builds features, where one is given.
     """
 
-    rows: Joined
+    joined: Joined
     names: Sequence[str] | None
     exclude: Collection[str]
     build: Any
@@ -50,48 +38,54 @@ class Subject:
     @cached_property
     def columns(self) -> list[str]:
         """The features that are compared row by row."""
-        return feature_names(self.rows, self.names, self.exclude)
+        return feature_names(self.joined, self.names, self.exclude)
+
+    @cached_property
+    def folds(self) -> JoinedLabels | NotAsked:
+        """The folds and parts that rows are shared out among."""
+        return sharing(self.joined)
 
     @cached_property
     def features(self) -> Features | NotAsked:
         """A hash of every row's features, and the features of some rows."""
         if not self.columns:
             return NotAsked("no column of the data is a feature; name some")
-        return read_features(self.rows, self.columns)
+        return read_features(self.joined, self.columns)
 
     @cached_property
     def sample(self) -> Sample | NotAsked:
         """The rows that small models learn from."""
-        return read_sample(self.rows, self.names, tuple(self.exclude))
+        return read_sample(self.joined, self.names, tuple(self.exclude))
+
+    @cached_property
+    def learned(self) -> Sample | NotAsked:
+        """Those of them that have a target, for what small models learn of it."""
+        return self.sample if isinstance(self.sample, NotAsked) else self.sample.why_not or self.sample.learned
 
     @cached_property
     def leaks(self) -> list[Leak] | CouldNotRun:
         """The columns of ``build`` that know what they must not."""
-        return leaks_of(self.build, self.rows)
+        return leaks_of(self.build, self.joined)
 
     def outcome(self, check: Callable[[Any], Outcome], takes: str) -> Outcome:
         """Return what a check finds in what it takes; models learn in one thread."""
         seen = getattr(self, takes)
-        with in_one_thread() if takes == "sample" else nullcontext():
+        with in_one_thread() if takes in LEARNING else nullcontext():
             return seen if isinstance(seen, NotAsked) else check(seen)
 
 
+LEARNING = ("sample", "learned")
 # In the order of their cost, in seconds of the processor at 100,000 rows of 20 columns.
-_LEARNED = (
-    computed_target, prepared, marks, entities, leaky_features, target_encoding, times, populations, near_duplicates,
+_MODULES = (
+    balance, rows, leaks, features, marks, leaky_features, target_encoding, times, populations, near_duplicates,
     relatives,
 )  # fmt: skip
-_TAKES: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (("rows", (balance, leaks, rows)), ("sample", _LEARNED))
 # A gate is called as the function that checks it.
+_FUNCTIONS = {name: getattr(module, name) for module in _MODULES for name in GATES if hasattr(module, name)}
+_FUNCTIONS |= {f"build_{question}": partial(outcome_of, question) for question in QUESTIONS}
 CHECKS: dict[str, tuple[Callable[[Any], Outcome], str]] = {
-    name: (getattr(module, name), takes)
-    for takes, modules in _TAKES
-    for module in modules
-    for name in GATES
-    if hasattr(module, name)
+    name: (check, next(iter(signature(check).parameters))) for name, check in _FUNCTIONS.items()
 }
-CHECKS |= {check.__name__: (check, "features") for check in (leaks.duplicate_rows, id_like_features)}
-CHECKS |= {f"build_{question}": (partial(outcome_of, question), "leaks") for question in QUESTIONS}
 
 
 def audit(

@@ -63,22 +63,19 @@ def _missing(name: str, levels: list[Any], empty: NDArray[np.bool_], side: str, 
     return sentence + others
 
 
-def size_deviation(joined: Joined) -> Outcome:
+def size_deviation(folds: JoinedLabels) -> Outcome:
     """Look for folds and parts whose rows are far from their share."""
-    folds = _sharing(joined)
-    if isinstance(folds, NotAsked):
-        return folds
     return _deviation_found(folds, max(_deviations(folds)))
 
 
-def class_deviation(joined: Joined) -> Outcome:
+def class_deviation(folds: JoinedLabels) -> Outcome:
     """Look for folds and parts whose rows of a class are far from their share; classes of few rows are left out."""
-    folds, names = _sharing(joined), _class_columns(joined)
-    if isinstance(folds, NotAsked) or not names:
-        return folds if isinstance(folds, NotAsked) else NotAsked("no column of classes is named")
+    names = _class_columns(folds)
+    if not names:
+        return NotAsked("no column of classes is named")
     worst: list[tuple[Deviation, str]] = []
     for name in names:
-        levels = joined.levels(name)
+        levels = folds.levels(name)
         if len(levels) * len(folds.shares()) > MOST_CELLS:
             return NotAsked(f"{name!r} has {len(levels):,} classes")
         worst += [(cell, name) for cell in _deviations(folds, name)] if levels else []
@@ -135,18 +132,16 @@ def _large_group(folds: JoinedLabels, name: str | None, level: int) -> str:
     return f", as group {group} alone holds {held:.1%} of them, more than any share ({share:.1%}); {cure}"
 
 
-def target_deviation(joined: Joined) -> Outcome:
+def target_deviation(folds: JoinedLabels) -> Outcome:
     """Look for folds whose numeric target is distributed unlike that of all rows: the Kolmogorov-Smirnov distance."""
-    name, shared = joined.columns.target, _sharing(joined)
-    if isinstance(shared, NotAsked):
-        return shared
-    if name is None or not joined.is_numeric(name):
+    name = folds.columns.target
+    if name is None or not folds.is_numeric(name):
         return NotAsked("the target is not a number" if name else "no target column is named")
-    distances = shared.distances(name)
+    distances = folds.distances(name)
     if not distances:
         return NotAsked("no row of the data is tested in a fold")
     ks, code = max(distances)
-    fold = shared.labels.code_name(code)
+    fold = folds.labels.code_name(code)
     message = (
         f"the distribution of {name!r} in {fold} has a KS distance of {ks:.3f} from that of all rows (0: the same, 1: "
         "nothing in common)."
@@ -191,7 +186,7 @@ def attribute_deviation(joined: Joined) -> Outcome:
     return Found(worst, message, {name: figure for figure, name, _, _ in deviations})
 
 
-def _sharing(joined: Joined) -> JoinedLabels | NotAsked:
+def sharing(joined: Joined) -> JoinedLabels | NotAsked:
     """Return the folds and parts that rows are shared out among, or why there are none."""
     if not isinstance(joined, JoinedLabels):
         return NotAsked("draws and pairs share nothing out")

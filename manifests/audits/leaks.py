@@ -15,8 +15,7 @@ from evenfold.splitters import ForwardChaining, Needs, Rows
 from evenfold.splitters.deployed import shown
 from numpy.typing import NDArray
 
-from .crossings import crossings, where
-from .features import Features, row_hashes
+from .features import Features, crossings, row_hashes, where
 from .findings import Found, KeepTogether, NotAsked, Outcome, SplitByTime
 from .learned.near_duplicates import happen_by_chance
 from .learned.relatives import several

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, NotAsked, Outcome, gates_with
-from evenfold.manifests.audits.judging import judged
+from evenfold.manifests.audits.findings import ARRIVAL_GATES, Audit, Found, NotAsked, Outcome, gates_with, judged
 from evenfold.manifests.joined import Joined
 from evenfold.manifests.manifest import ACTIVE, DELETED, Manifest
 from evenfold.manifests.tables.canonical import amount, infer_type, listed, verb

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from evenfold.manifests.audits.crossings import crossings
+from evenfold.manifests.audits.features import crossings
 from evenfold.manifests.audits.findings import Found, KeepTogether, NotAsked, Outcome
 from evenfold.splitters import Stream
 from evenfold.splitters.kernels import AUDITING

@@ -12,11 +12,9 @@ from evenfold.manifests.tables.canonical import listed
 from scipy.spatial import cKDTree
 from scipy.stats import chi2, norm
 
-from .entities import level_effect
-from .impact import at_stake
-from .models import predict_from_all, usable
+from .models import at_stake, predict_from_all, usable
 from .populations import is_random
-from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, normal_scores, why_not_kept
+from .relatives import LEAST_EFFECT, SAME, Candidate, are_one, level_effect, normal_scores, why_not_kept
 from .sample import BY_CHANCE, LEAST_ROWS, Array, Codes, Column, Sample, alone
 
 STRETCHES, SORTED = 20, 0.5  # of an order, and the share of the variance between them

@@ -18,8 +18,7 @@ from evenfold.estimates.metrics.record import Responses, all_classes, replay
 from evenfold.estimates.metrics.scoring import score
 from evenfold.estimates.models.fit import fitted
 from evenfold.manifests import Audit
-from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with
-from evenfold.manifests.audits.judging import judged
+from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged
 from evenfold.manifests.growth.newcomers import TELLING
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from audited import FEATURES, OF_DATA, asked, clean, finding, split, the
 from evenfold.manifests import audit, decide, extend
-from evenfold.manifests.audits.findings import Found, Gate
-from evenfold.manifests.audits.judging import judged
+from evenfold.manifests.audits.findings import Found, Gate, judged
 from evenfold.splitters import SplitError
 
 

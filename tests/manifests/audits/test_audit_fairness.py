@@ -8,8 +8,7 @@ import pytest
 from audited import OF_DATA, asked, clean, plain, split, the, told
 from evenfold.manifests import audit, decide, extend
 from evenfold.manifests.audits import features
-from evenfold.manifests.audits.findings import GATES as LIMITS
-from evenfold.manifests.audits.judging import judged
+from evenfold.manifests.audits.findings import GATES as LIMITS, judged
 from evenfold.manifests.audits.leaks import duplicate_rows
 from evenfold.manifests.joined import Joined
 
