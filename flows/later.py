@@ -30,8 +30,8 @@ from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
 from evenfold.reports.page import counted, listed
 from evenfold.splitters import SplitError
-from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import cause_of, shown
+from evenfold.splitters.naming import changed
 from evenfold.splitters.numbers import digest_json
 from evenfold.tasks.fits import fit_final, require_final
 from evenfold.tasks.plans import stamp

@@ -13,7 +13,7 @@ from evenfold.manifests.tables.canonical import coded, numbered, to_numpy
 from evenfold.splitters import Predefined, Rows, Splitter
 from evenfold.splitters.numbers import MOST_CLASSES_OF_NUMBERS, Coded, encode, is_number
 from evenfold.splitters.packing.cost import QUANTILE_BINS, edges_of
-from evenfold.splitters.parts import shares_of_parts
+from evenfold.splitters.strategies.parts import shares_of_parts
 from numpy.typing import NDArray
 
 from .membership import EXCLUDED, UNKNOWN, Membership, fold_column

@@ -11,8 +11,12 @@ from .errors import EvenfoldError as EvenfoldError, SplitError as SplitError
 from .importing import UntrustedNameError as UntrustedNameError
 from .kernels import Stream as Stream
 from .packing.cost import PackReport as PackReport
-from .parts import PartSplitter as PartSplitter
 from .rows import Needs as Needs, Rows as Rows
+from .strategies.blocks import (
+    CombinatorialPurgedKFold as CombinatorialPurgedKFold,
+    PurgedKFold as PurgedKFold,
+    SpatialBlockKFold as SpatialBlockKFold,
+)
 from .strategies.bootstraps import (
     Bootstrap as Bootstrap,
     GroupBootstrap as GroupBootstrap,
@@ -43,16 +47,15 @@ from .strategies.kfold import (
     SortedStratifiedKFold as SortedStratifiedKFold,
     StratifiedKFold as StratifiedKFold,
 )
-from .strategies.purged import CombinatorialPurgedKFold as CombinatorialPurgedKFold, PurgedKFold as PurgedKFold
+from .strategies.parts import (
+    FractionalStratifiedSplit as FractionalStratifiedSplit,
+    PartSplitter as PartSplitter,
+    RandomSplit as RandomSplit,
+    StratifiedSplit as StratifiedSplit,
+)
 from .strategies.shuffles import (
     GroupShuffleSplit as GroupShuffleSplit,
     GroupStratifiedShuffleSplit as GroupStratifiedShuffleSplit,
     ShuffleSplit as ShuffleSplit,
     StratifiedShuffleSplit as StratifiedShuffleSplit,
-)
-from .strategies.spatial import SpatialBlockKFold as SpatialBlockKFold
-from .strategies.stratified_splits import (
-    FractionalStratifiedSplit as FractionalStratifiedSplit,
-    RandomSplit as RandomSplit,
-    StratifiedSplit as StratifiedSplit,
 )

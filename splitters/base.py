@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from evenfold.splitters.code import code_of
 from evenfold.splitters.errors import SplitError, meant
 from evenfold.splitters.importing import Role, refusal, resolve
 from evenfold.splitters.kernels import DRAWS, LABELS, IntArray, Stream
-from evenfold.splitters.naming import import_path, params_of
+from evenfold.splitters.naming import code_of, import_path, params_of
 from evenfold.splitters.numbers import check_count, digest_json, is_whole, label_type, plain_numbers
 from evenfold.splitters.rows import Needs, Rows
 from numpy.typing import NDArray

@@ -35,9 +35,9 @@ from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, SplitError, Splitter
 from evenfold.splitters.base import modules_of_strategy, strategy_code
-from evenfold.splitters.code import code_of
 from evenfold.splitters.deployed import is_address
 from evenfold.splitters.importing import installed
+from evenfold.splitters.naming import code_of
 from evenfold.tasks.results.preimages import Marks, Preimage, differences
 from evenfold.tasks.runtime.home import Home, Settings
 

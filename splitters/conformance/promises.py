@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from evenfold.splitters.base import DrawSplitter, Pair, Splitter
 from evenfold.splitters.numbers import encode
-from evenfold.splitters.parts import codes_of, shares_of_parts
+from evenfold.splitters.strategies.parts import codes_of, shares_of_parts
 from evenfold.splitters.times import ends_of, gap_of, later, rows_in, times_of
 from numpy.typing import NDArray
 

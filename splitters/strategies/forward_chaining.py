@@ -12,8 +12,8 @@ from evenfold.splitters.base import Pair, PairSplitter, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import IntArray, Stream
 from evenfold.splitters.numbers import check_count, label_type, stable_order
-from evenfold.splitters.parts import TRAIN_AND_TEST, PartSplitter, part_sizes
 from evenfold.splitters.rows import Needs, Rows
+from evenfold.splitters.strategies.parts import TRAIN_AND_TEST, PartSplitter, part_sizes
 from evenfold.splitters.times import Calendar, calendar_units, gap_of, later, unit_and_zone
 from numpy.typing import NDArray
 

@@ -16,8 +16,8 @@ from evenfold.splitters.numbers import check_count, is_real
 from evenfold.splitters.packing.bounds import Published, report_on
 from evenfold.splitters.packing.cost import Aim, FloatArray, PackReport, group_table, table_to_pack
 from evenfold.splitters.packing.pack import DEFAULT_EFFORT, Effort, pack_to, searches_on
-from evenfold.splitters.parts import PartSplitter, shares_of_parts
 from evenfold.splitters.rows import Needs, Rows
+from evenfold.splitters.strategies.parts import PartSplitter, shares_of_parts
 from numpy.typing import NDArray
 
 from .kfold import check_rare

@@ -12,8 +12,8 @@ from evenfold.splitters.base import LabelSplitter, refines
 from evenfold.splitters.errors import SplitError
 from evenfold.splitters.kernels import Stream, hashed, scaled
 from evenfold.splitters.numbers import present
-from evenfold.splitters.parts import PartSplitter, check_parts, codes_of, shares_of_parts
 from evenfold.splitters.rows import Needs, Rows
+from evenfold.splitters.strategies.parts import PartSplitter, check_parts, codes_of, shares_of_parts
 from numpy.typing import NDArray
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from evenfold.manifests import Plan
-from evenfold.splitters import code
-from evenfold.splitters.code import code_of
+from evenfold.splitters.naming import changed, code_of
 from own_code import SHOP, edit, write
 
 PROJECT = SHOP | {
@@ -49,7 +48,7 @@ def test_what_runs_moves_the_digest_and_what_does_not_leaves_it(
     before = code_of("shop.model:make")
     edit(shop, file, old, new)
     now = code_of("shop.model.make")
-    assert code.changed(before, now) == ([file[:-3].replace("/", ".").removesuffix(".__init__")] if moves else [])
+    assert changed(before, now) == ([file[:-3].replace("/", ".").removesuffix(".__init__")] if moves else [])
     assert now["numpy"] == f"numpy=={sys.modules['numpy'].__version__}"
     assert not {"os", "shop.unused"} & now.keys() | {"shop", "company"} & sys.modules.keys()
 
@@ -64,7 +63,7 @@ def test_what_cannot_be_read_is_said_once(shop: Path, caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING, "evenfold"):
         before = code_of("shop.model:make")
         edit(shop, "shop/fast.py", "a b", "a c")
-        assert code.changed(before, code_of("shop.model:make")) == ["shop.fast"]
+        assert changed(before, code_of("shop.model:make")) == ["shop.fast"]
     assert sorted(line.partition(" ")[0] for line in caplog.messages) == ["shop.fast", "shop.gone"]
 
 

@@ -20,8 +20,8 @@ from evenfold.estimates import ModelError, ModelSpec
 from evenfold.estimates.promotion import YEARLY, Decision
 from evenfold.manifests.store.header import sha256
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.splitters.code import changed
 from evenfold.splitters.deployed import is_deployed, shown
+from evenfold.splitters.naming import changed
 from evenfold.tasks.outcomes import Champion
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.runtime.home import in_silence

@@ -17,8 +17,7 @@ from evenfold.splitters import (
     SplitError,
     StratifiedSplit,
 )
-from evenfold.splitters.parts import part_sizes
-from evenfold.splitters.strategies.stratified_splits import rounded
+from evenfold.splitters.strategies.parts import part_sizes, rounded
 from hypothesis import given, settings, strategies as st
 from sklearn import model_selection
 
