@@ -323,7 +323,7 @@ def look_at_holdout(split: Split, split_run_id: str, model: ModelSpec, request: 
     left = None if look.budget is None else look.budget - look.look
     adjusted = level_of_look(look.look, request.level, look.sharing)
     estimates = run(aggregate_look, split.ref, result, interval=request.interval, level=adjusted)
-    run(record_look_scores, split.ref, look, result, estimates)
+    look = run(record_look_scores, split.ref, look, result, estimates)
     outcome = unaggregated(split.ref, model, [result]).model_copy(update={"estimates": estimates})
     evaluation = _evaluation(split, outcome, split_run_id, look.run_id, started, n_fits=1)
-    return evaluation.model_copy(update={"look": look.look, "looks_left": left})
+    return evaluation.model_copy(update={"look": look.look, "looks_left": left, "promised": look.promised})

@@ -112,7 +112,7 @@ class Evaluation(Displayed, Measured):
     """The result of an evaluation: its split, every score, the estimates, and where they are recorded.
 
     ``states``: where the fit of each fold, or draw, came from. ``since``: which code of the user's has changed since
-    the last run of the same, where this one was made for that.
+    the last run of the same, where this one was made for that. ``promised``: what the folds said, of a look.
     """
 
     cached: bool
@@ -128,6 +128,7 @@ class Evaluation(Displayed, Measured):
     since: str = ""
     look: int | None = None
     looks_left: int | None = None
+    promised: list[Estimate] = []
     audit: Audit | None = None
 
     @property
@@ -198,13 +199,14 @@ class Evaluation(Displayed, Measured):
     def as_page(self) -> reports.Page:
         """Return what is told of it."""
         from evenfold.reports.evaluations.pictures import importance_words
-        from evenfold.reports.evaluations.words import by_level, encoding_words, look_words, notes_of
+        from evenfold.reports.evaluations.words import by_level, encoding_words, look_words, notes_of, promise_words
 
         split, rows = self.split, f"{self.split.n_rows:,} rows, {amount(self.split.n_splits, ONE_OF[self.split.kind])}"
         left = "" if self.looks_left is None else f", and {self.looks_left or 'none'} left"
         level = next((estimate.interval.level for estimate in self.estimates if estimate.interval), None)
         notes = [
             f"This is look {self.look} at the locked part of {split.name}{left}; it is recorded." if self.look else "",
+            *promise_words(self.estimates, self.promised),
             look_words(level) if self.look and level else "",
             *by_level(self.levels),
             importance_words(self.scores, self.model.metrics[0]),

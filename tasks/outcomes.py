@@ -362,12 +362,16 @@ class Registered(Outcome):
 
 
 class Look(Outcome):
-    """A look at the locked part that was announced: its run, its number, of how many; ``sharing``: as in Ledger."""
+    """A look at the locked part that was announced: its run, its number, of how many; ``sharing``: as in Ledger.
+
+    ``promised``: what the recipe's newest evaluation on the folds said, once the look's scores are recorded.
+    """
 
     run_id: str
     look: int
     budget: int | None = None
     sharing: int | None = None
+    promised: list[Estimate] = []
 
 
 class NestedChoice(Outcome):

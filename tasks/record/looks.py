@@ -132,7 +132,7 @@ def damages_of_looks(home: Home, manifest: Manifest) -> tuple[int, list[str]]:
 def record_look_scores(
     split: SplitRef, look: Look, result: FitResult, estimates: Sequence[Estimate] | None = None
 ) -> Look:
-    """Record what a look at the locked part showed, in the run that announced it; ``estimates``: with intervals."""
+    """Record what a look at the locked part showed, in the run that announced it; return it with what was promised."""
     tracker = tracker_of(split)
     figures = {f"holdout/{metric}": value for metric, value in result.score.test.items()}
     for estimate in estimates or ():
@@ -161,7 +161,7 @@ def record_look_scores(
     predictions = pd.read_parquet(result.predictions.path)
     tracker.keep(look.run_id, {"predictions.parquet": predictions, "report.html": page.html()})
     _tell(tracker, look.run_id, split, page)
-    return look
+    return look.model_copy(update={"promised": promised})
 
 
 def _tell(tracker: Tracker, run_id: str, split: SplitRef, page: Page) -> None:

@@ -86,6 +86,7 @@ def test_every_look_is_recorded_and_counted(home: Home) -> None:
     ]
     page = looks[0].page().read_text()
     assert all(words in page for words in (f"promised {headline(promise)[1]}", "by predicting the mean", "✓ Good"))
+    assert f"Promised by the folds: {' '.join(headline(promise))}" in str(looks[0].as_page())
     assert [each.look for each in looks] == [1, 2, 3]
     tracker = Tracker(home, "locked")
     run = tracker.client.get_run(looks[2].run_id)
