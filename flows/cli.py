@@ -89,8 +89,7 @@ def main() -> None:
     sys.path.append(os.getcwd())
     # Of a home that is not there yet, which a step makes when it writes.
     warnings.filterwarnings("ignore", message="Failed to create the Prefect home directory")
-    from evenfold.tasks.runtime.redaction import CALLED_WITH
-    from evenfold.tasks.runtime.stopping import ending_at_signals
+    from evenfold.tasks.runtime.progress import CALLED_WITH, ending_at_signals
 
     CALLED_WITH[:] = sys.argv[1:]
     try:
@@ -146,7 +145,7 @@ def _code_of(error: Exception) -> int | None:
 
 
 def _stop(message: str, code: int) -> None:
-    from evenfold.tasks.runtime.redaction import redacted
+    from evenfold.tasks.runtime.home import redacted
 
     sys.stderr.write(f"evenfold: {redacted(message)}\n")
     sys.exit(code)

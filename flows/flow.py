@@ -22,12 +22,11 @@ from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError
 from evenfold.tasks import parameters
 from evenfold.tasks.runtime.files import naming_once, room
-from evenfold.tasks.runtime.home import CONSOLE, Home
+from evenfold.tasks.runtime.home import CONSOLE, Home, overlapping
 from evenfold.tasks.runtime.limits import task_runner
-from evenfold.tasks.runtime.locks import overlapping
+from evenfold.tasks.runtime.progress import at_stop, crash
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key
-from evenfold.tasks.runtime.stopping import at_stop, crash
 from evenfold.tasks.steps.outages import through_outages
 from evenfold.tasks.steps.running import running
 from prefect import get_client

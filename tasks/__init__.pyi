@@ -29,7 +29,11 @@ from .record.splits import record_split as record_split
 from .record.studies import log_scores as log_scores
 from .retrained import Retraining as Retraining
 from .runtime.files import data_reference as data_reference, room as room
-from .runtime.home import Home as Home, Settings as Settings, prepare_environment as prepare_environment
-from .runtime.locks import locked as locked
+from .runtime.home import (
+    Home as Home,
+    Settings as Settings,
+    locked as locked,
+    prepare_environment as prepare_environment,
+)
 from .scores import aggregate as aggregate
 from .splits import extend as extend, split as split

@@ -18,8 +18,7 @@ from typing import Any
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks.results.store import results_of
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.home import Home, redacted
 
 LATE_SECONDS = 120
 MOST_RUNS = 50

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evenfold.manifests import Header, read_header
 from evenfold.splitters import SplitError
 from evenfold.splitters.errors import meant
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.home import Home, locked
 
 from evenfold import manifests
 

@@ -43,8 +43,7 @@ from evenfold.manifests.tables.keys import WhichRows
 from evenfold.manifests.tables.maturity import waiting_rows
 from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
-from evenfold.tasks.runtime.home import Settings
-from evenfold.tasks.runtime.locks import Lock
+from evenfold.tasks.runtime.home import Lock, Settings
 from numpy.typing import NDArray
 
 from .outcomes import Fits, SplitRef, place_now

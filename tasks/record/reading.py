@@ -27,8 +27,7 @@ from evenfold.tasks.plans import require_rows
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
 from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.home import Home, redacted
 from evenfold.tasks.steps.step import step
 from pydantic import TypeAdapter, ValidationError
 

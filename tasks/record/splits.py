@@ -33,8 +33,8 @@ from evenfold.tasks.plans import stamp, table_of
 from evenfold.tasks.record.entries import MOST_FOLDS, SHORT, split_entry, split_key
 from evenfold.tasks.record.runs import complete_records, see_complete
 from evenfold.tasks.record.tracker import CONTENT, NOTE, active_run, tracker_of
-from evenfold.tasks.runtime.home import Home, Settings
-from evenfold.tasks.runtime.redaction import CALLED_WITH, redacted
+from evenfold.tasks.runtime.home import Home, Settings, redacted
+from evenfold.tasks.runtime.progress import CALLED_WITH
 from evenfold.tasks.steps.running import publish
 from evenfold.tasks.steps.step import flow_run_tags, is_refreshing, step
 from prefect.context import FlowRunContext

@@ -24,10 +24,8 @@ from evenfold.reports.texts import plain
 from evenfold.tasks.outcomes import FinalModel, SplitRef
 from evenfold.tasks.results.preimages import differences
 from evenfold.tasks.runtime.files import room, write_aside
-from evenfold.tasks.runtime.home import Home, in_silence
-from evenfold.tasks.runtime.locks import locked
-from evenfold.tasks.runtime.redaction import redacted
-from evenfold.tasks.runtime.stopping import at_stop
+from evenfold.tasks.runtime.home import Home, in_silence, locked, redacted
+from evenfold.tasks.runtime.progress import at_stop
 
 from .entries import PARTIAL, UNCODED, Entry, LightModel, Point, code_in, news
 from .models.stored_models import keep_stored, load_final, models_of, requirements, signature_of

@@ -25,8 +25,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks.outcomes import FinalModel, FitResult, Outcome, SplitAudit, SplitRef
 from evenfold.tasks.results.preimages import Marks, Preimage, differences, key_of_marks
 from evenfold.tasks.runtime.files import rename_unless_there, write_aside
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.runtime.signing import NEW_KEY, is_signed, sign
 
 KINDS: dict[str, type[Outcome]] = {

@@ -1,23 +1,119 @@
-"""Settings, where everything lies, and what Prefect and MLflow are told about it."""
+"""Settings, where everything lies, and what Prefect and MLflow are told about it; locks; and passwords left out.
+
+Locks of files free themselves when their holder dies; a fork does not inherit those of threads. What is shown, logged,
+recorded or kept in a file goes through ``redacted``: passwords stay where they were set.
+"""
 
 from __future__ import annotations
 
 import getpass
 import hashlib
 import os
+import re
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
 from evenfold.splitters import SplitError
-from evenfold.splitters.deployed import is_deployed
-from evenfold.tasks.runtime.locks import overlapping
-from evenfold.tasks.runtime.redaction import redacted, without_login
+from evenfold.splitters.deployed import SHOWN, is_deployed, without_secrets
+from filelock import FileLock
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+# Up to the last @ of the word, for passwords that hold one unquoted; github://owner:repository@branch is no login.
+_USERINFO = re.compile(r"(?<!\bgithub)(://)([^\s'\"<>]*)@")
+
+
+def redacted(text: str) -> str:
+    """Return ``text`` with ``***`` in place of every password in it: of URIs, and of parameters named like one.
+
+    What stands before the ``@`` of a URI without a colon is hidden whole, for it may be a token. Redacting twice
+    changes nothing. O(n).
+    """
+
+    def without_password(userinfo: re.Match[str]) -> str:
+        user, colon, _ = userinfo[2].partition(":")
+        return f"{userinfo[1]}{user}:{SHOWN}@" if colon else f"{userinfo[1]}{SHOWN}@"
+
+    return without_secrets(_USERINFO.sub(without_password, text))
+
+
+def without_login(uri: str) -> str:
+    """Return an http address without user and password, which go where MLflow looks for them: the environment.
+
+    Its errors and logs name the address of each call. What the environment holds already is kept. Other URIs are
+    returned as they are: a database's driver needs the password, and names it nowhere.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https") or parts.username is None:
+        return uri
+    os.environ.setdefault("MLFLOW_TRACKING_USERNAME", unquote(parts.username))
+    os.environ.setdefault("MLFLOW_TRACKING_PASSWORD", unquote(parts.password or ""))
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+@contextmanager
+def locked(folder: Path, key: str) -> Iterator[None]:
+    """Hold the lock that ``key`` names while the block runs; other threads, processes and flows of this host wait."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # Keys hold slashes, and names of files end at 255 bytes.
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.lock"
+    # No singleton and not by thread: two holders in one process are two.
+    with FileLock(path, thread_local=False, is_singleton=False):
+        yield
+
+
+class Lock:
+    """A lock of this process's threads; a fork has one of its own, for whoever holds this one may not be there."""
+
+    def __init__(self) -> None:
+        self._begin_anew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let one thread at a time into the block."""
+        with self._lock:  # this very one to the end, also in a fork that leaves the block
+            yield
+
+
+def overlapping(make: Callable[[], Iterator[None]]) -> Callable[[], AbstractContextManager[None]]:
+    """Make a generator a context that blocks of several threads hold together.
+
+    The first block enters it, the last that overlaps leaves it. A fork takes it as it is, with as many that hold it.
+    """
+    lock = Lock()
+    holds: list[AbstractContextManager[Any]] = []  # one context, as often as blocks hold it
+
+    @contextmanager
+    @wraps(make)
+    def hold() -> Iterator[None]:
+        with lock.held():
+            if holds:
+                context = holds[0]
+            else:
+                context = contextmanager(make)()
+                context.__enter__()
+            holds.append(context)
+        try:
+            yield
+        finally:
+            with lock.held():
+                holds.pop()
+                if not holds:
+                    context.__exit__(None, None, None)
+
+    return hold
 
 
 class Settings(BaseSettings):

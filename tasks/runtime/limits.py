@@ -21,8 +21,7 @@ import joblib
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import EvenfoldError, SplitError
 from evenfold.splitters.importing import import_beforehand
-from evenfold.tasks.runtime.home import Settings
-from evenfold.tasks.runtime.locks import overlapping
+from evenfold.tasks.runtime.home import Settings, overlapping
 from threadpoolctl import ThreadpoolController
 
 R = TypeVar("R")

@@ -29,8 +29,7 @@ from prefect.client.schemas.filters import FlowRunFilter
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
 from .files import write_aside
-from .home import Home, embedded_settings
-from .locks import Lock, locked
+from .home import Home, Lock, embedded_settings, locked
 from .progress import say
 
 START_SECONDS = 300.0

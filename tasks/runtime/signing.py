@@ -20,8 +20,7 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed
 
 from .files import write_aside
-from .home import Home, Settings
-from .locks import locked
+from .home import Home, Settings, locked
 
 SHORTEST = 32
 NEW_KEY = 'python -c "import secrets; print(secrets.token_hex(32))"'

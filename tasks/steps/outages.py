@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from evenfold.estimates import EvaluationError
+from evenfold.tasks.runtime.home import redacted
 from evenfold.tasks.runtime.progress import log
-from evenfold.tasks.runtime.redaction import redacted
 
 R = TypeVar("R")
 # Retries of a flow of Prefect's have one delay, and try a user's mistake as often.

@@ -18,10 +18,9 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 from uuid import UUID
 
 from evenfold.estimates import EvaluationError
-from evenfold.tasks.runtime.home import Settings
+from evenfold.tasks.runtime.home import Settings, redacted
 from evenfold.tasks.runtime.limits import ALONE, task_runner
 from evenfold.tasks.runtime.progress import log, shown_in_a_notebook
-from evenfold.tasks.runtime.redaction import redacted
 from evenfold.tasks.steps.step import REFRESHING, Body, refreshing
 from prefect import Task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact

@@ -16,7 +16,7 @@ from evenfold.estimates import EvaluationError
 from evenfold.manifests.tables.addresses import opened
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home
-from evenfold.tasks.runtime.redaction import redacted, without_login
+from evenfold.tasks.runtime.home import redacted, without_login
 from hypothesis import example, given, strategies as st
 from servers import file_server, free_port
 

@@ -19,8 +19,7 @@ from evenfold.splitters.deployed import shown
 from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.record.tracker import NOTE, Tracker, tracker_of
 from evenfold.tasks.retrained import Retraining
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.steps.running import happened
 from prefect.context import FlowRunContext
 from prefect.exceptions import NotPausedError, ObjectNotFound

@@ -37,8 +37,7 @@ from evenfold.tasks.record.models.signatures import REPLACES, WITHDRAWN, is_sign
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker
 from evenfold.tasks.references import splits_of
 from evenfold.tasks.results.store import results_of
-from evenfold.tasks.runtime.home import Home, Settings
-from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.splits import snapshot_of
 from evenfold.tasks.steps.step import step

@@ -25,8 +25,7 @@ from evenfold.tasks.record.entries import CODE, Entry, code_tags, run_key, split
 from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
-from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.runtime.locks import locked
+from evenfold.tasks.runtime.home import Home, locked
 from evenfold.tasks.runtime.signing import sign
 from evenfold.tasks.steps.outages import unreachable
 from evenfold.tasks.steps.step import flow_run_tags, is_refreshing, step

@@ -24,8 +24,7 @@ from evenfold.splitters.deployed import is_deployed, shown
 from evenfold.splitters.naming import changed
 from evenfold.tasks.outcomes import Champion
 from evenfold.tasks.record.entries import code_in
-from evenfold.tasks.runtime.home import in_silence
-from evenfold.tasks.runtime.redaction import redacted
+from evenfold.tasks.runtime.home import in_silence, redacted
 from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.steps.outages import unreachable
 from pydantic import BaseModel, TypeAdapter, ValidationError

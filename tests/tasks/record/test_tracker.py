@@ -19,7 +19,7 @@ from evenfold.tasks.record.looks import _promised
 from evenfold.tasks.record.reading import read_recipe, read_split
 from evenfold.tasks.record.runs import recorded_runs
 from evenfold.tasks.record.tracker import Tracker
-from evenfold.tasks.runtime.stopping import ENDINGS
+from evenfold.tasks.runtime.progress import ENDINGS
 from prefect.exceptions import TerminationSignal
 from prefect.utilities.engine import capture_sigterm
 from small import small

@@ -192,7 +192,7 @@ def test_a_signal_to_the_whole_group_ends_a_flow_in_order(
 
 COMPUTING = """
 import numpy as np
-from evenfold.tasks.runtime.stopping import ENDINGS, ending_at_signals
+from evenfold.tasks.runtime.progress import ENDINGS, ending_at_signals
 ENDINGS.extend([lambda: print("ended", flush=True), lambda: 1 / 0, lambda: __import__("time").sleep(600)])
 with ending_at_signals():
     print("begun", flush=True)
