@@ -183,13 +183,19 @@ def _joblib_limited() -> Iterator[None]:
 def unlogged() -> Iterator[None]:
     """Keep fits of ours out of the user's runs, where MLflow's autologging is on in this process.
 
-    MLflow can only turn it off for the whole process: it is on again when the last block that overlaps ends.
+    It can only be turned off for the whole process: it is on again when the last block that overlaps ends.
     """
     autologging: Any = sys.modules.get("mlflow.utils.autologging_utils")
-    # To leave MLflow's own block would turn it on inside one of the user's.
-    off = autologging is None or getattr(autologging, "_AUTOLOGGING_GLOBALLY_DISABLED", False)
-    with contextlib.nullcontext() if off else autologging.disable_autologging():
+    # In the settings of each library: to leave MLflow's own block would turn all on inside one of the user's.
+    settings = [] if autologging is None else list(autologging.AUTOLOGGING_INTEGRATIONS.values())
+    on = [each for each in settings if not each.get("disable", True)]
+    for each in on:
+        each["disable"] = True
+    try:
         yield
+    finally:
+        for each in on:
+            each["disable"] = False
 
 
 @cache

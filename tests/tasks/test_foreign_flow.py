@@ -79,3 +79,16 @@ def test_fits_of_ours_are_not_in_the_users_runs(logged: Any) -> None:
     assert logged() == 1
     Ridge().fit(ROWS[["a"]], ROWS["y"])
     assert logged() == 2
+
+
+@pytest.mark.usefixtures("home")
+def test_where_the_user_turned_logging_off_it_stays_off(logged: Any) -> None:
+    """In a block of MLflow's own a fit of ours changes nothing for those that follow it, and nothing after it."""
+    from mlflow.utils.autologging_utils import disable_autologging
+
+    with disable_autologging():
+        evaluate(ROWS, model="sklearn.linear_model:Ridge", **SPLIT)
+        Ridge().fit(ROWS[["a"]], ROWS["y"])
+    assert logged() == 0
+    Ridge().fit(ROWS[["a"]], ROWS["y"])
+    assert logged() == 1
