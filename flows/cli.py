@@ -100,7 +100,7 @@ def main() -> None:
             _stop_at(error)
         refusal = _code_of(error)
         if refusal is None:
-            from evenfold.tasks.steps.outages import outage_of
+            from evenfold.tasks.runtime.progress import outage_of
 
             error, refusal = outage_of(error), EVALUATION_FAILED
         _stop(str(error), refusal)

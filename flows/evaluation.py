@@ -29,8 +29,16 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate, aggregate_look, check_levels, unaggregated
 from evenfold.tasks.segments import NO_VALUE, evaluate_segment, segmented
-from evenfold.tasks.steps.running import Finished, finished_each, happened, run, tell, under_prefect, workers_at_once
-from evenfold.tasks.steps.step import REFRESHING
+from evenfold.tasks.steps import (
+    REFRESHING,
+    Finished,
+    finished_each,
+    happened,
+    run,
+    tell,
+    under_prefect,
+    workers_at_once,
+)
 from evenfold.tasks.work import further_pairs, work_of
 
 from .outcomes import Evaluation, GateError, Segments

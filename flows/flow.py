@@ -24,11 +24,10 @@ from evenfold.tasks import parameters
 from evenfold.tasks.runtime.files import naming_once, room
 from evenfold.tasks.runtime.home import CONSOLE, Home, overlapping
 from evenfold.tasks.runtime.limits import task_runner
-from evenfold.tasks.runtime.progress import at_stop, crash
+from evenfold.tasks.runtime.progress import at_stop, crash, through_outages
 from evenfold.tasks.runtime.server import api_of
 from evenfold.tasks.runtime.signing import require_team_key
-from evenfold.tasks.steps.outages import through_outages
-from evenfold.tasks.steps.running import running
+from evenfold.tasks.steps import running
 from prefect import get_client
 from prefect.context import FlowRunContext, get_settings_context
 from prefect.logging.handlers import PrefectConsoleHandler

@@ -41,7 +41,7 @@ from evenfold.tasks.record.studies import record_later
 from evenfold.tasks.runtime.files import data_reference, from_anywhere
 from evenfold.tasks.runtime.home import prepare_environment
 from evenfold.tasks.scores import estimate_of_one_model
-from evenfold.tasks.steps.running import run, running
+from evenfold.tasks.steps import run, running
 from evenfold.tasks.work import Work, kept_together, work_of
 
 from .outcomes import LaterScore

@@ -45,7 +45,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
 from evenfold.tasks.splits import check_table, keep_snapshot, newest, stage_extension, stage_split
-from evenfold.tasks.steps.running import finished, happened, publish, run, tell, tell_of
+from evenfold.tasks.steps import finished, happened, publish, run, tell, tell_of
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause
 

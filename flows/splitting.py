@@ -27,7 +27,7 @@ from evenfold.tasks.splits import (
     notes_on,
     split as decide,
 )
-from evenfold.tasks.steps.running import finished, happened, run, tell
+from evenfold.tasks.steps import finished, happened, run, tell
 
 from .outcomes import ExtendOutcome, SplitOutcome
 from .requests import Request

@@ -25,7 +25,7 @@ from evenfold.tasks.outcomes import Evaluated, FitResult, NestedChoice, SplitRef
 from evenfold.tasks.record.looks import record_tuning
 from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate_chosen, frame_of, scores_of_draws
-from evenfold.tasks.steps.running import finished_each, run
+from evenfold.tasks.steps import finished_each, run
 from evenfold.tasks.work import Work, work_of
 
 from .evaluation import Fits, fit_more, fit_splits, look_at_holdout, require_level_gap

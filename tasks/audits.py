@@ -15,8 +15,7 @@ from .outcomes import SplitAudit, SplitRef
 from .plans import audit_key, named_features, preimage_of_audit, stamp, table_of
 from .results.store import remember
 from .runtime.limits import unlogged
-from .steps.running import finished_here
-from .steps.step import step
+from .steps import finished_here, step
 
 
 @step(key_of=audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)

@@ -20,9 +20,9 @@ from .parameters import Model, TimeLimit
 from .runtime.files import parquet_bytes, write_aside
 from .runtime.home import Home
 from .runtime.limits import limited, within
+from .runtime.progress import setting
 from .runtime.signing import sign
-from .steps.running import finished_here, tell
-from .steps.step import UNDER_KEY, refreshing, step
+from .steps import REFRESHING, UNDER_KEY, finished_here, step, tell
 from .work import Work, further_pairs, key_of_fit, training_rows, work_of
 
 
@@ -163,7 +163,7 @@ def fit_short(
 
 
 def _fit_each(split: SplitRef, block: Block, model: Any, of: str | int, refresh: bool) -> Any:
-    with refreshing(refresh):
+    with setting(REFRESHING, refresh):
         finished = [finished_here(fit_fold, split, i, model, of=of) for i in range(*block)]
     return [(None if fit.error else fit.value, fit.cached) for fit in finished]
 

@@ -47,7 +47,7 @@ from .outcomes import BLOCK, Evaluated, FitResult, SplitRef
 from .parameters import Intervals, Level
 from .results.store import remember
 from .runtime.home import Home
-from .steps.step import step
+from .steps import step
 from .work import Work, further_pairs, key_of_fit, preimage_of_fits, work_of
 
 

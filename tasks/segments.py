@@ -26,8 +26,7 @@ from .parameters import Intervals, Level, TimeLimit
 from .plans import stamp
 from .scores import aggregate
 from .splits import split as decide
-from .steps.running import finished_here
-from .steps.step import step
+from .steps import finished_here, step
 
 MOST_SEGMENTS, NO_VALUE = 10_000, "these rows name no segment."
 # What small models learn from rows is not asked of a segment: of so few they tell little, at three times its price.

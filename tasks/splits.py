@@ -52,7 +52,7 @@ from evenfold.tasks.requests import SplitFields, flat
 from evenfold.tasks.results.store import remember, results_of
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, write_aside
 from evenfold.tasks.runtime.home import Home, Settings, locked
-from evenfold.tasks.steps.step import is_refreshing, step
+from evenfold.tasks.steps import is_refreshing, step
 
 MOST_TRIES = 20
 

@@ -27,8 +27,7 @@ from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
-from evenfold.tasks.steps.running import publish
-from evenfold.tasks.steps.step import is_refreshing, step
+from evenfold.tasks.steps import is_refreshing, publish, step
 from evenfold.tasks.work import Work, work_of
 
 from .entries import (

@@ -23,7 +23,7 @@ from evenfold.tasks.parameters import Intervals, Level
 from evenfold.tasks.record.runs import finished_record
 from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs_on, split_input
 from evenfold.tasks.runtime.home import Home, Settings, locked
-from evenfold.tasks.steps.step import step
+from evenfold.tasks.steps import step
 from evenfold.tasks.work import work_of
 
 from .entries import (

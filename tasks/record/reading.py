@@ -28,7 +28,7 @@ from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, ver
 from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
 from evenfold.tasks.runtime.home import Home, redacted
-from evenfold.tasks.steps.step import step
+from evenfold.tasks.steps import step
 from pydantic import TypeAdapter, ValidationError
 
 from .entries import MOST_FOLDS, code_in

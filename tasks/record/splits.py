@@ -35,8 +35,7 @@ from evenfold.tasks.record.runs import complete_records, see_complete
 from evenfold.tasks.record.tracker import CONTENT, NOTE, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings, redacted
 from evenfold.tasks.runtime.progress import CALLED_WITH
-from evenfold.tasks.steps.running import publish
-from evenfold.tasks.steps.step import flow_run_tags, is_refreshing, step
+from evenfold.tasks.steps import flow_run_tags, is_refreshing, publish, step
 from prefect.context import FlowRunContext
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from evenfold.tasks.record.reading import Recorded
 from evenfold.tasks.record.splits import origin_tags, run_page
 from evenfold.tasks.record.tracker import NOTE, Tracker
 from evenfold.tasks.runtime.home import Home
-from evenfold.tasks.steps.step import step
+from evenfold.tasks.steps import step
 
 SPLIT_TAGS = ("split", "spec", "strategy", "evenfold.split_id", "evenfold.spec")
 

@@ -1,6 +1,7 @@
-"""Work under way: its progress, said to whoever listens, and its end within seconds where one is asked for.
+"""Work under way: its progress, said to whoever listens, its wait for servers out of reach, and its end within seconds.
 
-By Ctrl-C, by a supervisor's SIGTERM, by a terminal that closes.
+By Ctrl-C, by a supervisor's SIGTERM, by a terminal that closes. An outage: what is asked may answer later, and nobody's
+request is to blame.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+from evenfold.estimates import EvaluationError
+
+from .home import redacted
+
+R = TypeVar("R")
 Say = Callable[[str, int, int], None]
 CALLED_WITH: list[str] = []  # the words of our own command line, where this process is one
 
@@ -40,6 +46,16 @@ def _to_the_log(what: str, done: int, of: int) -> None:
         log(f"{what}: {of:,} of {of:,}")
     elif done == 0:
         log(f"{what} ...")
+
+
+@contextlib.contextmanager
+def setting(variable: ContextVar[R], value: R) -> Iterator[None]:
+    """Let a variable of the context have a value inside the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 SAY: ContextVar[Say] = ContextVar("evenfold_say", default=_to_the_log)
@@ -70,15 +86,13 @@ def shown_in_a_notebook() -> Iterator[None]:
         yield
         return
     line = _Line(display)
-    token = SAY.set(line.say)
     try:
-        yield
+        with setting(SAY, line.say):
+            yield
         line.end("done")
     except BaseException:
         line.end("stopped")
         raise
-    finally:
-        SAY.reset(token)
 
 
 def _display() -> Any:
@@ -189,3 +203,65 @@ def _end(ours: socket.socket) -> None:
 def _quietly(ending: Callable[[], object]) -> None:
     with contextlib.suppress(Exception):  # what cannot be marked now is found and completed by the next run
         ending()
+
+
+# Retries of a flow of Prefect's have one delay, and try a user's mistake as often.
+AGAIN_SECONDS = (60.0, 300.0, 900.0)
+SOON_SECONDS = (1.0, 3.0)
+
+
+def unreachable(error: BaseException | None) -> bool:
+    """Return whether an error comes from a server or store that could not be reached, is overloaded, or failed."""
+    while error is not None:
+        kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__}
+        client = type(error).__module__.partition(".")[0] in _CLIENTS
+        busy = "database is locked" in str(error)  # as SQLite says of a store that another process holds
+        if client or busy or isinstance(error, ConnectionError) or kinds & _ERRORS:
+            return True
+        answer = getattr(error, "response", None)
+        if ("httpx", "HTTPStatusError") in kinds and answer is not None and answer.status_code >= 500:
+            return True  # as Prefect answers while its database is away
+        error = error.__cause__ or error.__context__
+    return False
+
+
+_CLIENTS = ("requests", "urllib3", "http")
+_ERRORS = {("httpx", "TransportError"), ("botocore", "HTTPClientError"), ("aiohttp", "ClientConnectionError")}
+
+
+def through_outages(work: Callable[[], R]) -> R:
+    """Return what ``work`` returns; it must be able to go on where it stopped.
+
+    Where a server is out of reach, a deployed run waits 1, 5 and 15 minutes and does it again, and ``plain`` 1 and 3
+    seconds; at a terminal, where Prefect tries tasks again, and in the end, the outage is an EvaluationError.
+    """
+    from prefect.context import FlowRunContext  # whoever only asks what an error is does without it
+
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    for seconds in SOON_SECONDS if run is None else AGAIN_SECONDS if run.deployment_id is not None else ():
+        try:
+            return work()
+        except Exception as error:
+            if not unreachable(error):
+                raise
+            log("a server is out of reach", again_in_seconds=seconds, error=_said(error))
+            time.sleep(seconds)
+    try:
+        return work()
+    except Exception as error:
+        raise outage_of(error) from error
+
+
+def outage_of(error: Exception) -> EvaluationError:
+    """Return what is said of an outage; raises an error that is none."""
+    if isinstance(error, EvaluationError) or not unreachable(error):
+        raise error
+    return EvaluationError(
+        f"a server or store that this needs is busy or out of reach ({_said(error)}); what is finished is kept: "
+        "run it again."
+    )
+
+
+def _said(error: Exception) -> str:
+    return redacted(str(error).strip().partition("\n")[0][:300]) or type(error).__name__

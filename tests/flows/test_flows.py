@@ -15,7 +15,7 @@ from evenfold.manifests import read_manifest
 from evenfold.tasks import Home
 from evenfold.tasks.fits import fit_fold
 from evenfold.tasks.scores import aggregate
-from evenfold.tasks.steps.step import UNDER_KEY
+from evenfold.tasks.steps import UNDER_KEY
 from evenfold.tasks.work import key_of_fit, work_of
 from mlflow.tracking import MlflowClient
 from sklearn.datasets import load_breast_cancer

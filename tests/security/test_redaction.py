@@ -89,7 +89,7 @@ def test_an_outage_shows_no_password(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://admin:{SECRET}@127.0.0.1:{free_port()}")
     monkeypatch.setenv("EVENFOLD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr("evenfold.tasks.steps.outages.SOON_SECONDS", (0.1,))
+    monkeypatch.setattr("evenfold.tasks.runtime.progress.SOON_SECONDS", (0.1,))
     caplog.set_level(logging.DEBUG)
     rows = pd.DataFrame({"id": range(60), "a": np.arange(60) % 7, "y": np.arange(60) % 5 + 0.5})
     spec = {"name": "rows", "columns": {"key": ["id"], "target": "y"}, "strategy": "KFold"}

@@ -13,7 +13,7 @@ from evenfold.tasks.record.evaluations import record_evaluation
 from evenfold.tasks.record.models.registry import register_model
 from evenfold.tasks.record.splits import record_split
 from evenfold.tasks.scores import _of_draws
-from evenfold.tasks.steps.step import worth_another_try
+from evenfold.tasks.steps import worth_another_try
 from evenfold.tasks.work import work_of
 from mlflow.tracking import MlflowClient
 from prefect.states import Failed

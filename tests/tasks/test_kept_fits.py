@@ -10,7 +10,7 @@ import pytest
 from evenfold.estimates import EvaluationError
 from evenfold.splitters import SplitError
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, split
-from evenfold.tasks.steps.running import Finished, finished_here
+from evenfold.tasks.steps import Finished, finished_here
 from evenfold.tasks.work import work_of
 
 RIDGE = {"estimator": "sklearn.linear_model:Ridge", "features": ["x"], "metrics": ["r2"]}

@@ -14,7 +14,7 @@ from evenfold.tasks.record.reading import read_split
 from evenfold.tasks.record.runs import SEEN
 from evenfold.tasks.record.splits import record_split
 from evenfold.tasks.splits import newest
-from evenfold.tasks.steps.running import finished_here
+from evenfold.tasks.steps import finished_here
 from mlflow.tracking import MlflowClient
 
 

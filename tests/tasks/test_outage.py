@@ -13,7 +13,7 @@ from evenfold.splitters import SplitError
 from evenfold.tasks import Home
 from evenfold.tasks.record.tracker import Tracker
 from evenfold.tasks.runtime.home import SILENT
-from evenfold.tasks.steps.outages import unreachable
+from evenfold.tasks.runtime.progress import unreachable
 from servers import free_port, mlflow_server
 
 from evenfold import flows
@@ -45,7 +45,7 @@ def test_a_server_that_is_down_loses_nothing(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     for name in SILENT:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("evenfold.tasks.steps.outages.SOON_SECONDS", (0.1,))
+    monkeypatch.setattr("evenfold.tasks.runtime.progress.SOON_SECONDS", (0.1,))
     shutil.copy(empty_store, tmp_path)
     away = f"http://127.0.0.1:{free_port()}"
     with mlflow_server(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}") as url:

@@ -20,7 +20,7 @@ from evenfold.tasks.outcomes import Outcome
 from evenfold.tasks.record.tracker import NOTE, Tracker, tracker_of
 from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.home import Home, locked
-from evenfold.tasks.steps.running import happened
+from evenfold.tasks.steps import happened
 from prefect.context import FlowRunContext
 from prefect.exceptions import NotPausedError, ObjectNotFound
 from prefect.flow_runs import resume_flow_run, suspend_flow_run

@@ -40,7 +40,7 @@ from evenfold.tasks.results.store import results_of
 from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.runtime.signing import is_signed, sign
 from evenfold.tasks.splits import snapshot_of
-from evenfold.tasks.steps.step import step
+from evenfold.tasks.steps import step
 
 INTENT = "commit.json"
 

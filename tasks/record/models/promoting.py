@@ -30,7 +30,7 @@ from evenfold.tasks.record.reading import Recorded, read_evaluation
 from evenfold.tasks.record.tracker import tracker_of
 from evenfold.tasks.runtime.limits import limited
 from evenfold.tasks.scores import gap_of_levels, kept_scores
-from evenfold.tasks.steps.step import step
+from evenfold.tasks.steps import step
 from evenfold.tasks.work import Work, training_rows, work_of
 from numpy.typing import NDArray
 

@@ -26,9 +26,9 @@ from evenfold.tasks.record.splits import origin_tags, split_run_of
 from evenfold.tasks.record.tracker import RUN_KEY, Tracker, tracker_of
 from evenfold.tasks.retrained import Opened, Retraining
 from evenfold.tasks.runtime.home import Home, locked
+from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import sign
-from evenfold.tasks.steps.outages import unreachable
-from evenfold.tasks.steps.step import flow_run_tags, is_refreshing, step
+from evenfold.tasks.steps import flow_run_tags, is_refreshing, step
 from evenfold.tasks.work import work_of
 
 from .promoting import scores_tag

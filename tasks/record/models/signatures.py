@@ -25,8 +25,8 @@ from evenfold.splitters.naming import changed
 from evenfold.tasks.outcomes import Champion
 from evenfold.tasks.record.entries import code_in
 from evenfold.tasks.runtime.home import in_silence, redacted
+from evenfold.tasks.runtime.progress import unreachable
 from evenfold.tasks.runtime.signing import is_signed, sign
-from evenfold.tasks.steps.outages import unreachable
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 MODEL, DECISION, SCORES = "evenfold.model", "evenfold.decision", "evenfold.scores"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from evenfold.tasks import Home, SplitRef, aggregate, fit_fold, read_champion, record_evaluation, split
-from evenfold.tasks.steps.running import finished_here
+from evenfold.tasks.steps import finished_here
 from prefect import Task, flow, unmapped
 from prefect.cache_policies import INPUTS, NO_CACHE
 from prefect.states import State

@@ -1,0 +1,393 @@
+"""Steps: plain Prefect tasks around functions whose results are named by content: computed once, locked, checked.
+
+They are run as Prefect tasks or plainly, with the same results in the same place. A pool whose worker dies takes every
+task in it along: what had not finished is run again in a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor, as_completed as ended
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from types import ModuleType
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
+from uuid import UUID
+
+from evenfold.estimates import EvaluationError
+from evenfold.splitters import EvenfoldError
+from evenfold.tasks.results.store import kept, ready
+from evenfold.tasks.runtime.files import naming_once
+from evenfold.tasks.runtime.home import Settings, redacted, travelling
+from evenfold.tasks.runtime.limits import ALONE, task_runner
+from evenfold.tasks.runtime.progress import log, setting, shown_in_a_notebook
+from prefect import Task
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE, CachePolicy
+from prefect.context import FlowRunContext, TaskRunContext
+from prefect.events import emit_event
+from prefect.futures import as_completed
+from prefect.runtime import flow_run
+from prefect.settings import PREFECT_TASKS_REFRESH_CACHE, PREFECT_UI_URL
+from prefect.states import Completed
+from prefect.task_runners import ProcessPoolTaskRunner, ThreadPoolTaskRunner
+
+from .outcomes import Outcome
+
+REFRESHING: ContextVar[bool] = ContextVar("evenfold_refreshing", default=False)  # where no task run says it
+UNDER_KEY: ContextVar[str | None] = ContextVar("evenfold_under_key", default=None)
+P = ParamSpec("P")
+R = TypeVar("R")
+RETRY_SECONDS = (2, 8, 30)
+MISTAKES = (ValueError, TypeError, LookupError, AttributeError)  # the same however often they are tried
+
+
+class Body(Generic[P, R]):
+    """The function of a step, with what names its runs and its results.
+
+    In a task run of the step, the result is looked for and kept in the content store, unless an option of the user's
+    own says when or where Prefect keeps it. Called by hand it computes. ``message``: what a run's state says of it.
+    """
+
+    __name__: str
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        key_of: Callable[..., str | None] | None,
+        run_name: Callable[..., str] | None,
+        message: Callable[[R], str] | None = None,
+    ) -> None:
+        self.fn, self.key_of, self.run_name, self.message = fn, key_of, run_name, message
+        update_wrapper(self, fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what the function returns for these arguments."""
+        run = TaskRunContext.get()
+        if run is None or run.task.fn is not self:
+            return self._performed(args, kwargs)
+        if _in_store(run.task):
+            value, cached = self.kept(args, kwargs, is_refreshing())
+            # Whoever waited for another's computation has its result.
+            return Completed(name="Cached", data=value) if cached else value  # type: ignore[return-value]
+        value = self._performed(args, kwargs)
+        # Prefect takes a state for what its task has come to, and its data for what it returned.
+        return value if self.message is None else Completed(message=self.message(value), data=value)  # type: ignore[return-value]
+
+    def kept(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], again: bool) -> tuple[R, bool]:
+        """Return what is kept of the function for these arguments, or compute and keep it; and whether it was kept."""
+        with naming_once():
+            key = self.key_of(*args, **kwargs) if self.key_of else None
+            if key is None:
+                return self._performed(args, kwargs), False
+            with setting(UNDER_KEY, key):
+                return kept(key, lambda: self._performed(args, kwargs), again)
+
+    def _performed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
+        with naming_once():
+            return self.fn(*args, **kwargs)
+
+    def title(self, parameters: dict[str, Any]) -> str:
+        """Return the name of a task run: the task's own where what it takes is not known yet, or bad."""
+        with naming_once(), suppress(Exception):  # the run itself says what is wrong
+            if self.run_name is not None:
+                return self.run_name(**parameters)
+        return self.__name__.replace("_", " ")
+
+    def __reduce__(self) -> Any:
+        # A worker process has the function already, under the name of its task; what it lacks are the settings.
+        return _arrived, (sys.modules[self.fn.__module__], self.fn.__name__, travelling())
+
+
+def _arrived(room: ModuleType, name: str, settings: dict[str, str]) -> Body[Any, Any]:
+    for variable, value in settings.items():
+        # Not over what the worker's own machine says, as of its folders.
+        os.environ.setdefault(variable, value)
+    body: Body[Any, Any] = getattr(room, name).fn
+    return body
+
+
+@dataclass
+class ByContent(CachePolicy):
+    """A result's key is made of what it depends on: content, specification and versions, in whatever file or flow.
+
+    What is whole in the content store, whoever put it there, is a hit of Prefect's. Where ``result_storage`` or
+    ``cache_expiration`` of the user's is set, Prefect's own is asked alone, and made again where a file that it names
+    is damaged.
+    """
+
+    body: Body[Any, Any] | None = None
+
+    def compute_key(
+        self, task_ctx: TaskRunContext, inputs: dict[str, Any], flow_parameters: dict[str, Any], **kwargs: Any
+    ) -> str | None:
+        """Return the key of these inputs; None where nothing is kept, or they are bad: the task then says why."""
+        assert self.body is not None
+        assert self.body.key_of is not None
+        with naming_once():
+            try:
+                key = self.body.key_of(**inputs)
+            except EvenfoldError:
+                return None
+        if key is None:
+            return None
+        place = task_ctx.result_store
+        if not _in_store(task_ctx.task):
+            while place.exists(key) and isinstance(value := place.read(key).result, Outcome) and not value.intact():
+                key += "+"  # a file that Prefect keeps is not ours to replace
+        elif is_refreshing() or (held := ready(key)) is None:
+            return None
+        else:
+            # By what is kept, so that Prefect never takes an earlier one, or that of another home.
+            key += f"-{hashlib.sha256(held.model_dump_json().encode()).hexdigest()[:16]}"
+            if not place.exists(key):
+                place.write(held, key)
+        return key
+
+
+def _in_store(task: Task[..., Any]) -> bool:
+    """Return whether a task's results lie in the content store: no option of the user's own says otherwise."""
+    own = task.result_storage is None and task.cache_expiration is None
+    return own and isinstance(task.cache_policy, ByContent)
+
+
+def step(
+    key_of: Callable[..., str | None] | None = None,
+    run_name: Callable[..., str] | None = None,
+    retries: int = 2,
+    message: Callable[[Any], str] | None = None,
+) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Return a decorator that makes a function a Prefect task.
+
+    ``key_of`` takes its parameters and returns the key of its result; without it, or for None, nothing is cached.
+    ``run_name``: what the task run is called, for the same; ``message``: what its state says, for what it returned.
+    """
+
+    def made(fn: Callable[P, R]) -> Task[P, R]:
+        body = Body(fn, key_of, run_name, message)
+        return Task(
+            body,
+            name=fn.__name__.replace("_", " "),
+            task_run_name=body.title,  # type: ignore[arg-type]
+            cache_policy=ByContent(body=body) if key_of else NO_CACHE,
+            persist_result=key_of is not None,
+            result_serializer="json" if key_of else None,
+            retries=retries,
+            retry_delay_seconds=list(RETRY_SECONDS[:retries]) or None,
+            retry_condition_fn=worth_another_try,
+        )
+
+    return made
+
+
+def is_refreshing() -> bool:
+    """Return whether the task run under way is to compute again what the cache holds."""
+    run = TaskRunContext.get()
+    if run is None:
+        return REFRESHING.get()
+    refresh = run.task.refresh_cache
+    return bool(PREFECT_TASKS_REFRESH_CACHE.value() if refresh is None else refresh)
+
+
+def worth_another_try(task: Any, run: Any, state: Any) -> bool:
+    """Return whether a step may succeed next time: not where the data, the model or the request are to blame."""
+    error = state.result(raise_on_failure=False)
+    # Ours says what went wrong; what caused it says whether that may pass.
+    if isinstance(error, EvaluationError):
+        error = error.__cause__
+    return isinstance(error, Exception) and not isinstance(error, MISTAKES)
+
+
+def flow_run_tags() -> dict[str, str]:
+    """Return what a record says about the flow run that made it: its id, and its page where there is one."""
+    run, ui = flow_run.get_id(), PREFECT_UI_URL.value()
+    url = {"prefect.flow_run_url": f"{ui}/runs/flow-run/{run}"} if ui else {}
+    return {"prefect.flow_run_id": run} | url if run else {}
+
+
+EngineName = Literal["prefect", "plain"]
+DIED_TWICE = (
+    "2 worker processes died under it, as when memory runs out; set EVENFOLD_WORKERS lower or use larger machines, "
+    "and run it again"
+)
+_ENGINE: ContextVar[EngineName] = ContextVar("evenfold_engine", default="prefect")
+
+
+@contextmanager
+def running(engine: EngineName, refresh: bool = False) -> Iterator[None]:
+    """Run the steps inside the block with ``engine``; ``refresh`` computes again what the cache holds."""
+    plain = engine == "plain"
+    with setting(_ENGINE, engine), setting(ALONE, plain), setting(REFRESHING, refresh), shown_in_a_notebook():
+        yield
+
+
+def under_prefect() -> bool:
+    """Return whether a flow or task run of Prefect's is under way, and steps are run by it."""
+    running = FlowRunContext.get() is not None or TaskRunContext.get() is not None
+    return running and _ENGINE.get() == "prefect"
+
+
+@dataclass(frozen=True)
+class Finished(Generic[R]):
+    """The result of a step: its value or its error, and whether it came from the cache."""
+
+    returned: R | None = None
+    error: Exception | None = None
+    cached: bool = False
+
+    @property
+    def value(self) -> R:
+        """Return the step's value; raise what the step raised."""
+        if self.error is not None:
+            raise self.error
+        return self.returned  # type: ignore[return-value]
+
+
+def workers_at_once() -> int | None:
+    """Return how many steps run at once; None on a cluster, whose size is not known here."""
+    flow = FlowRunContext.get()
+    if flow is None or _ENGINE.get() == "plain":
+        return Settings.here().n_workers
+    pool = flow.task_runner
+    return Settings.here().n_workers if isinstance(pool, (ThreadPoolTaskRunner, ProcessPoolTaskRunner)) else None
+
+
+def run(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return what a step returns; raises what it raises."""
+    return finished(task, *args, **kwargs).value
+
+
+def finished(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
+    """Return what a step came to."""
+    if _ENGINE.get() == "plain":
+        return finished_here(task, *args, **kwargs)
+    submit: Any = _fresh(task)
+    return _came_to(submit(*args, return_state=True, **kwargs))
+
+
+def finished_each(
+    task: Task[..., R], calls: Sequence[tuple[Any, ...]], **shared: Any
+) -> Iterator[tuple[int, Finished[R]]]:
+    """Yield the number of each call and what it came to, in the order in which they finish."""
+    if _ENGINE.get() == "plain":
+        yield from _in_threads(task, calls, shared)
+        return
+    fresh = _fresh(task)
+    futures, lost = {}, []
+    for number, args in enumerate(calls):
+        try:
+            futures[fresh.submit(*args, **shared)] = number
+        except BrokenExecutor:  # a pool that broke under earlier calls takes no more
+            lost.append(number)
+    for number, done in _outcomes(futures):
+        if isinstance(done.error, BrokenExecutor):
+            lost.append(number)
+        else:
+            yield number, done
+    if lost:
+        log("a worker process died", again=len(lost))
+        with task_runner() as runner:
+            # By the new runner itself, which takes parameters by name: the task's own submit() goes to the broken pool.
+            parameters = inspect.signature(task.fn)
+            again = {runner.submit(fresh, parameters.bind(*calls[n], **shared).arguments): n for n in lost}
+            for number, done in _outcomes(again):
+                dead = isinstance(done.error, BrokenExecutor)
+                yield number, Finished(error=EvaluationError(f"{task.name}: {DIED_TWICE}")) if dead else done
+
+
+def _in_threads(
+    task: Task[..., R], calls: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]
+) -> Iterator[tuple[int, Finished[R]]]:
+    workers = min(Settings.here().n_workers, len(calls))
+    if workers < 2:
+        yield from ((number, finished_here(task, *args, **shared)) for number, args in enumerate(calls))
+        return
+    pool = ThreadPoolExecutor(workers)
+    futures: dict[Future[Finished[R]], int] = {}
+    try:
+        for number, args in enumerate(calls):
+            context = copy_context()
+            context.run(ALONE.set, False)
+            task = partial(finished_here, step, *args, **shared)
+            futures[pool.submit(context.run, task)] = number
+        yield from ((futures[future], future.result()) for future in ended(futures))
+    finally:  # whoever stops waits for none
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _fresh(task: Task[P, R]) -> Task[P, R]:
+    keeps = isinstance(task.fn, Body) and task.fn.key_of is not None
+    return task.with_options(refresh_cache=True) if keeps and REFRESHING.get() else task
+
+
+def _outcomes(futures: dict[Any, int]) -> Iterator[tuple[int, Finished[Any]]]:
+    for future in as_completed(list(futures)):
+        try:
+            future.wait()
+            yield futures[future], _came_to(future.state)
+        except BrokenExecutor as error:
+            yield futures[future], Finished(error=error)
+
+
+def _came_to(state: Any) -> Finished[Any]:
+    value = state.result(raise_on_failure=False)
+    if isinstance(value, Exception):
+        return Finished(error=value)
+    return Finished(value, cached=state.name == "Cached")
+
+
+def finished_here(task: Task[P, R], *args: P.args, **kwargs: P.kwargs) -> Finished[R]:
+    """Return what a step came to without a task run of its own; its result is kept and found where a task's is."""
+    assert isinstance(task.fn, Body)
+    try:
+        value, cached = task.fn.kept(args, kwargs, REFRESHING.get())
+    except Exception as error:
+        return Finished(error=error)
+    return Finished(value, cached=cached)
+
+
+def publish(name: str, content: str | list[dict[str, object]], description: str) -> None:
+    """Show Markdown, or the rows of a table, as an artifact of the run under way, where there is one.
+
+    ``name`` is the same from run to run, so that Prefect shows how a split or a score went on.
+    """
+    if not under_prefect():
+        return
+    key = re.sub(r"[^a-z0-9]+", "-", f"evenfold-{name}".lower()).strip("-")
+    if isinstance(content, str):
+        create_markdown_artifact(content, key=key, description=description)
+    elif content:
+        create_table_artifact(content, key=key, description=description)
+
+
+def tell(sentences: Iterable[str]) -> None:
+    """Write sentences to the log of the run under way, where there is one: what the terminal says, too."""
+    if under_prefect():
+        for sentence in sentences:
+            log(sentence)
+
+
+Happening = Literal["split.extended", "audit.failed", "champion.promoted", "retrain.failed", "retrain.asked"]
+
+
+def happened(what: Happening, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
+    """Tell Prefect what has happened to a split, as the event ``evenfold.<what>`` that automations listen to.
+
+    Only where a flow run is under way on a server; ``words`` says it in a sentence. ``id``: of what happens once,
+    however many runs tell it; Prefect takes an event of each id once.
+    """
+    if under_prefect():
+        tell_of(what, split, words, id, **facts)
+
+
+def tell_of(what: Happening, split: str, words: str, id: UUID | None = None, **facts: Any) -> None:
+    """Send the event ``evenfold.<what>`` that ``happened`` sends, also where the run has ended, as in its hooks."""
+    about = {"prefect.resource.id": f"evenfold.split.{split}", "prefect.resource.name": split}
+    emit_event(event=f"evenfold.{what}", resource=about, payload={"words": redacted(words), **facts}, id=id)
