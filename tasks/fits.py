@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from math import inf
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import EvaluationError, fit_and_score, fit_predictions, fitted, score_draws
+from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
 from evenfold.estimates.models.diagnostics import MOST_FOLDS
 from evenfold.estimates.models.fit import inner_pairs
 from evenfold.estimates.results import hearing
@@ -71,57 +72,54 @@ def fit_fold(
     return within(time_limit, _name(work, i, of), _fit, split, i, model, of, key)
 
 
-def _fit(split: SplitRef, i: Any, model: Any, of: str | int, key: str) -> FitResult:
+def _fit(split: SplitRef, i: Fits, model: Any, of: str | int, key: str) -> FitResult:
     work = work_of(split, model)
-    problem, seed = work.problem, work.manifest.spec.seed
-    how: dict[str, Any] = {"seed": seed, "inner": work.inner}
-    about: dict[str, Any] = {
-        "key": key, "split_id": work.manifest.split_id, "fingerprint": work.fingerprint, "model": problem.model,
-        "i": i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i),
-        "of": of,
-    }  # fmt: skip
+    scores: list[FoldScore] = []
+    n_fits, losses = 1, None
     with limited(work.problem.X.size):
         if work.manifest.kind == "draws" and isinstance(i, (tuple, list)):
             draws = ((number, work.pair(number)) for number in range(*i))
-            scored = score_draws(problem, draws, **how)
-            scores, losses = scored.to_frames()
-            sums = keep_predictions(losses, f"{key}-rows")
-            return FitResult(predictions=keep_predictions(scores, key), losses=sums, **about)
-        if of == "folds":
-            fits = [fit_and_score(problem, **fit, **how) for fit in _scored(work, i)]
-            table: Any = work.keyed(pd.concat([each for _, each in fits], ignore_index=True))
-            about |= {"scores": [score for score, _ in fits]}
+            scored = score_draws(work.problem, draws, seed=work.manifest.spec.seed, inner=work.inner)
+            table, sums = scored.to_frames()
+            losses = keep_predictions(sums, f"{key}-rows")
+        elif of == "folds":
+            fits = list(_scored(work, i))
+            table = work.keyed(pd.concat([each for _, each in fits], ignore_index=True))
+            scores = [score for score, _ in fits]
         else:
-            frames = [fit_predictions(problem, **fit, **how) for fit in _predicted(work, i, of)]
-            table, about["n_fits"] = pd.concat(frames, ignore_index=True), len(frames)
-    return FitResult(predictions=keep_predictions(table, key), **about)
+            frames = list(_predicted(work, i, of))
+            table, n_fits = pd.concat(frames, ignore_index=True), len(frames)
+    which: Any = i if isinstance(i, str) else tuple(map(int, i)) if isinstance(i, (tuple, list)) else int(i)
+    return FitResult(
+        key=key, split_id=work.manifest.split_id, fingerprint=work.fingerprint, model=work.problem.model,
+        i=which, of=of, scores=scores, predictions=keep_predictions(table, key), losses=losses, n_fits=n_fits,
+    )  # fmt: skip
 
 
-def _scored(work: Work, i: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows to train on and to test of each fit that is scored, and what it is called."""
+def _scored(work: Work, i: Fits) -> Iterator[tuple[FoldScore, pd.DataFrame]]:
+    """Yield the scores and the predictions of each fit that is scored."""
+    fit = partial(fit_and_score, work.problem, seed=work.manifest.spec.seed, inner=work.inner)
     if isinstance(i, str):
         rows = training_rows(work)
         train, test = (rows, rows) if i == "all rows" else work.manifest.locked_pair()
-        yield {"train": work.at_hand(train), "test": work.at_hand(test), "name": i}
+        yield fit(work.at_hand(train), work.at_hand(test), name=i)
         return
     for number in range(*i) if isinstance(i, (tuple, list)) else [i]:
-        (train, test), (repeat, fold) = work.pair(number), work.manifest.membership.split_name(number)
-        name, importance = work.manifest.membership.split_title(number), number < MOST_FOLDS
-        yield {"train": train, "test": test, "name": name, "repeat": repeat, "fold": fold, "importance": importance}
+        (repeat, fold), name = work.manifest.membership.split_name(number), work.manifest.membership.split_title(number)
+        yield fit(*work.pair(number), name=name, repeat=repeat, fold=fold, importance=number < MOST_FOLDS)
 
 
-def _predicted(work: Work, i: int, of: str | int) -> Iterator[dict[str, Any]]:
-    """Yield the rows to train on and to test of each fit that only predicts, and what it is called."""
+def _predicted(work: Work, i: Any, of: str | int) -> Iterator[pd.DataFrame]:
+    """Yield the predictions of each fit that only predicts."""
+    fit = partial(fit_predictions, work.problem, seed=work.manifest.spec.seed, inner=work.inner)
     if of != "inside":
-        train, test = further_pairs(work, of)[i]
-        yield {"train": train, "test": test, "name": _name(work, i, of)}
+        yield fit(*further_pairs(work, of)[i], name=_name(work, i, of))
         return
     train, _ = work.pair(i)
-    for fold, (inside, out) in enumerate(
-        inner_pairs(work.problem, train, work.manifest.spec.seed, require_inner(work))
-    ):
+    pairs = inner_pairs(work.problem, train, work.manifest.spec.seed, require_inner(work))
+    for fold, (inside, out) in enumerate(pairs):
         name = f"inner fold {fold} of {work.manifest.membership.split_title(i)}"
-        yield {"train": train[inside], "test": train[out], "name": name, "fold": fold}
+        yield fit(train[inside], train[out], name=name, fold=fold)
 
 
 def require_inner(work: Work) -> Splitter:

@@ -315,8 +315,8 @@ def _in_threads(
         for number, args in enumerate(calls):
             context = copy_context()
             context.run(ALONE.set, False)
-            task = partial(finished_here, step, *args, **shared)
-            futures[pool.submit(context.run, task)] = number
+            call = partial(finished_here, task, *args, **shared)
+            futures[pool.submit(context.run, call)] = number
         yield from ((futures[future], future.result()) for future in ended(futures))
     finally:  # whoever stops waits for none
         pool.shutdown(wait=False, cancel_futures=True)

@@ -239,18 +239,16 @@ def through_outages(work: Callable[[], R]) -> R:
 
     context = FlowRunContext.get()
     run = context.flow_run if context else None
-    for seconds in SOON_SECONDS if run is None else AGAIN_SECONDS if run.deployment_id is not None else ():
+    waits = iter(SOON_SECONDS if run is None else AGAIN_SECONDS if run.deployment_id is not None else ())
+    while True:
         try:
             return work()
         except Exception as error:
-            if not unreachable(error):
-                raise
+            seconds = next(waits, None)
+            if seconds is None or not unreachable(error):
+                raise outage_of(error) from error
             log("a server is out of reach", again_in_seconds=seconds, error=_said(error))
             time.sleep(seconds)
-    try:
-        return work()
-    except Exception as error:
-        raise outage_of(error) from error
 
 
 def outage_of(error: Exception) -> EvaluationError:
