@@ -17,7 +17,6 @@ from evenfold.estimates import EvaluationError, LevelScore, ModelError, ModelSpe
 from evenfold.estimates.ledger import level_of_look
 from evenfold.manifests import Audit
 from evenfold.manifests.spec import name_like
-from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final, fit_fold, fit_short
 from evenfold.tasks.outcomes import Evaluated, FitResult, FoldState, Measured, Segment, SplitRef
 from evenfold.tasks.record.evaluations import failure_of, record_evaluation
@@ -29,6 +28,7 @@ from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import say, saying
 from evenfold.tasks.scores import aggregate, aggregate_look, check_levels, unaggregated
 from evenfold.tasks.segments import NO_VALUE, evaluate_segment, segmented
+from evenfold.tasks.splits import audit_split
 from evenfold.tasks.steps import (
     REFRESHING,
     Finished,

@@ -16,7 +16,6 @@ from evenfold.manifests import Audit, digest_json, name_of, read_header, specifi
 from evenfold.manifests.store.write import STAGED, owned
 from evenfold.manifests.tables.canonical import listed
 from evenfold.splitters import SplitError, UntrustedNameError
-from evenfold.tasks.audits import audit_split
 from evenfold.tasks.fits import fit_final
 from evenfold.tasks.outcomes import Champion, FinalModel, Growth, Judged, SplitRef
 from evenfold.tasks.plans import plan_of
@@ -44,7 +43,7 @@ from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.scores import compared
-from evenfold.tasks.splits import check_table, keep_snapshot, newest, stage_extension, stage_split
+from evenfold.tasks.splits import audit_split, check_table, keep_snapshot, newest, stage_extension, stage_split
 from evenfold.tasks.steps import finished, happened, publish, run, tell, tell_of
 from evenfold.tasks.work import work_of
 from prefect.exceptions import Pause

@@ -11,7 +11,6 @@ from evenfold.manifests import BalanceReport, Manifest, SplitSpec, StoredManifes
 from evenfold.manifests.exchange.adopt import ADOPTED, given_folds
 from evenfold.manifests.store.stored import require_memory
 from evenfold.reports.texts import split_sentences
-from evenfold.tasks.audits import audit_split
 from evenfold.tasks.outcomes import Growth, SplitRef
 from evenfold.tasks.parameters import DataEngine, Engine, Memory
 from evenfold.tasks.plans import check_columns, forget_plans, require_splittable, split_in
@@ -21,6 +20,7 @@ from evenfold.tasks.runtime.files import from_anywhere
 from evenfold.tasks.runtime.home import Settings, prepare_environment
 from evenfold.tasks.runtime.progress import saying
 from evenfold.tasks.splits import (
+    audit_split,
     extend as extend_manifest,
     extension_of,
     keep_small_snapshot,

@@ -1,4 +1,3 @@
-from .audits import audit_split as audit_split
 from .fits import fit_final as fit_final, fit_fold as fit_fold
 from .outcomes import (
     Champion as Champion,
@@ -36,4 +35,4 @@ from .runtime.home import (
     prepare_environment as prepare_environment,
 )
 from .scores import aggregate as aggregate
-from .splits import extend as extend, split as split
+from .splits import audit_split as audit_split, extend as extend, split as split

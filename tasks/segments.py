@@ -19,13 +19,12 @@ from evenfold.manifests.state import is_numeric_target
 from evenfold.reports import verdict_of
 from evenfold.splitters import SplitError
 
-from .audits import audit_split
 from .fits import fit_fold
 from .outcomes import Segment
 from .parameters import Intervals, Level, TimeLimit
 from .plans import stamp
 from .scores import aggregate
-from .splits import split as decide
+from .splits import audit_split, split as decide
 from .steps import finished_here, step
 
 MOST_SEGMENTS, NO_VALUE = 10_000, "these rows name no segment."

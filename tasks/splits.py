@@ -1,9 +1,10 @@
-"""The tasks of splits: decide once and find what was decided; say whether a table is the next, let its rows join."""
+"""The tasks of splits: decide once and find what was decided, audit it; judge the next table, let its rows join."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from evenfold.manifests import (
     Snapshot,
     SplitSpec,
     StoredManifest,
+    audit,
     check_arrival,
     digest_json,
     extend as extend_manifest,
@@ -30,29 +32,34 @@ from evenfold.manifests import (
 )
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
-from evenfold.manifests.store.stored import asked_again, require_memory
+from evenfold.manifests.store.stored import asked_again, in_memory, require_memory
 from evenfold.splitters import SplitError
 from evenfold.splitters.base import ONE_OF
-from evenfold.tasks.outcomes import Champion, Growth, SplitRef
+from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
 from evenfold.tasks.plans import (
+    audit_key,
     decided_elsewhere,
     forget_plans,
     is_intact,
     made_by,
     marks_of,
+    named_features,
     parts_of,
     plan_of,
     preimage_of,
+    preimage_of_audit,
     stamp,
+    table_of,
     versions_in,
 )
-from evenfold.tasks.references import OfSplit, manifest_folder, versions_below
+from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below
 from evenfold.tasks.requests import SplitFields, flat
 from evenfold.tasks.results.store import remember, results_of
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, write_aside
 from evenfold.tasks.runtime.home import Home, Settings, locked
-from evenfold.tasks.steps import is_refreshing, step
+from evenfold.tasks.runtime.limits import unlogged
+from evenfold.tasks.steps import finished_here, is_refreshing, step
 
 MOST_TRIES = 20
 
@@ -142,6 +149,53 @@ def _require_budget(folder: Path, plan: Plan) -> None:
         )
 
 
+@step(key_of=audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
+def audit_split(
+    split: SplitRef,
+    *,
+    features: list[str] | None = None,
+    exclude: tuple[str, ...] = (),
+    gates: GateLimits | None = None,
+    memory: str | None = None,
+    build: str | None = None,
+) -> SplitAudit:
+    """Say what is wrong with a split of its data: leaks, rows that do not fit, uneven folds. Raises SplitError.
+
+    The findings are kept until the manifest or a file of its data is written again; a check that could not run is
+    tried again. ``build``, the import path of a function that makes features, is audited as well, and kept until
+    its code changes.
+    """
+    columns, limit, data = named_features(split, features), Settings.memory_of(memory), table_of(split)
+    with unlogged():
+        if exclude or gates or build or split.gates is not None:
+            held = in_memory(split.stored(), limit)
+            if split.gates is not None:
+                held = asked_again(held, split.gates, split.ignore or {})
+            answer = audit(held, data, features=columns, exclude=exclude, gates=gates, memory=limit, build=build)
+        else:
+            content = stamp(data), split.split_id
+            answer = _audit(str(split.folder), data, content, None if columns is None else tuple(columns), limit)
+    remember(preimage_of_audit(split, features, exclude, gates, build))
+    split_audit = SplitAudit(**dict(answer))
+    if not split_audit.intact():
+        _audit.cache_clear()
+    return split_audit
+
+
+@lru_cache(maxsize=4)
+def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
+    # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
+    return audit(StoredManifest(uri), data, features=features, memory=memory)
+
+
+def audit_of(
+    split: SplitRef, features: Sequence[str] | None = None, memory: str | None = None, build: str | None = None
+) -> Audit:
+    """Return the audit of a split of its data, as ``audit_split`` does and keeps it, without a task run."""
+    columns = None if features is None else list(features)
+    return finished_here(audit_split, split, features=columns, memory=memory, build=build).value
+
+
 def newest(
     home: Home, spec: SplitSpec, champion: Champion | None = None, on_refused: OnRefused = "stop"
 ) -> Path | None:
@@ -151,11 +205,7 @@ def newest(
     ``spec``, unless ``on_refused`` allows another one; None where the newest has other rules too.
     """
     results_of(home).fetch_splits(spec.name)
-    versions = {
-        (int(major), int(minor)): (path, header)
-        for path, header in versions_below(home, spec.name)
-        for major, _, minor in [path.name.partition(".")]
-    }
+    versions = {version_in(path.name): (path, header) for path, header in versions_below(home, spec.name)}
     split_id = None if champion is None else champion.tags.get("evenfold.split_id")
     if champion is not None and split_id:
         names = [version for version, (_, header) in versions.items() if header["split_id"] == split_id]
@@ -224,13 +274,8 @@ def check_table(
     if manifest.spec.columns.grouped and merged == "quarantine":
         with suppress(SplitError):  # what cannot be extended is refused where it is extended, with its own sentence
             quarantined = extend_manifest(manifest, data, max_missing=1).quarantined
-    return check_arrival(
-        manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore),
-        data,
-        snapshot,
-        columns=columns,
-        quarantined=quarantined,
-    )
+    manifest = manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore)
+    return check_arrival(manifest, data, snapshot, columns=columns, quarantined=quarantined)
 
 
 # What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.
@@ -248,19 +293,18 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
         return []
     manifest = read_manifest(folder)
     snapshot = _newest_snapshot(manifest, folder)
-    checked = None if snapshot is None else check_arrival(manifest, data, snapshot)
-    if checked is None:
+    if snapshot is None:
         return []
+    checked = check_arrival(manifest, data, snapshot)
     messages = checked.passed | {finding.check: finding.message for finding in checked.findings}
     return [messages[check] for check in TOLD if messages.get(check)]
 
 
 def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
     """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory."""
-    manifest = split.stored()
-    if split.n_rows > MOST_ROWS or not manifest.spec.columns.key:
-        return
-    if fits_in_memory(split.data, manifest.spec.columns.roles(), Settings.memory_of(memory)):
+    columns = split.stored().spec.columns
+    small = columns.key and split.n_rows <= MOST_ROWS
+    if small and fits_in_memory(split.data, columns.roles(), Settings.memory_of(memory)):
         keep_snapshot(split)
 
 
@@ -299,7 +343,7 @@ def extend(
     ``manifest``: what ``split`` returns, a name such as ``visits@1.0``, or the folder. No assigned row moves; the same
     data make the same version. SplitError, also where the rows take more than ``memory``.
     """
-    return _joined(manifest_folder(manifest), data, batch, merged, max_missing, Settings.memory_of(memory))
+    return _joined(manifest_folder(manifest), data, batch, merged, max_missing, memory)
 
 
 @step(run_name=lambda folder, **_: f"stage the next version of {Path(folder).parent.name}", retries=0)
@@ -308,7 +352,7 @@ def stage_extension(folder: str, data: str, *, merged: Merged, staged: str) -> G
 
     The gates say how many of the known rows may be missing. Raises SplitError.
     """
-    return _joined(Path(folder), data, False, merged, 1, Settings.memory_of(None), Path(staged))
+    return _joined(Path(folder), data, False, merged, 1, None, Path(staged))
 
 
 @step(run_name=lambda spec, **_: f"stage the split {spec.name}", retries=0)
@@ -332,26 +376,19 @@ def _named(manifest: StoredManifest, data: str, staged: Path | None, reused: boo
 
 
 def _joined(
-    folder: Path,
-    data: Any,
-    batch: bool,
-    merged: Merged,
-    max_missing: float,
-    memory: str | None,
-    staged: Path | None = None,
+    folder: Path, data: Any, batch: bool, merged: Merged, max_missing: float, memory: Memory, staged: Path | None = None
 ) -> Growth:
     home = Home.here()
     path = from_anywhere(data_reference(data, home))
     with locked(home.locks, f"name/{folder.parent.name}"):
         there = os.listdir(folder.parent)
-        require_memory(StoredManifest(folder), memory)
+        require_memory(StoredManifest(folder), Settings.memory_of(memory))
         grown = extension_of(str(folder), path, batch, merged, max_missing)
         written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent, staged)
         if staged is None and not results_of(home).offer_split(written):
             shutil.rmtree(written)
-            raise SplitError(
-                f"{folder.parent.name} {written.name} was made on another machine meanwhile; run it again."
-            )
+            name = f"{folder.parent.name} {written.name}"
+            raise SplitError(f"{name} was made on another machine meanwhile; run it again.")
     return Growth(
         split=_named(StoredManifest(written), path, staged, written.name in there),
         parent_split_id=grown.manifest.parent_split_id,

@@ -18,7 +18,6 @@ from evenfold.reports.evaluations.pictures import score_pictures
 from evenfold.reports.evaluations.words import scores_table
 from evenfold.reports.texts import in_markdown, linked, page_note
 from evenfold.splitters.importing import installed
-from evenfold.tasks.audits import audit_of
 from evenfold.tasks.fits import require_final
 from evenfold.tasks.outcomes import Evaluated, FinalModel, FoldState, RunRef, SplitRef
 from evenfold.tasks.plans import parts_of_build, stamp, table_of
@@ -27,6 +26,7 @@ from evenfold.tasks.record.splits import data_input, origin_tags, run_page, runs
 from evenfold.tasks.results.store import remember
 from evenfold.tasks.runtime.home import Home
 from evenfold.tasks.scores import frame_of
+from evenfold.tasks.splits import audit_of
 from evenfold.tasks.steps import is_refreshing, publish, step
 from evenfold.tasks.work import Work, work_of
 

@@ -26,7 +26,6 @@ from evenfold.reports.splits.pictures import split_pictures
 from evenfold.reports.texts import figures_table, page_note, places_table
 from evenfold.splitters import SplitError
 from evenfold.splitters.importing import installed
-from evenfold.tasks.audits import audit_of
 from evenfold.tasks.outcomes import RunRef, SplitRef
 from evenfold.tasks.parameters import Memory
 from evenfold.tasks.plans import stamp, table_of
@@ -35,6 +34,7 @@ from evenfold.tasks.record.runs import complete_records, see_complete
 from evenfold.tasks.record.tracker import CONTENT, NOTE, active_run, tracker_of
 from evenfold.tasks.runtime.home import Home, Settings, redacted
 from evenfold.tasks.runtime.progress import CALLED_WITH
+from evenfold.tasks.splits import audit_of
 from evenfold.tasks.steps import flow_run_tags, is_refreshing, publish, step
 from prefect.context import FlowRunContext
 
