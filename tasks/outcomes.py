@@ -80,20 +80,11 @@ class SplitRef(Outcome):
     def of(cls, manifest: Manifest, uri: Path | str, data: str, reused: bool = False, staged: str = "") -> Self:
         """Return the reference to a manifest that lies at ``uri``, or ``staged`` until it is committed."""
         return cls(
-            uri=str(Path(uri).absolute()),
-            data=data,
-            name=manifest.name,
-            version=manifest.version,
-            split_id=manifest.split_id,
-            plan_id=manifest.plan_id,
-            kind=manifest.kind,
-            strategy=manifest.algorithm["name"],
-            algorithm_version=str(manifest.algorithm["version"]),
-            n_rows=manifest.n,
-            n_splits=manifest.n_splits,
-            reused=reused,
-            staged=staged,
-        )
+            uri=str(Path(uri).absolute()), data=data, name=manifest.name, version=manifest.version,
+            split_id=manifest.split_id, plan_id=manifest.plan_id, kind=manifest.kind,
+            strategy=manifest.algorithm["name"], algorithm_version=str(manifest.algorithm["version"]),
+            n_rows=manifest.n, n_splits=manifest.n_splits, reused=reused, staged=staged,
+        )  # fmt: skip
 
     @property
     def folder(self) -> Path:

@@ -115,7 +115,7 @@ def decided_elsewhere(home: Home, plan: Plan) -> Manifest | None:
     return None if folder is None else StoredManifest(folder).altered(spec=plan.spec, uri=None)
 
 
-def split_parts(decided: Plan | Manifest) -> dict[str, Any]:
+def split_parts(decided: Plan | Manifest) -> dict[str, object]:
     """Return what a split is the answer to, but for what each column holds."""
     algorithm = {name: value for name, value in decided.algorithm.items() if name not in ("name", "portable")}
     algorithm["version"], _, own = str(algorithm["version"]).partition("+")
@@ -143,7 +143,7 @@ def decided_otherwise(before: Manifest, now: Manifest) -> list[str]:
     """Return the differences between the requests of two manifests of a name, in words, as far as they are kept."""
     past = [each.parts for each in asked(Preimage(kind="split", name=now.name, parts={}).folder)]
 
-    def parts_of_split(manifest: Manifest) -> dict[str, Any]:
+    def parts_of_split(manifest: Manifest) -> dict[str, object]:
         parts = split_parts(manifest)
         same = (each for each in past if digest_json({name: each.get(name) for name in parts}) == digest_json(parts))
         return next(same, parts)
@@ -254,7 +254,7 @@ def preimage_of_audit(
     return Preimage(kind="audit", name=split.name, parts=how | of | parts_of_build(build))
 
 
-def parts_of_build(build: str | None) -> dict[str, Any]:
+def parts_of_build(build: str | None) -> dict[str, str | dict[str, str]]:
     """Return what keys hold of a build of features: its name and its code; nothing where there is none."""
     return {} if build is None else {"build": build, "code": code_of(build)}
 

@@ -87,13 +87,10 @@ def aggregate(
         # What the fit of a split took: the median, for the first one may import.
         fit, score = (float(table[name].median()) for name in ("seconds_fit", "seconds_score"))
         by = interval if refits else None
-        seconds = {"seconds": fit, "seconds_score": score}
-        remember(preimage_of_fits(work, by, **seconds), work.marks)
+        remember(preimage_of_fits(work, by, seconds=fit, seconds_score=score), work.marks)
     confusion = Confusion.of(work.problem, predictions, not evaluated.predictions)
-    update = {
-        "estimates": estimates, "levels": levels, "interval": interval, "level": level, "confusion": confusion
-    }  # fmt: skip
-    return evaluated.model_copy(update=update)
+    update = {"estimates": estimates, "levels": levels, "confusion": confusion}
+    return evaluated.model_copy(update=update | {"interval": interval, "level": level})
 
 
 def _require_fits(results: Sequence[FitResult], apparent: FitResult | None) -> None:
@@ -103,13 +100,11 @@ def _require_fits(results: Sequence[FitResult], apparent: FitResult | None) -> N
         raise EvaluationError(f"a {strange[0]} is no result of a fit; pass a list of what fit_fold returns.")
     others = [fit.i if fit.of == "folds" else fit.of for fit in results if fit.of != "folds" or isinstance(fit.i, str)]
     if others:
-        raise EvaluationError(
-            f"what is called {others[0]!r} is no result of a split; pass what fit_fold returns of one."
-        )
+        what = f"what is called {others[0]!r} is no result of a split"
+        raise EvaluationError(f"{what}; pass what fit_fold returns of one.")
     if apparent is not None and apparent.i != "all rows":
-        raise EvaluationError(
-            f"apparent is of {apparent.score.name!r}; pass what fit_fold(split, 'all rows', model) returns."
-        )
+        name = apparent.score.name
+        raise EvaluationError(f"apparent is of {name!r}; pass what fit_fold(split, 'all rows', model) returns.")
 
 
 def _levels_of(evaluated: Evaluated, predictions: pd.DataFrame, work: Work, level: float) -> list[LevelScore]:
@@ -161,26 +156,19 @@ def unaggregated(
 ) -> Evaluated:
     """Return the results of fits without the estimates, as where too many failed."""
     work = work_of(split, model)
+    problem = work.problem
     return Evaluated(
-        split=split,
-        fingerprint=work.fingerprint,
-        model=work.problem.model,
-        task=work.problem.task,
-        features=list(work.problem.features),
-        left_out=work.problem.left_out,
-        encoded=work.problem.encodings,
-        fits=list(results),
-        apparent=apparent,
-        errors=list(errors),
-    )
+        split=split, fingerprint=work.fingerprint, model=problem.model, task=problem.task,
+        features=list(problem.features), left_out=problem.left_out, encoded=problem.encodings,
+        fits=list(results), apparent=apparent, errors=list(errors),
+    )  # fmt: skip
 
 
 def _one_work(split: SplitRef, results: Sequence[FitResult], others: Sequence[FitResult], interval: str) -> Work:
     fits, model = [*results, *others], results[0].model
     work = work_of(split, model)
-    if not all(
-        fit.fingerprint == work.fingerprint and fit.model == model and _is_of(fit, work, interval) for fit in fits
-    ):
+    same = all(fit.fingerprint == work.fingerprint and fit.model == model for fit in fits)
+    if not (same and all(_is_of(fit, work, interval) for fit in fits)):
         raise EvaluationError(
             "the data changed while they were evaluated, or the results are of several models or splits; "
             "run the evaluation again."
@@ -276,12 +264,8 @@ def aggregate_look(
     train, test = map(work.at_hand, work.manifest.locked_pair())
     times = work.problem.times if work.in_time_order else None
     beside = baseline_predictions(work.problem, [(0, 0, train, test)], times)
-    return [
-        estimate_of_one_model(
-            "locked holdout", metric, result.score, predictions, work.problem, interval, level, beside=beside
-        )
-        for metric in result.score.test
-    ]
+    about = (result.score, predictions, work.problem, interval, level)
+    return [estimate_of_one_model("locked holdout", metric, *about, beside=beside) for metric in result.score.test]
 
 
 def estimate_of_one_model(
@@ -344,29 +328,19 @@ def scores_of_draws(evaluated: Evaluated) -> DrawScores:
 
 
 def _of_folds(
-    scores: Sequence[FoldScore],
-    predictions: pd.DataFrame,
-    work: Work,
-    refits: Sequence[FitResult],
-    interval: str,
+    scores: Sequence[FoldScore], predictions: pd.DataFrame, work: Work, refits: Sequence[FitResult], interval: str,
     level: float,
-) -> list[Estimate]:
+) -> list[Estimate]:  # fmt: skip
     tested = {(score.repeat, score.fold) for score in scores}
     names = ((i, work.manifest.membership.split_name(i)) for i in range(work.manifest.n_splits))
     splits = ((*name, *work.pair(i)) for i, name in names if name in tested)
+    baselines = baseline_predictions(work.problem, splits, work.problem.times if work.in_time_order else None)
+    further = [pd.read_parquet(refit.predictions.path) for refit in refits]
     return fold_estimates(
-        scores,
-        predictions,
-        work.problem,
-        stratified=work.manifest.splitter.needs.y != "ignored",
-        ordered=work.in_time_order,
-        baselines=baseline_predictions(work.problem, splits, work.problem.times if work.in_time_order else None),
-        refits=[pd.read_parquet(refit.predictions.path) for refit in refits],
-        interval=interval,
-        level=level,
-        seed=work.manifest.spec.seed,
-        parts=work.tested_parts,
-    )
+        scores, predictions, work.problem, stratified=work.manifest.splitter.needs.y != "ignored",
+        ordered=work.in_time_order, baselines=baselines, refits=further, interval=interval, level=level,
+        seed=work.manifest.spec.seed, parts=work.tested_parts,
+    )  # fmt: skip
 
 
 MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hundredths of itself

@@ -87,7 +87,7 @@ class Work:
         """Return what tells later in how many rows a column has changed."""
         return Marks.of(self.reads(), self.keys_digest)
 
-    def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def pair(self, i: int) -> Pair:
         """Return split ``i`` as positions in the problem."""
         train, test = self.manifest.in_use.pair(i)
         return self.at_hand(train), self.at_hand(test)
@@ -351,26 +351,24 @@ def training_rows(work: Work) -> NDArray[np.int64]:
 
 def _key_of(work: Work, membership: str) -> str:
     """Return the score key of a membership: what a score depends on, and nothing else."""
-    return score_key(
-        work.problem.model,
-        membership=f"{membership} of {work.keys_digest}",
-        fingerprint=work.fingerprint,
-        **_beside_rows(work),
-    )
+    rows, seed = f"{membership} of {work.keys_digest}", work.manifest.spec.seed
+    model, values, inner = work.problem.model, work.fingerprint, _inner_of(work)
+    return score_key(model, membership=rows, fingerprint=values, seed=seed, inner=inner, code=work.code)
 
 
-def _beside_rows(work: Work) -> dict[str, Any]:
+def _inner_of(work: Work) -> dict[str, str] | None:
     tuned = work.problem.model.threshold == "tuned" and work.inner is not None
-    inner = {"strategy": work.inner_name} if tuned else None
-    return {"seed": work.manifest.spec.seed, "inner": inner, "code": work.code}
+    return {"strategy": work.inner_name} if tuned else None
 
 
 def preimage_of_fits(work: Work, interval: str | int | None, **seconds: float) -> Preimage:
     """Return what the fits of a model on a split depend on, and took; ``interval``: what asked for further ones."""
-    parts = score_parts(work.problem.model, **_beside_rows(work))
+    seed, inner = work.manifest.spec.seed, _inner_of(work)
+    parts = score_parts(work.problem.model, seed=seed, inner=inner, code=work.code)
     libraries = [f"scikit-learn=={parts.pop('scikit-learn')}", *str(parts.pop("estimator")).split(", ")]
-    versions: dict[str, Any] = dict(each.split("==") for each in libraries if "==" in each)  # else its own code counts
-    parts |= {"versions": versions | {"evenfold's fits": parts.pop("fit")}, "interval": interval}
+    own = {"evenfold's fits": parts.pop("fit")}
+    versions = dict(each.partition("==")[::2] for each in libraries if "==" in each)  # else its own code counts
+    parts |= {"versions": versions | own, "interval": interval}
     parts |= split_parts(work.manifest) | dict(work.digests)
     n_train, n_test = (max(rows.size, 1) for rows in work.pair(0))
     return Preimage(kind="fits", name=work.manifest.name, parts=parts, n_train=n_train, n_test=n_test, **seconds)
