@@ -133,9 +133,8 @@ def preimage_of(plan: Plan) -> Preimage:
 
 def marks_of(plan: Plan) -> Marks:
     """Return what tells later in how many rows a column that a split reads has changed; of many rows nothing."""
-    names = (
-        [] if plan.table.num_rows > MOST_MARKED else [name for name in plan.table.column_names if name not in plan.key]
-    )
+    few = plan.table.num_rows <= MOST_MARKED
+    names = [name for name in plan.table.column_names if few and name not in plan.key]
     return Marks.of(plan.table.select(names), digest_json([plan.digests["columns"][name] for name in plan.key]))
 
 
@@ -172,11 +171,6 @@ def table_of(split: SplitRef) -> str:
     return split.data
 
 
-def require_rows(split: SplitRef) -> None:
-    """Raise SplitError where the table of a split lacks rows of it, or holds others; or warn, see ``SplitRef.rows``."""
-    split.manifest().positions(split.data, split.rows)
-
-
 def split_in(manifest: Folder, data: str, rows: WhichRows = "all") -> SplitRef:
     """Return the split that a manifest holds already; SplitError where ``data`` have not the ``rows`` of it.
 
@@ -184,10 +178,10 @@ def split_in(manifest: Folder, data: str, rows: WhichRows = "all") -> SplitRef:
     """
     folder = manifest_folder(manifest)
     stored = StoredManifest(folder).prove()
-    ref = SplitRef.of(stored, folder, from_anywhere(data), True).model_copy(update={"rows": rows})
+    path = from_anywhere(data)
     if rows == "known":  # of all of them the balance is measured on the data, which says it
-        require_rows(ref)
-    return ref
+        stored.positions(path, rows)
+    return SplitRef.of(stored, folder, path, True).model_copy(update={"rows": rows})
 
 
 def is_intact(folder: Path) -> bool:
@@ -246,12 +240,9 @@ def preimage_of_audit(
     limits = {"gates": gates, "gates_now": split.gates, "ignore_now": split.gates and split.ignore}
     how = {"features": named_features(split, features), "exclude": sorted(exclude), **limits}
     versions = {"evenfold": installed("evenfold"), "scikit-learn": sklearn.__version__}
-    of = {
-        "manifest": digest_json(split.stored().header),
-        "file": digest_json(str(stamp(split.data))),
-        "versions": versions,
-    }
-    return Preimage(kind="audit", name=split.name, parts=how | of | parts_of_build(build))
+    of = {"manifest": digest_json(split.stored().header), "file": digest_json(str(stamp(split.data)))}
+    parts = how | of | {"versions": versions} | parts_of_build(build)
+    return Preimage(kind="audit", name=split.name, parts=parts)
 
 
 def parts_of_build(build: str | None) -> dict[str, str | dict[str, str]]:

@@ -23,7 +23,6 @@ from evenfold.splitters import SplitError, UntrustedNameError
 from evenfold.splitters.deployed import is_deployed, reason_of
 from evenfold.tasks.outcomes import SplitRef
 from evenfold.tasks.parameters import Data
-from evenfold.tasks.plans import require_rows
 from evenfold.tasks.references import SHORT_ID, VERSION, OfSplit, splits_of, version_in
 from evenfold.tasks.retrained import Retraining
 from evenfold.tasks.runtime.files import data_reference, from_anywhere, rename_unless_there
@@ -306,10 +305,9 @@ def load_split(
     """
     manifest = read_split(reference)
     path = "" if data is None else from_anywhere(data_reference(data, Home.here()))
-    split = SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
     if path:
-        require_rows(split)
-    return split
+        manifest.positions(path, rows)
+    return SplitRef.of(manifest, str(manifest.uri), path, True).model_copy(update={"rows": rows})
 
 
 def _recorded_runs(tracker: Tracker, reference: str) -> list[Any]:
