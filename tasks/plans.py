@@ -10,22 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import sklearn
-from evenfold.manifests import (
-    Manifest,
-    Plan,
-    SplitSpec,
-    StoredManifest,
-    blocks_of,
-    canonical_table,
-    column_names,
-    data_files,
-    digest_json,
-    planned,
-    read_header,
-    read_table,
-    require_columns,
-    write_manifest,
-)
+from evenfold.manifests import Manifest, Plan, SplitSpec, StoredManifest, digest_json
 from evenfold.manifests.audits.features import are_all_columns
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.store.header import VERSION
@@ -40,6 +25,8 @@ from evenfold.splitters.importing import installed
 from evenfold.splitters.naming import code_of
 from evenfold.tasks.results.preimages import Marks, Preimage, differences
 from evenfold.tasks.runtime.home import Home, Settings
+
+from evenfold import manifests
 
 from .outcomes import SplitRef
 from .parameters import DataEngine, Folder, Memory
@@ -66,7 +53,7 @@ def require_splittable(spec: SplitSpec, data: str, data_engine: DataEngine = "au
 
 @lru_cache(maxsize=2)
 def _plan(spec: SplitSpec, data: str, _stamp: tuple[Any, ...], data_engine: DataEngine, memory: str | None) -> Plan:
-    return planned(spec, data, engine=data_engine, memory=memory, to=Home.here().splits)
+    return manifests.planned(spec, data, engine=data_engine, memory=memory, to=Home.here().splits)
 
 
 def forget_plans() -> None:
@@ -79,7 +66,7 @@ def stamp(data: str) -> tuple[Any, ...]:
     try:
         if is_address(data):
             return version_of(data)
-        files = [(path, path.stat()) for path in data_files(data)]
+        files = [(path, path.stat()) for path in manifests.data_files(data)]
     except (SplitError, OSError):
         return (data,)
     return tuple((str(path), status.st_mtime_ns, status.st_size, status.st_ino) for path, status in files)
@@ -87,21 +74,21 @@ def stamp(data: str) -> tuple[Any, ...]:
 
 def check_columns(data: str, spec: SplitSpec) -> None:
     """Raise SplitError where a named column is absent, or the target or group column has holes, read or not."""
-    require_columns([*spec.columns.roles(), *spec.types], column_names(data))
+    manifests.require_columns([*spec.columns.roles(), *spec.types], manifests.column_names(data))
     names = [name for name in (spec.columns.target, *spec.columns.grouped) if name]
     if spec.may_wait:  # whether a row does may follow from the latest time of all
         times = [name for name in (spec.columns.time, spec.columns.label_end) if name and spec.says_when_known]
-        table = read_table(data, [*names, *times], spec.types)
+        table = manifests.read_table(data, [*names, *times], spec.types)
         blocks = iter([table.filter(pa.array(~waiting_rows(table, spec, spec.types)))])
         rows = table.num_rows
     else:
-        blocks, rows = blocks_of(data, names or column_names(data)[:1], types=spec.types), 0
+        blocks, rows = manifests.blocks_of(data, names or manifests.column_names(data)[:1], types=spec.types), 0
     for block in blocks:
         rows += 0 if spec.may_wait else block.num_rows
-        canonical = canonical_table(block, names, spec.types)
+        canonical = manifests.canonical_table(block, names, spec.types)
         if not spec.may_wait and any(column.null_count for column in canonical.columns):
             # All rows once more, so that the error counts the holes of the column and not of this block.
-            canonical = canonical_table(read_table(data, names, spec.types), names, spec.types)
+            canonical = manifests.canonical_table(manifests.read_table(data, names, spec.types), names, spec.types)
         for name in names:
             spec.require_complete(canonical.column(name), name)
     if rows == 1:
@@ -157,7 +144,7 @@ def looked_up(plan: Plan, home: Home, aside: str) -> tuple[Path, bool]:
     if folder is not None and is_intact(folder):
         return folder, True
     elsewhere = decided_elsewhere(home, plan)
-    return write_manifest(elsewhere or plan.decide(), aside), elsewhere is not None
+    return manifests.write_manifest(elsewhere or plan.decide(), aside), elsewhere is not None
 
 
 def table_of(split: SplitRef) -> str:
@@ -200,7 +187,7 @@ def made_by(plan: Plan, folder: Path, pattern: str = "*.*") -> Iterator[Path]:
         with suppress(SplitError, OSError):  # a damaged neighbour is found by whoever reads it
             # Reading all of a header takes ten times as long.
             named_in_it = plan.plan_id.encode() in (path / "manifest.json").read_bytes()
-            if named_in_it and read_header(path)["plan_id"] == plan.plan_id and _has_parts(path, order):
+            if named_in_it and manifests.read_header(path)["plan_id"] == plan.plan_id and _has_parts(path, order):
                 yield path
 
 

@@ -23,25 +23,16 @@ from evenfold.estimates import (
     ModelSpec,
     Multiplicities,
     Problem,
-    aggregate as fold_estimates,
-    baseline_of_draws,
-    baseline_predictions,
-    bootstrap_aggregate,
-    compare,
-    interval_for,
-    level_scores,
-    level_scores_of_draws,
-    metric_of,
-    resampled_aggregate,
-    widest_gap,
 )
 from evenfold.estimates.baselines import best_baseline, no_better
 from evenfold.estimates.promotion import ROLES, Difference, compare_draws
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged
-from evenfold.splitters import SplitError
+from evenfold.splitters import LabelSplitter, SplitError
 from numpy.typing import NDArray
 from pyarrow import parquet
+
+from evenfold import estimates
 
 from .outcomes import BLOCK, Evaluated, FitResult, SplitRef
 from .parameters import Intervals, Level
@@ -79,7 +70,7 @@ def aggregate(
     evaluated = unaggregated(split, work.problem.model, results, apparent, errors)
     whole = [evaluated.apparent.predictions.path] if evaluated.apparent else []
     predictions = frame_of(files) if (files := evaluated.predictions or whole) else pd.DataFrame()
-    estimates = _estimates_of(evaluated, predictions, work, refits, interval, level)
+    conclusion = _estimates_of(evaluated, predictions, work, refits, interval, level)
     levels = _levels_of(evaluated, predictions, work, level)
     if not evaluated.errors:
         draws = [fit.predictions.path for fit in evaluated.draws]
@@ -89,7 +80,7 @@ def aggregate(
         by = interval if refits else None
         remember(preimage_of_fits(work, by, seconds=fit, seconds_score=score), work.marks)
     confusion = Confusion.of(work.problem, predictions, not evaluated.predictions)
-    update = {"estimates": estimates, "levels": levels, "confusion": confusion}
+    update = {"estimates": conclusion, "levels": levels, "confusion": confusion}
     return evaluated.model_copy(update=update | {"interval": interval, "level": level})
 
 
@@ -112,19 +103,20 @@ def _levels_of(evaluated: Evaluated, predictions: pd.DataFrame, work: Work, leve
     if not work.attributes:
         return []
     if evaluated.draws:
-        return level_scores_of_draws(scores_of_draws(evaluated), work.problem, work.attributes, level=level)
-    ordered = work.in_time_order
-    return level_scores(predictions, evaluated.scores, work.problem, work.attributes, level=level, ordered=ordered)
+        return estimates.level_scores_of_draws(scores_of_draws(evaluated), work.problem, work.attributes, level=level)
+    return estimates.level_scores(
+        predictions, evaluated.scores, work.problem, work.attributes, level=level, ordered=work.in_time_order
+    )
 
 
 def gap_of_levels(levels: Sequence[LevelScore], metric: str) -> Outcome:
     """Return the largest difference of a score between two levels whose intervals do not overlap, in a sentence."""
     if not levels:
         return NotAsked("no column to balance on is named")
-    widest = widest_gap(levels, metric)
+    widest = estimates.widest_gap(levels, metric)
     if widest is None:
         return None
-    (gap, better, worse), title = widest, metric_of(metric)
+    (gap, better, worse), title = widest, estimates.metric_of(metric)
     scores = (f"{title.shown(float(level.value or 0.0)):.4g} for {level.level}" for level in (better, worse))
     sentence = f"{title.title} by {better.attribute} is {' and '.join(scores)}, and their intervals do not overlap."
     return Found(gap, sentence, {"attribute": better.attribute, "better": better.level, "worse": worse.level})
@@ -227,7 +219,7 @@ def compared(
     stratified = work.manifest.splitter.needs.y != "ignored"
     on = list(work.keys.column_names) if work.keys is not None else ["row"]
     n_train = float(np.mean([work.pair(i)[0].size for i in split.splits()]))
-    comparison = compare(
+    comparison = estimates.compare(
         before, after, metric, on=on, stratified=stratified, n_train=n_train, ordered=work.in_time_order,
         apparent=apparent, names=ROLES,
     )  # fmt: skip
@@ -263,7 +255,7 @@ def aggregate_look(
     predictions = pd.read_parquet(result.predictions.path)
     train, test = map(work.at_hand, work.manifest.locked_pair())
     times = work.problem.times if work.in_time_order else None
-    beside = baseline_predictions(work.problem, [(0, 0, train, test)], times)
+    beside = estimates.baseline_predictions(work.problem, [(0, 0, train, test)], times)
     about = (result.score, predictions, work.problem, interval, level)
     return [estimate_of_one_model("locked holdout", metric, *about, beside=beside) for metric in result.score.test]
 
@@ -279,8 +271,8 @@ def estimate_of_one_model(
     for the rows without a model, by the rule's name. The estimate's note says why there is no interval, if so.
     """
     value, apparent = score.test[metric], score.apparent.get(metric)
-    evidence = Evidence(metric_of(metric), problem, [score], predictions, held=held)
-    outcome = interval_for(evidence, interval, level)
+    evidence = Evidence(estimates.metric_of(metric), problem, [score], predictions, held=held)
+    outcome = estimates.interval_for(evidence, interval, level)
     declined = isinstance(outcome, Declined)
     baseline = best_baseline(evidence, beside or {}, value, None if declined else level)
     return Estimate(
@@ -310,12 +302,12 @@ def _estimates_of(
         pairs = ((i, work.pair(i)) for i in range(min(work.manifest.n_splits, MOST_FOR_SPREAD)))
         drawn = Multiplicities.of(pairs, rows, work.problem.units(rows), work.problem.mass(rows))
         seed: Any = work.manifest.spec.seed
-        return bootstrap_aggregate(
+        return estimates.bootstrap_aggregate(
             draws, apparent.score, predictions, work.problem, drawn=drawn, interval=interval, level=level,
             baseline=_of_draws(work), seed=seed,
         )  # fmt: skip
     stratified = work.manifest.splitter.needs.y != "ignored"
-    return resampled_aggregate(
+    return estimates.resampled_aggregate(
         draws, apparent.score, stratified=stratified, interval=interval, level=level, baseline=_of_draws(work)
     )
 
@@ -334,12 +326,14 @@ def _of_folds(
     tested = {(score.repeat, score.fold) for score in scores}
     names = ((i, work.manifest.membership.split_name(i)) for i in range(work.manifest.n_splits))
     splits = ((*name, *work.pair(i)) for i, name in names if name in tested)
-    baselines = baseline_predictions(work.problem, splits, work.problem.times if work.in_time_order else None)
+    baselines = estimates.baseline_predictions(work.problem, splits, work.problem.times if work.in_time_order else None)
     further = [pd.read_parquet(refit.predictions.path) for refit in refits]
-    return fold_estimates(
-        scores, predictions, work.problem, stratified=work.manifest.splitter.needs.y != "ignored",
+    splitter = work.manifest.splitter
+    codes = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
+    return estimates.aggregate(
+        scores, predictions, work.problem, stratified=splitter.needs.y != "ignored",
         ordered=work.in_time_order, baselines=baselines, refits=further, interval=interval, level=level,
-        seed=work.manifest.spec.seed, parts=work.tested_parts,
+        seed=work.manifest.spec.seed, parts=[name for name, code in codes.items() if code >= 0],
     )  # fmt: skip
 
 
@@ -349,4 +343,4 @@ MOST_FOR_SPREAD = 1_000  # draws, by which a standard error is known to some hun
 def _of_draws(work: Work) -> tuple[str, pd.DataFrame]:
     # Of a block of draws: constants hardly differ from one to the next.
     draws = [(i, work.pair(i)) for i in range(min(work.manifest.n_splits, BLOCK))]
-    return baseline_of_draws(work.problem, draws, work.problem.model.metrics)
+    return estimates.baseline_of_draws(work.problem, draws, work.problem.model.metrics)

@@ -12,47 +12,15 @@ from typing import Any, Unpack
 from uuid import uuid4
 
 from evenfold.estimates import ModelSpec
-from evenfold.manifests import (
-    Audit,
-    Extension,
-    Manifest,
-    Plan,
-    Snapshot,
-    SplitSpec,
-    StoredManifest,
-    audit,
-    check_arrival,
-    digest_json,
-    extend as extend_manifest,
-    fits_in_memory,
-    read_header,
-    read_manifest,
-    specification,
-    write_manifest,
-)
+from evenfold.manifests import Audit, Extension, Manifest, Plan, Snapshot, SplitSpec, StoredManifest, digest_json
 from evenfold.manifests.fields import GateLimits
 from evenfold.manifests.growth.extend import MOST_MISSING
 from evenfold.manifests.store.stored import asked_again, in_memory, require_memory
 from evenfold.splitters import SplitError
 from evenfold.splitters.base import ONE_OF
+from evenfold.tasks import plans
 from evenfold.tasks.outcomes import Champion, Growth, SplitAudit, SplitRef
 from evenfold.tasks.parameters import Data, DataEngine, Memory, Merged, OnRefused, Spec
-from evenfold.tasks.plans import (
-    audit_key,
-    decided_elsewhere,
-    forget_plans,
-    is_intact,
-    made_by,
-    marks_of,
-    named_features,
-    parts_of,
-    plan_of,
-    preimage_of,
-    preimage_of_audit,
-    stamp,
-    table_of,
-    versions_in,
-)
 from evenfold.tasks.references import OfSplit, manifest_folder, version_in, versions_below
 from evenfold.tasks.requests import SplitFields, flat
 from evenfold.tasks.results.store import remember, results_of
@@ -61,6 +29,8 @@ from evenfold.tasks.runtime.home import Home, Settings, locked
 from evenfold.tasks.runtime.limits import unlogged
 from evenfold.tasks.steps import finished_here, is_refreshing, step
 
+from evenfold import manifests
+
 MOST_TRIES = 20
 
 
@@ -68,15 +38,15 @@ def _planned(
     data: Any, spec: Any = None, *, data_engine: DataEngine = "auto", memory: Memory = None, **columns: Any
 ) -> Plan:
     path = from_anywhere(data_reference(data, Home.here()))
-    spec = specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
-    return plan_of(spec, path, data_engine, memory)
+    spec = manifests.specification(path if isinstance(data, (str, Path)) else data, spec, **columns)
+    return plans.plan_of(spec, path, data_engine, memory)
 
 
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
     identity: list[Any] = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
-    identity += [part for part in (plan.spec.gates, plan.spec.ignore, parts_of(plan.splitter)) if part]
+    identity += [part for part in (plan.spec.gates, plan.spec.ignore, plans.parts_of(plan.splitter)) if part]
     return f"split/{digest_json(identity)}"
 
 
@@ -101,8 +71,8 @@ def split(data: Data, spec: Spec = None, **fields: Unpack[SplitFields]) -> Split
     plan = _planned(data, spec, **fields)
     path = from_anywhere(data_reference(data, Home.here()))
     folder, reused = placed(plan, Home.here())
-    remember(preimage_of(plan), partial(marks_of, plan))
-    forget_plans()
+    remember(plans.preimage_of(plan), partial(plans.marks_of, plan))
+    plans.forget_plans()
     return SplitRef.of(StoredManifest(folder), folder, path, reused).asked(plan.spec)
 
 
@@ -119,19 +89,19 @@ def placed(plan: Plan, home: Home, staged: Path | None = None) -> tuple[Path, bo
         for _ in range(MOST_TRIES):
             results.fetch_splits(name)
             versions = home.splits / name
-            earlier = next(made_by(plan, versions), None)
-            if earlier is not None and is_intact(earlier):
+            earlier = next(plans.made_by(plan, versions), None)
+            if earlier is not None and plans.is_intact(earlier):
                 _require_budget(earlier, plan)
                 return earlier, not again
-            elsewhere = decided_elsewhere(home, plan) if manifest is None else None
+            elsewhere = plans.decided_elsewhere(home, plan) if manifest is None else None
             manifest = manifest or elsewhere
-            majors = [int(path.name.partition(".")[0]) for path in versions_in(versions)]
+            majors = [int(path.name.partition(".")[0]) for path in plans.versions_in(versions)]
             version = f"{max(majors, default=0) + 1}.0" if earlier is None else earlier.name
             if earlier is not None:  # damaged: out of the way, with what is in it
                 aside = versions / f".damaged-{uuid4().hex[:8]}"
                 aside.mkdir()
                 earlier.rename(aside / earlier.name)
-            folder = write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
+            folder = manifests.write_manifest((manifest or plan.decide()).altered(version=version), home.splits, staged)
             if staged or results.offer_split(folder):
                 return folder, elsewhere is not None
             shutil.rmtree(folder)  # another machine was first with this version of another decision: it is fetched next
@@ -149,7 +119,7 @@ def _require_budget(folder: Path, plan: Plan) -> None:
         )
 
 
-@step(key_of=audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
+@step(key_of=plans.audit_key, run_name=lambda split, **_: f"audit {split.name}", retries=0)
 def audit_split(
     split: SplitRef,
     *,
@@ -165,18 +135,20 @@ def audit_split(
     tried again. ``build``, the import path of a function that makes features, is audited as well, and kept until
     its code changes.
     """
-    columns, limit, data = named_features(split, features), Settings.memory_of(memory), table_of(split)
+    columns, limit, data = plans.named_features(split, features), Settings.memory_of(memory), plans.table_of(split)
     with unlogged():
         if exclude or gates or build or split.gates is not None:
             held = in_memory(split.stored(), limit)
             if split.gates is not None:
                 held = asked_again(held, split.gates, split.ignore or {})
-            answer = audit(held, data, features=columns, exclude=exclude, gates=gates, memory=limit, build=build)
+            audit = manifests.audit(
+                held, data, features=columns, exclude=exclude, gates=gates, memory=limit, build=build
+            )
         else:
-            content = stamp(data), split.split_id
-            answer = _audit(str(split.folder), data, content, None if columns is None else tuple(columns), limit)
-    remember(preimage_of_audit(split, features, exclude, gates, build))
-    split_audit = SplitAudit(**dict(answer))
+            content = plans.stamp(data), split.split_id
+            audit = _audit(str(split.folder), data, content, None if columns is None else tuple(columns), limit)
+    remember(plans.preimage_of_audit(split, features, exclude, gates, build))
+    split_audit = SplitAudit(**dict(audit))
     if not split_audit.intact():
         _audit.cache_clear()
     return split_audit
@@ -185,7 +157,7 @@ def audit_split(
 @lru_cache(maxsize=4)
 def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
     # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
-    return audit(StoredManifest(uri), data, features=features, memory=memory)
+    return manifests.audit(StoredManifest(uri), data, features=features, memory=memory)
 
 
 def audit_of(
@@ -232,7 +204,7 @@ def newest(
 def _has_rules(folder: Path, spec: SplitSpec) -> bool:
     stored = StoredManifest(folder).prove()
     same = stored.spec.decision(stored.types) == spec.decision(stored.types)
-    return same and parts_of(stored.spec.splitter()) == parts_of(spec.splitter())
+    return same and plans.parts_of(stored.spec.splitter()) == plans.parts_of(spec.splitter())
 
 
 def snapshot_of(split_id: str) -> Path:
@@ -250,7 +222,7 @@ def _newest_snapshot(manifest: Manifest, folder: Path) -> Snapshot | None:
         version = folder.with_name(f"{line}.{generation}")
         if not (version / "manifest.json").exists():
             return None
-        path = snapshot_of(str(read_header(version)["split_id"]))
+        path = snapshot_of(str(manifests.read_header(version)["split_id"]))
         if path.exists():
             return Snapshot.read(path).grown(manifest, generation)
     return None
@@ -265,7 +237,7 @@ def check_table(
     Compared with what was kept of the last one: rows that vanished, changed targets, columns that the recipe may read,
     the new rows' number and targets, groups that merge. ``gates``: in place of the manifest's. Raises SplitError.
     """
-    manifest = read_manifest(folder)
+    manifest = manifests.read_manifest(folder)
     snapshot = _newest_snapshot(manifest, Path(folder))
     columns = recipe.features
     if columns is None and snapshot is not None:
@@ -273,9 +245,9 @@ def check_table(
     quarantined = 0
     if manifest.spec.columns.grouped and merged == "quarantine":
         with suppress(SplitError):  # what cannot be extended is refused where it is extended, with its own sentence
-            quarantined = extend_manifest(manifest, data, max_missing=1).quarantined
+            quarantined = manifests.extend(manifest, data, max_missing=1).quarantined
     manifest = manifest if gates is None else asked_again(manifest, gates, manifest.spec.ignore)
-    return check_arrival(manifest, data, snapshot, columns=columns, quarantined=quarantined)
+    return manifests.check_arrival(manifest, data, snapshot, columns=columns, quarantined=quarantined)
 
 
 # What an extension says of a table besides how many rows joined; what stops a retraining is for its gates.
@@ -289,13 +261,13 @@ def notes_on(folder: Path, data: str, memory: str | None = None) -> list[str]:
     Corrected targets of known rows, be they few, columns that are gone or of another type, values that no known row
     had. Nothing where nothing was kept of that table, and where this one takes more than ``memory``.
     """
-    if not fits_in_memory(data, StoredManifest(folder).spec.columns.roles(), Settings.memory_of(memory)):
+    if not manifests.fits_in_memory(data, StoredManifest(folder).spec.columns.roles(), Settings.memory_of(memory)):
         return []
-    manifest = read_manifest(folder)
+    manifest = manifests.read_manifest(folder)
     snapshot = _newest_snapshot(manifest, folder)
     if snapshot is None:
         return []
-    checked = check_arrival(manifest, data, snapshot)
+    checked = manifests.check_arrival(manifest, data, snapshot)
     messages = checked.passed | {finding.check: finding.message for finding in checked.findings}
     return [messages[check] for check in TOLD if messages.get(check)]
 
@@ -304,7 +276,7 @@ def keep_small_snapshot(split: SplitRef, memory: str | None = None) -> None:
     """Keep what the next table is compared with, where rows have keys, are at most a million and fit into memory."""
     columns = split.stored().spec.columns
     small = columns.key and split.n_rows <= MOST_ROWS
-    if small and fits_in_memory(split.data, columns.roles(), Settings.memory_of(memory)):
+    if small and manifests.fits_in_memory(split.data, columns.roles(), Settings.memory_of(memory)):
         keep_snapshot(split)
 
 
@@ -317,15 +289,16 @@ def keep_snapshot(split: SplitRef) -> None:
 
 def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
     """Return the extension; the same folder and file are read once per process."""
-    split_id = read_header(Path(manifest))["split_id"]
-    return _extension(manifest, data, stamp(data), split_id, batch, merged, max_missing)
+    split_id = manifests.read_header(Path(manifest))["split_id"]
+    return _extension(manifest, data, plans.stamp(data), split_id, batch, merged, max_missing)
 
 
 @lru_cache(maxsize=1)
 def _extension(
     manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged, max_missing: float
 ) -> Extension:
-    return extend_manifest(read_manifest(manifest), data, batch=batch, merged=merged, max_missing=max_missing)
+    read = manifests.read_manifest(manifest)
+    return manifests.extend(read, data, batch=batch, merged=merged, max_missing=max_missing)
 
 
 @step(run_name=lambda manifest, **_: f"extend {manifest_folder(manifest).parent.name}", retries=0)
@@ -362,9 +335,9 @@ def stage_split(data: str, spec: SplitSpec, staged: str) -> SplitRef:
     What was decided by this very plan before is returned as it lies. SplitError.
     """
     path = from_anywhere(data_reference(data, Home.here()))
-    plan = plan_of(spec, path)
+    plan = plans.plan_of(spec, path)
     folder, reused = placed(plan, Home.here(), Path(staged))
-    forget_plans()
+    plans.forget_plans()
     return _named(StoredManifest(folder), path, Path(staged), reused).asked(plan.spec)
 
 
@@ -384,7 +357,8 @@ def _joined(
         there = os.listdir(folder.parent)
         require_memory(StoredManifest(folder), Settings.memory_of(memory))
         grown = extension_of(str(folder), path, batch, merged, max_missing)
-        written = folder if grown.manifest.uri else write_manifest(grown.manifest, folder.parent.parent, staged)
+        new = not grown.manifest.uri
+        written = manifests.write_manifest(grown.manifest, folder.parent.parent, staged) if new else folder
         if staged is None and not results_of(home).offer_split(written):
             shutil.rmtree(written)
             name = f"{folder.parent.name} {written.name}"

@@ -12,30 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from evenfold.estimates import (
-    Evidence,
-    FoldScore,
-    ModelSpec,
-    Problem,
-    further_splits,
-    metric_of,
-    score_key,
-    score_parts,
-)
-from evenfold.manifests import (
-    Manifest,
-    NoRoomError,
-    SplitSpec,
-    canonical_table,
-    digest_json,
-    digests_of,
-    fingerprint,
-    further_folds,
-    read_manifest,
-    read_table,
-    require_columns,
-    require_room,
-)
+from evenfold.estimates import Evidence, FoldScore, ModelSpec, Problem
+from evenfold.manifests import Manifest, NoRoomError, SplitSpec, digest_json
 from evenfold.manifests.attributes import columns_of_folds, levels_of
 from evenfold.manifests.plan import places_of
 from evenfold.manifests.tables.canonical import coded
@@ -45,6 +23,8 @@ from evenfold.splitters import LabelSplitter, Needs, Rows, SplitError, Splitter
 from evenfold.splitters.base import strategy_code
 from evenfold.tasks.runtime.home import Lock, Settings
 from numpy.typing import NDArray
+
+from evenfold import estimates, manifests
 
 from .outcomes import Fits, SplitRef, place_now
 from .plans import split_parts, stamp, table_of
@@ -111,13 +91,6 @@ class Work:
         return f"{self.inner!r}{strategy_code(self.manifest.spec.strategy, self.manifest.spec.params)}"
 
     @cached_property
-    def tested_parts(self) -> list[str]:
-        """The names of the parts that are tested, in the order of splits; none where there are folds or draws."""
-        splitter = self.manifest.splitter
-        codes = splitter.part_codes() if isinstance(splitter, LabelSplitter) else {}
-        return [name for name, code in codes.items() if code >= 0]
-
-    @cached_property
     def further(self) -> dict[str | int, list[Pair]]:
         """The further fits of what was asked for: see ``further_pairs``."""
         return {}
@@ -168,7 +141,7 @@ def _work(
     data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id: str, plan_id: str, rows: WhichRows,
     recipe: ModelSpec,
 ) -> Work:  # fmt: skip
-    manifest = read_manifest(place_now(*places))
+    manifest = manifests.read_manifest(place_now(*places))
     ids = manifest.split_id, manifest.plan_id
     if ids != (split_id, plan_id):
         was, now = (f"{split[:16]} of plan {plan[:16]}" for split, plan in ((split_id, plan_id), ids))
@@ -184,17 +157,17 @@ def _work(
     ordered = table.take(positions[present])
     folds = columns_of_folds(ordered, manifest, manifest.in_use.codes[present])
     problem = _problem(ordered, manifest.spec, recipe, folds)
-    digests = digests_of(canonical_table(ordered, problem.columns_read, manifest.types))
+    digests = manifests.digests_of(manifests.canonical_table(ordered, problem.columns_read, manifest.types))
     # The problem holds the present rows alone, in the manifest's order.
     place = np.where(present, np.cumsum(present) - 1, -1)
     keys = None if manifest.keys is None else manifest.keys.filter(present)
-    watched = canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
+    watched = manifests.canonical_table(ordered, manifest.spec.columns.balance_on, manifest.types)
     attributes = {name: levels_of(watched.column(name)) for name in watched.column_names}
     roles = ordered.select([name for name in manifest.spec.columns.roles() if name in ordered.column_names])
-    keys_digest = "positions" if keys is None else fingerprint(keys)
+    keys_digest = "positions" if keys is None else manifests.fingerprint(keys)
 
     def reads() -> pa.Table:  # not held, for it takes the room of a second table
-        return canonical_table(
+        return manifests.canonical_table(
             _whole(data, manifest.spec, recipe).take(positions[present]), problem.columns_read, manifest.types
         )
 
@@ -208,13 +181,13 @@ def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
     """
     memory, names = Settings.here().memory, None
     try:
-        require_room(data, memory)
+        manifests.require_room(data, memory)
     except NoRoomError:
         if model.features is None:
             raise
         columns = [*model.features, model.weights, *spec.columns.roles(), *spec.columns.balance_on]
         names = tuple(name for name in dict.fromkeys(columns) if name)
-        require_room(data, memory, names)
+        manifests.require_room(data, memory, names)
     return _read(data, stamp(data), tuple(sorted(spec.types.items())), names)
 
 
@@ -222,7 +195,7 @@ def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
 def _read(
     data: str, _stamp: tuple[Any, ...], types: tuple[tuple[str, str], ...], names: tuple[str, ...] | None
 ) -> pa.Table:
-    return read_table(data, None if names is None else list(names), types=dict(types))
+    return manifests.read_table(data, None if names is None else list(names), types=dict(types))
 
 
 def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> Problem:
@@ -230,7 +203,7 @@ def check_model(data: str, spec: SplitSpec, model: ModelSpec) -> Problem:
     table = _whole(data, spec, model)
     table = table.filter(pa.array(~waiting_rows(table, spec, spec.types)))
     problem = _problem(table, spec, model)
-    canonical_table(table, problem.columns_read, spec.types)
+    manifests.canonical_table(table, problem.columns_read, spec.types)
     return problem
 
 
@@ -238,7 +211,7 @@ def _problem(table: pa.Table, spec: SplitSpec, model: ModelSpec, folds: Sequence
     columns = spec.columns
     if columns.target is None:
         raise SplitError("no target column is named, and a model predicts one; name it (columns.target, or --target).")
-    require_columns([columns.target], table.column_names)
+    manifests.require_columns([columns.target], table.column_names)
     frame = table.replace_schema_metadata(None).to_pandas()
     # Folds that were adopted may stand in no later table; any other role that is absent was refused by now.
     role_columns = [name for name in columns.kept_from_models(model.features) if name in frame]
@@ -253,8 +226,8 @@ def kept_together(table: pa.Table, spec: SplitSpec) -> str | NDArray[np.int64] |
         name = next((name for name in spec.columns.grouped if name in table.column_names), None)
         if name is None or spec.missing_group == "refuse":
             return name
-        return coded(canonical_table(table, [name], spec.types).column(name)).codes
-    read = places_of(canonical_table(table, places, spec.types), places)
+        return coded(manifests.canonical_table(table, [name], spec.types).column(name)).codes
+    read = places_of(manifests.canonical_table(table, places, spec.types), places)
     rows = Rows.of(needs=Needs(coordinates=True), coordinates=read)
     groups: NDArray[np.int64] | None = spec.splitter().prepared(rows).groups
     return groups
@@ -312,8 +285,10 @@ def _further_pairs(work: Work, method: str) -> list[Pair]:
         scores.append(FoldScore("", repeat, fold, {}, {}, train.size, test.size, 0.0, 0.0))
     rows, seed = pd.concat(frames, ignore_index=True), work.manifest.spec.seed
     for metric in work.problem.model.metrics:
-        evidence = Evidence(metric_of(metric), work.problem, scores, rows, ordered=work.in_time_order, seed=seed)
-        if further := further_splits(evidence, method):
+        evidence = Evidence(
+            estimates.metric_of(metric), work.problem, scores, rows, ordered=work.in_time_order, seed=seed
+        )
+        if further := estimates.further_splits(evidence, method):
             return further
     return []
 
@@ -336,7 +311,7 @@ def further_pairs(work: Work, purpose: str | int) -> list[Pair]:
 def _repeated_pairs(work: Work, n_repeats: int) -> list[Pair]:
     rows = work.at_hand(training_rows(work))
     assert work.roles is not None
-    folds = further_folds(work.manifest, work.roles.take(pa.array(rows)), n_repeats)
+    folds = manifests.further_folds(work.manifest, work.roles.take(pa.array(rows)), n_repeats)
     return [
         (rows[folds[:, repeat] != fold], rows[folds[:, repeat] == fold])
         for repeat in range(folds.shape[1])
@@ -353,7 +328,7 @@ def _key_of(work: Work, membership: str) -> str:
     """Return the score key of a membership: what a score depends on, and nothing else."""
     rows, seed = f"{membership} of {work.keys_digest}", work.manifest.spec.seed
     model, values, inner = work.problem.model, work.fingerprint, _inner_of(work)
-    return score_key(model, membership=rows, fingerprint=values, seed=seed, inner=inner, code=work.code)
+    return estimates.score_key(model, membership=rows, fingerprint=values, seed=seed, inner=inner, code=work.code)
 
 
 def _inner_of(work: Work) -> dict[str, str] | None:
@@ -364,7 +339,7 @@ def _inner_of(work: Work) -> dict[str, str] | None:
 def preimage_of_fits(work: Work, interval: str | int | None, **seconds: float) -> Preimage:
     """Return what the fits of a model on a split depend on, and took; ``interval``: what asked for further ones."""
     seed, inner = work.manifest.spec.seed, _inner_of(work)
-    parts = score_parts(work.problem.model, seed=seed, inner=inner, code=work.code)
+    parts = estimates.score_parts(work.problem.model, seed=seed, inner=inner, code=work.code)
     libraries = [f"scikit-learn=={parts.pop('scikit-learn')}", *str(parts.pop("estimator")).split(", ")]
     own = {"evenfold's fits": parts.pop("fit")}
     versions = dict(each.partition("==")[::2] for each in libraries if "==" in each)  # else its own code counts
