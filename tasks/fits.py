@@ -27,24 +27,23 @@ from .steps import REFRESHING, UNDER_KEY, finished_here, step, tell
 from .work import Work, further_pairs, key_of_fit, training_rows, work_of
 
 
-def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: Any) -> Any:
+def _key(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: object) -> str | None:
     # A look at the locked rows is never taken from the cache.
     return None if i == "holdout" else f"score/{key_of_fit(work_of(split, model), i, of)}"
 
 
-def _name(work: Work, i: Any, of: str | int) -> str:
+def _name(work: Work, i: Fits, of: str | int) -> str:
     """Return what a fit is called, or a block of them."""
-    block = isinstance(i, (tuple, list))
-    numbers = f"{i[0]}-{i[1] - 1}" if block else i
+    numbers = f"{i[0]}-{i[1] - 1}" if isinstance(i, (tuple, list)) else i
     if of not in ("folds", "inside"):
         return f"{of if isinstance(of, str) else f'{of} repeats'}, further fit {numbers}"
-    if block:
+    if isinstance(i, (tuple, list)):
         return f"{'draws' if work.manifest.kind == 'draws' else 'folds'} {numbers}"
     title = i if isinstance(i, str) else work.manifest.membership.split_title(i)
     return title if of == "folds" else f"inside {title}"
 
 
-def _title(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: Any) -> str:
+def _title(split: SplitRef, i: Fits, model: Any = None, of: str | int = "folds", **_: object) -> str:
     return f"fit {_name(work_of(split, model), i, of)}"
 
 
@@ -160,7 +159,9 @@ def fit_short(
     )
 
 
-def _fit_each(split: SplitRef, block: Block, model: Any, of: str | int, refresh: bool) -> Any:
+def _fit_each(
+    split: SplitRef, block: Block, model: Any, of: str | int, refresh: bool
+) -> list[tuple[FitResult | None, bool]]:
     with setting(REFRESHING, refresh):
         finished = [finished_here(fit_fold, split, i, model, of=of) for i in range(*block)]
     return [(None if fit.error else fit.value, fit.cached) for fit in finished]

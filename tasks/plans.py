@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import sklearn
@@ -52,7 +51,7 @@ def require_splittable(spec: SplitSpec, data: str, data_engine: DataEngine = "au
 
 
 @lru_cache(maxsize=2)
-def _plan(spec: SplitSpec, data: str, _stamp: tuple[Any, ...], data_engine: DataEngine, memory: str | None) -> Plan:
+def _plan(spec: SplitSpec, data: str, _stamp: tuple[object, ...], data_engine: DataEngine, memory: str | None) -> Plan:
     return manifests.planned(spec, data, engine=data_engine, memory=memory, to=Home.here().splits)
 
 
@@ -61,7 +60,7 @@ def forget_plans() -> None:
     _plan.cache_clear()
 
 
-def stamp(data: str) -> tuple[Any, ...]:
+def stamp(data: str) -> tuple[object, ...]:
     """Return what changes when a file, or one of a folder, glob or address, is written again, comes or goes."""
     try:
         if is_address(data):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +43,7 @@ def segmented(data: str, spec: SplitSpec, model: ModelSpec, by: str) -> Segmente
 
 
 @lru_cache(maxsize=1)
-def _segmented(data: str, _stamp: tuple[Any, ...], spec: SplitSpec, model: ModelSpec, by: str) -> Segmented:
+def _segmented(data: str, _stamp: tuple[object, ...], spec: SplitSpec, model: ModelSpec, by: str) -> Segmented:
     table, columns = read_table(data, types=spec.types), spec.columns
     require_columns([by, *columns.roles(), *spec.types], table.column_names)
     if by in columns.roles() or columns.target is None:

@@ -45,7 +45,7 @@ def _planned(
 def _key(data: Any, spec: Any = None, **columns: Any) -> str:
     plan = _planned(data, spec, **columns)
     # With name and place: one plan under two names is two folders, and what is returned names its table.
-    identity: list[Any] = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
+    identity: list[object] = [plan.plan_id, plan.spec.name, from_anywhere(data_reference(data, Home.here()))]
     identity += [part for part in (plan.spec.gates, plan.spec.ignore, plans.parts_of(plan.splitter)) if part]
     return f"split/{digest_json(identity)}"
 
@@ -155,7 +155,7 @@ def audit_split(
 
 
 @lru_cache(maxsize=4)
-def _audit(uri: str, data: str, _content: Any, features: tuple[str, ...] | None, memory: str | None) -> Audit:
+def _audit(uri: str, data: str, _content: object, features: tuple[str, ...] | None, memory: str | None) -> Audit:
     # For the page that asks after the task: an audit of a bucket or a database is not kept for later.
     return manifests.audit(StoredManifest(uri), data, features=features, memory=memory)
 
@@ -289,13 +289,13 @@ def keep_snapshot(split: SplitRef) -> None:
 
 def extension_of(manifest: str, data: str, batch: bool, merged: Merged, max_missing: float) -> Extension:
     """Return the extension; the same folder and file are read once per process."""
-    split_id = manifests.read_header(Path(manifest))["split_id"]
-    return _extension(manifest, data, plans.stamp(data), split_id, batch, merged, max_missing)
+    state = (*plans.stamp(data), manifests.read_header(Path(manifest))["split_id"])
+    return _extension(manifest, data, state, batch, merged, max_missing)
 
 
 @lru_cache(maxsize=1)
 def _extension(
-    manifest: str, data: str, _stamp: tuple[Any, ...], _split_id: str, batch: bool, merged: Merged, max_missing: float
+    manifest: str, data: str, _state: tuple[object, ...], batch: bool, merged: Merged, max_missing: float
 ) -> Extension:
     read = manifests.read_manifest(manifest)
     return manifests.extend(read, data, batch=batch, merged=merged, max_missing=max_missing)

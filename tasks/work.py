@@ -132,13 +132,13 @@ def work_of(split: SplitRef, model: Any = None) -> Work:
 
 
 # A recipe that the data completed (its task, its metrics) is the same work as the one that was given.
-_RECIPES: dict[tuple[Any, ...], ModelSpec] = {}
+_RECIPES: dict[tuple[object, ...], ModelSpec] = {}
 _LOADING = Lock()
 
 
 @lru_cache(maxsize=2)
 def _work(
-    data: str, _stamp: tuple[Any, ...], places: tuple[str, str], split_id: str, plan_id: str, rows: WhichRows,
+    data: str, _stamp: tuple[object, ...], places: tuple[str, str], split_id: str, plan_id: str, rows: WhichRows,
     recipe: ModelSpec,
 ) -> Work:  # fmt: skip
     manifest = manifests.read_manifest(place_now(*places))
@@ -193,7 +193,7 @@ def _whole(data: str, spec: SplitSpec, model: ModelSpec) -> pa.Table:
 
 @lru_cache(maxsize=1)
 def _read(
-    data: str, _stamp: tuple[Any, ...], types: tuple[tuple[str, str], ...], names: tuple[str, ...] | None
+    data: str, _stamp: tuple[object, ...], types: tuple[tuple[str, str], ...], names: tuple[str, ...] | None
 ) -> pa.Table:
     return manifests.read_table(data, None if names is None else list(names), types=dict(types))
 
@@ -266,7 +266,7 @@ def key_of_fit(work: Work, i: Fits, of: str | int = "folds") -> str:
     return _key_of(work, f"inside {work.manifest.in_use.digest(i)} by {work.inner_name}")
 
 
-def _of_split(work: Work, i: Any) -> str:
+def _of_split(work: Work, i: int) -> str:
     # The result bears the split's number and name: of two manifests that share a fold, each may call it otherwise.
     membership, rows = work.manifest.membership, work.manifest.in_use.digest(i)
     identity = [rows, *membership.split_name(i), membership.split_title(i)]
