@@ -1,5 +1,4 @@
 from .charts import Picture as Picture
-from .evaluations.configurations import tuning_page as tuning_page
 from .evaluations.decisions import (
     audit_page as audit_page,
     comparison_page as comparison_page,
@@ -16,6 +15,7 @@ from .evaluations.studies import (
     segments_page as segments_page,
     study_page as study_page,
     study_pictures as study_pictures,
+    tuning_page as tuning_page,
 )
 from .page import Origin as Origin, Page as Page, Verdict as Verdict
 from .splits.page import report_html as report_html, verdict_of as verdict_of

@@ -10,7 +10,7 @@ from sys import float_info
 from typing import Any
 from unicodedata import combining, east_asian_width
 
-from .templates import escaped, macro, style
+from .page import escaped, macro, style
 
 WIDE, RIGHT, TOP, BOTTOM = 720, 18, 24, 44
 N_COLOURS = 7
@@ -322,11 +322,6 @@ def _with_hint(tag: str, attributes: str, hint: str) -> str:
 
 
 def _swatch(mark: str, css: str) -> str:
-    drawn = (
-        f'<path class="{css}" d="M0 6H18"/>'
-        if mark == "line"
-        else f'<circle class="{css}" cx="9" cy="6" r="4"/>'
-        if mark == "dot"
-        else f'<rect class="{css}" y="1" width="17" height="10"/>'
-    )
-    return f'<svg class="swatch" width="18" height="12" viewBox="0 0 18 12" aria-hidden="true">{drawn}</svg>'
+    shapes = {"line": 'path{} d="M0 6H18"', "dot": 'circle{} cx="9" cy="6" r="4"'}
+    drawn = shapes.get(mark, 'rect{} y="1" width="17" height="10"').format(f' class="{css}"')
+    return f'<svg class="swatch" width="18" height="12" viewBox="0 0 18 12" aria-hidden="true"><{drawn}/></svg>'

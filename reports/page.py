@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from functools import cache
+from html import escape
 from typing import Any, Protocol
 
 from evenfold.splitters.importing import installed
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from .templates import escaped, macro, rendered, scoped_style
+NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def escaped(words: str) -> str:
+    """Return words as they stand in HTML and in XML alike: what XML 1.0 forbids, as control characters, is U+FFFD."""
+    return escape(NO_XML.sub("\ufffd", words))
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates, which escape what they are given; a name that is lacking is an error."""
+    loader = PackageLoader("evenfold.reports", "templates")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Return a template filled with values."""
+    return environment().get_template(template).render(**values)
+
+
+@cache
+def style() -> str:
+    """Return the style sheet that pages and picture files share."""
+    return rendered("style.css")
+
+
+def macro(name: str, value: Any) -> str:
+    """Return one part of a page, such as a table or a figure."""
+    return str(getattr(environment().get_template("parts.html.j2").module, name)(value))
 
 
 class Verdict(Enum):
@@ -169,7 +201,8 @@ class Page:
 
     def band(self) -> str:
         """Return the top of the page and its first picture, to stand in another document."""
-        return rendered("band.html.j2", page=self, scoped_style=scoped_style())
+        # For inside ``@scope (.evenfold)``, where it touches nothing else of a document.
+        return rendered("band.html.j2", page=self, scoped_style=re.sub(r":root|(body)?\.evenfold", ":scope", style()))
 
 
 def counted(n: int, one: str, many: str = "") -> str:

@@ -23,9 +23,9 @@ from evenfold.reports.page import (
     facts,
     listed,
     number,
+    rendered,
 )
 from evenfold.reports.splits.page import checks_section, checks_table, remarks_of, verdict_of
-from evenfold.reports.templates import rendered
 
 from .page import estimates_table, remarks_on, score_tiles, tiles_beside, warnings_of
 from .pictures import month_pictures, pictured, score_pictures

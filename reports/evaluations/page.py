@@ -29,10 +29,10 @@ from evenfold.reports.page import (
     counted,
     facts,
     listed,
+    macro,
     number,
 )
 from evenfold.reports.splits.page import remarks_of, verdict_of
-from evenfold.reports.templates import macro
 from markupsafe import Markup
 
 from .pictures import calibration_section, importance_rows, importance_section, pictured, score_pictures

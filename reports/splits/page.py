@@ -34,8 +34,7 @@ from evenfold.reports.splits.data import target_gap
 from evenfold.splitters import PackReport
 
 from .data import MOST_LINES, SplitData, group_sizes, see
-from .groups import largest_group
-from .pictures import split_pictures
+from .pictures import largest_group, split_pictures
 
 MOST_ROWS = 100
 

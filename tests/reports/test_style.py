@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from evenfold.reports import Picture
 from evenfold.reports.charts import around, ends
-from evenfold.reports.templates import style
+from evenfold.reports.page import style
 from pages import Page, browse
 from pages_of_every_kind import PAGES
 
