@@ -282,12 +282,10 @@ def judged(
     A finding with a reason to be ignored is told with that reason, and fails nothing. ``priced`` adds to what
     was found beyond its limit what it costs.
     """
-    findings: dict[bool, list[Finding]] = {True: [], False: []}  # by whether they are ignored
-    passed, not_asked = {}, {}
-    outcomes = {name: _outcome(check) for name, check in checks.items() if limits.get(name)}
-    for name, gate in limits.items():
-        if gate is None:
-            continue
+    passed, not_asked, findings, ignored = {}, {}, list[Finding](), list[Finding]()
+    gates = {name: gate for name, gate in limits.items() if gate is not None}
+    outcomes = {name: _outcome(check) for name, check in checks.items() if name in gates}
+    for name, gate in gates.items():
         outcome = outcomes[name]
         if isinstance(outcome, NotAsked):
             not_asked[name] = outcome.reason
@@ -297,24 +295,17 @@ def judged(
         elif isinstance(outcome, Found) and gate.limit is not None and outcome.figure <= gate.limit:
             passed[name] = outcome.message
         else:
-            outcome = priced(outcome) if priced and isinstance(outcome, Found) else outcome
-            findings[name in (reasons or {})].append(_finding(name, gate, outcome))
+            finding = _finding(name, gate, priced(outcome) if priced and isinstance(outcome, Found) else outcome)
+            if reasons and name in reasons:
+                ignored.append(finding.model_copy(update={"reason": reasons[name], "gate": "passed"}))
+            else:
+                findings.append(finding)
     return Audit(
-        name=manifest.name,
-        version=manifest.version,
-        split_id=manifest.split_id,
-        n_rows=n_rows,
-        features=features,
-        failed=[finding.check for finding in findings[False] if finding.gate == "failed"],
-        findings=sorted(findings[False], key=lambda each: SEVERITIES.index(each.severity)),
-        passed=passed,
-        not_asked=not_asked,
-        off=[name for name, gate in limits.items() if gate is None],
-        ignored=[
-            finding.model_copy(update={"reason": (reasons or {})[finding.check], "gate": "passed"})
-            for finding in findings[True]
-        ],
-    )
+        name=manifest.name, version=manifest.version, split_id=manifest.split_id, n_rows=n_rows, features=features,
+        failed=[finding.check for finding in findings if finding.gate == "failed"],
+        findings=sorted(findings, key=lambda each: SEVERITIES.index(each.severity)),
+        passed=passed, not_asked=not_asked, off=[name for name in limits if name not in gates], ignored=ignored,
+    )  # fmt: skip
 
 
 def _outcome(check: Callable[[], Outcome]) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -132,14 +133,8 @@ def similar_keys(joined: Joined) -> Outcome:
         return NotAsked("no column of key or group holds text")
     sentences, n, figures = [], 0, dict[str, Any]()
     if keys is not None and texts:
-        columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
-        plain = joined.place if joined.place.min(initial=0) >= 0 else _numbered(keys)
-        similar = _numbered(pa.table(columns | {name: spelled_alike(columns[name]) for name in texts}))
-        # Rows of one key are a repeated key, which is another check's finding: of each key the first row is enough.
-        first = np.full(joined.n, -1, dtype=np.int64)
-        own = np.unique(plain, return_index=True)[1]
-        first[own] = similar[own]
-        rows = np.flatnonzero(np.bincount(first[own])[first] * (first >= 0) > 1)
+        first = _first_alike(joined, keys, texts)
+        rows = np.flatnonzero(np.bincount(first[first >= 0])[first] * (first >= 0) > 1)
         if n := rows.size:
             crossing, twin = crossings(joined, first), int(np.flatnonzero(first == first[rows[0]])[1])
             figures = {"apart": crossing.count, "folds": crossing.places}
@@ -149,27 +144,49 @@ def similar_keys(joined: Joined) -> Outcome:
                 "of a split"
             )
     for name, array in levels.items():
-        spelled = spelled_alike(array).dictionary_encode().indices.to_numpy(zero_copy_only=False)
-        twice = np.flatnonzero(np.bincount(spelled)[spelled] > 1)
-        if twice.size:
-            same, n_rows = twice[spelled[twice] == spelled[twice[0]]], int(joined.level_rows(name)[twice].sum())
+        for n_rows, sentence in _similar_levels(name, array, joined.level_rows(name)):
             n += n_rows
-            examples = listed(repr(shown(array[int(i)].as_py())) for i in same)
-            sentences.append(
-                f"{twice.size:,} values of {name!r} ({n_rows:,} rows) are {np.unique(spelled[twice]).size:,} but for "
-                f"case, blanks, padding, accents or punctuation: {examples}"
-            )
-        rows = joined.level_rows(name)
-        if twins := _misspelled(array.to_pylist(), rows):
-            n_rows = int(rows[[*twins]].sum())
-            rare, common = next(iter(twins.items()))
-            n += n_rows
-            sentences.append(
-                f"{len(twins):,} rare values of {name!r} ({n_rows:,} rows) are a letter off a common one: "
-                f"{shown(array[rare].as_py())!r} and {shown(array[common].as_py())!r}"
-            )
+            sentences.append(sentence)
     message = f"{'; '.join(sentences)}; correct them where they mean the same."
     return Found(n, message, figures) if sentences else None
+
+
+def _first_alike(joined: Joined, keys: pa.Table, texts: list[str]) -> NDArray[np.int64]:
+    """Return a number for each row, the same for keys that are spelled alike; -1 for all rows of a key but the first.
+
+    Rows of one key are a repeated key, which is another check's finding.
+    """
+    columns = {name: keys.column(name).combine_chunks() for name in keys.column_names}
+    plain = joined.place if joined.place.min(initial=0) >= 0 else _numbered(keys)
+    own = np.unique(plain, return_index=True)[1]
+    first = np.full(joined.n, -1, dtype=np.int64)
+    first[own] = _numbered(pa.table(columns | {name: spelled_alike(columns[name]) for name in texts}))[own]
+    return first
+
+
+def _similar_levels(name: str, array: pa.Array, rows: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
+    """Yield how many rows have a level of ``name`` that is spelled like another, or nearly so, in a sentence each."""
+    spelled = spelled_alike(array).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    twice = np.flatnonzero(np.bincount(spelled)[spelled] > 1)
+    if twice.size:
+        same, n_rows = twice[spelled[twice] == spelled[twice[0]]], int(rows[twice].sum())
+        examples = listed(repr(shown(array[int(i)].as_py())) for i in same)
+        yield (
+            n_rows,
+            (
+                f"{twice.size:,} values of {name!r} ({n_rows:,} rows) are {np.unique(spelled[twice]).size:,} but for "
+                f"case, blanks, padding, accents or punctuation: {examples}"
+            ),
+        )
+    if twins := _misspelled(array.to_pylist(), rows):
+        n_rows, (rare, common) = int(rows[[*twins]].sum()), next(iter(twins.items()))
+        yield (
+            n_rows,
+            (
+                f"{len(twins):,} rare values of {name!r} ({n_rows:,} rows) are a letter off a common one: "
+                f"{shown(array[rare].as_py())!r} and {shown(array[common].as_py())!r}"
+            ),
+        )
 
 
 def _misspelled(names: list[str], rows: NDArray[np.int64]) -> dict[int, int]:

@@ -203,9 +203,32 @@ def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, flo
     if related.sum() < max(LEAST_ROWS, LEAST_SHARE * codes.size) or np.unique(codes[related]).size < LEAST_CLUSTERS:
         return None
     columns = usable(small.feature_columns())
-    if not columns:
+    mates = _mates(codes, alone(small.groups))
+    use = mates >= 0
+    if not columns or use.sum() < max(LEAST_ROWS, 0.6 * LEAST_SHARE * codes.size):
         return None
     units = by_appearance(alone(codes))
+    left = _left_open(small, columns, units)
+    alike = (left[use] * left[mates[use]]).sum(axis=1)
+    agree, effect = float(alike.mean()), None
+    clusters = np.unique(codes[use], return_inverse=True)[1]
+    sizes = np.bincount(clusters)
+    own = [column.take(chosen) for column in candidate.columns if column.kind != "category"]
+    for near in (columns, own) if own else (columns,):
+        strangers = _strangers(near, units)
+        beyond = alike - (left[use] * left[strangers[use]].mean(axis=1)).sum(axis=1)
+        mean = float(beyond.mean())
+        error = float(np.sqrt(np.square(np.bincount(clusters, weights=beyond) - mean * sizes).sum())) / sizes.sum()
+        chance = float(t.sf(mean / max(error, 1e-12), max(sizes.size - 1, 1))) * tests
+        if not (UNEVEN * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
+            return None
+        effect = effect or (agree, chance)
+    stake = at_stake(sample.learned, KeepTogether(sample.units(several(candidate.codes)))) if len(own) > 1 else None
+    return effect and (*effect, stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]))
+
+
+def _left_open(small: Sample, columns: list[Column], units: Codes) -> Array:
+    """Return what a small model leaves of the targets out of fold, whole units in one; of spread 1."""
     blocks = Stream(0, AUDITING, 13).below(BLOCKS, int(units.max()) + 1)[units]
     outcomes = small.target.outcomes[:, :3]
     centred = outcomes - outcomes.mean(axis=0)
@@ -214,26 +237,7 @@ def shared(sample: Sample, candidate: Candidate, tests: int) -> tuple[float, flo
     slope = np.clip((centred * predicted).sum(axis=0) / np.maximum(np.square(predicted).sum(axis=0), 1e-12), 0.0, 1.0)
     left = centred - slope * predicted
     left /= np.sqrt(np.square(left).sum(axis=1).mean())
-    mates, effect = _mates(codes, alone(small.groups)), None
-    own = [column.take(chosen) for column in candidate.columns if column.kind != "category"]
-    for near in (columns, own) if own else (columns,):
-        strangers = _strangers(near, units)
-        use = mates >= 0
-        if use.sum() < max(LEAST_ROWS, 0.6 * LEAST_SHARE * codes.size):
-            return None
-        alike = (left[use] * left[mates[use]]).sum(axis=1)
-        beyond = alike - (left[use] * left[strangers[use]].mean(axis=1)).sum(axis=1)
-        clusters = np.unique(codes[use], return_inverse=True)[1]
-        sums, sizes = np.bincount(clusters, weights=beyond), np.bincount(clusters)
-        mean = float(beyond.mean())
-        error = float(np.sqrt(np.square(sums - mean * sizes).sum())) / sizes.sum()
-        chance = float(t.sf(mean / max(error, 1e-12), max(sizes.size - 1, 1))) * tests
-        agree = float(alike.mean())
-        if not (UNEVEN * chance < BY_CHANCE and min(agree, mean) > LEAST_EFFECT):
-            return None
-        effect = effect or (agree, chance)
-    stake = at_stake(sample.learned, KeepTogether(sample.units(several(candidate.codes)))) if len(own) > 1 else None
-    return effect and (*effect, stake is None or stake[1] - stake[2] >= COSTS * (1.0 - stake[1]))
+    return left
 
 
 def _mates(codes: Codes, groups: Codes) -> Codes:

@@ -145,22 +145,8 @@ def places_left_out(sample: Sample) -> Outcome:
     sample = sample.learned
     sample = sample.take(np.arange(sample.rows.size)[:MOST_ROWS])
     numbers = [c for c in sample.feature_columns() if c.kind == "number" and not np.isnan(c.values).any()]
-    fine = [c for c in numbers if c.n_levels > FINE * c.values.size and not is_clock(c)]
-    fine = sorted(fine, key=lambda c: -c.n_levels)
-    pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not are_one(*pair, MOST_ALIKE)]
-    outcomes, hits = sample.target.outcomes, []
-    scores = {column: normal_scores(column) for column in numbers}
-    strongest = sorted(numbers, key=lambda c: -abs(correlation(scores[c], outcomes[:, 0])))[:MOST_LINES]
-    for pair in pairs:
-        space, groups = np.column_stack([c.values / c.values.std() for c in pair]), sample.groups
-        near = np.asarray(cKDTree(space).query(space, NEAREST + 1)[1])[:, 1:]
-        near = np.where((groups[near] == groups[:, None]) & (groups[near] >= 0), -1, near)  # not of the same group
-        others = [scores[c] for c in strongest if c not in pair]
-        rough = _beyond(outcomes, [scores[c] for c in pair], others)
-        alike, chance = _alike(rough, near)
-        share = alike * rough.var(axis=0).sum() / outcomes.var(axis=0).sum()
-        if chance * len(pairs) < BY_CHANCE and alike > ALIKE and share > LEAST_EFFECT:
-            hits.append((alike, pair, near))
+    scores, outcomes = {column: normal_scores(column) for column in numbers}, sample.target.outcomes
+    hits = _maps(sample, scores)
     if not hits or not usable(sample.feature_columns()):
         return None
     left = outcomes - predict_from_all(sample.feature_columns(), outcomes, sample.blocks)
@@ -180,6 +166,25 @@ def places_left_out(sample: Sample) -> Outcome:
             )
             return Found(1, message, {"columns": [a, b], "correlation": alike}, cure)
     return None
+
+
+def _maps(sample: Sample, scores: dict[Column, Array]) -> list[tuple[float, tuple[Column, Column], Codes]]:
+    """Return the pairs of fine numbers whose neighbours share the target: correlation, pair and the nearest rows."""
+    outcomes, groups, hits = sample.target.outcomes, sample.groups, []
+    fine = [c for c in scores if c.n_levels > FINE * c.values.size and not is_clock(c)]
+    fine = sorted(fine, key=lambda c: -c.n_levels)
+    pairs = [pair for pair in combinations(fine[:MOST_COORDINATES], 2) if not are_one(*pair, MOST_ALIKE)]
+    strongest = sorted(scores, key=lambda c: -abs(correlation(scores[c], outcomes[:, 0])))[:MOST_LINES]
+    for pair in pairs:
+        space = np.column_stack([c.values / c.values.std() for c in pair])
+        near = np.asarray(cKDTree(space).query(space, NEAREST + 1)[1])[:, 1:]
+        near = np.where((groups[near] == groups[:, None]) & (groups[near] >= 0), -1, near)  # not of the same group
+        rough = _beyond(outcomes, [scores[c] for c in pair], [scores[c] for c in strongest if c not in pair])
+        alike, chance = _alike(rough, near)
+        share = alike * rough.var(axis=0).sum() / outcomes.var(axis=0).sum()
+        if chance * len(pairs) < BY_CHANCE and alike > ALIKE and share > LEAST_EFFECT:
+            hits.append((alike, pair, near))
+    return hits
 
 
 def _beyond(outcomes: Array, places: list[Array], others: list[Array]) -> Array:
