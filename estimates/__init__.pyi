@@ -1,4 +1,3 @@
-from .baselines import baseline_of_draws as baseline_of_draws, baseline_predictions as baseline_predictions
 from .bootstrap import (
     BootstrapEstimate as BootstrapEstimate,
     Multiplicities as Multiplicities,
@@ -13,7 +12,11 @@ from .comparison import (
 )
 from .draws import DrawScores as DrawScores, score_draws as score_draws
 from .errors import EvaluationError as EvaluationError, ModelError as ModelError
-from .folds import aggregate as aggregate
+from .folds import (
+    aggregate as aggregate,
+    baseline_of_draws as baseline_of_draws,
+    baseline_predictions as baseline_predictions,
+)
 from .intervals.evidence import Declined as Declined, Evidence as Evidence
 from .intervals.methods import CorrectedT as CorrectedT, corrected_resampled_t as corrected_resampled_t
 from .intervals.registry import (
@@ -49,8 +52,9 @@ from .models.fit import (
     fit_and_score as fit_and_score,
     fit_predictions as fit_predictions,
     fitted as fitted,
+    score_key as score_key,
+    score_parts as score_parts,
 )
-from .models.keys import score_key as score_key, score_parts as score_parts
 from .models.options import check_metrics as check_metrics
 from .models.problem import Problem as Problem
 from .models.spec import (

@@ -8,10 +8,9 @@ from math import isnan, sqrt
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.baselines import with_baseline
-from evenfold.estimates.draws import DrawScores
+from evenfold.estimates.draws import Drawn, DrawScores
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.folds import sample_sd, spread_note
+from evenfold.estimates.folds import sample_sd, spread_note, with_baseline
 from evenfold.estimates.intervals.evidence import Declined, Made
 from evenfold.estimates.intervals.methods import ALIKE, corrected_resampled_t, standard_error, within_range
 from evenfold.estimates.intervals.registry import RECIPE
@@ -19,9 +18,6 @@ from evenfold.estimates.metrics.record import Answered, Codes, Floats, Metric
 from evenfold.estimates.metrics.registry import metric_of, no_information_rate
 from evenfold.estimates.models.problem import IntArray, Problem
 from evenfold.estimates.results import Estimate, FoldScore, Interval
-from numpy.typing import NDArray
-
-Drawn = tuple[int, tuple[IntArray, IntArray]]  # a draw's number, its rows to train on, which repeat, and those left out
 
 
 @dataclass(frozen=True)
@@ -195,7 +191,7 @@ def _of_metric(
     metric: str, draws: DrawScores, apparent: FoldScore, predictions: pd.DataFrame, problem: Problem, seed: int
 ) -> list[Estimate]:
     defined = draws.defined(metric)
-    estimate, about = _ingredients(metric, draws, defined, apparent, predictions, problem, seed)
+    estimate, about = _ingredients(metric, draws, apparent, predictions, problem, seed)
     spread = spread_note(defined.size, "draws")
     lacking = [f"{fact}." for fact in draws.lacking(metric)]
     notes = (spread, *lacking, *draws.warned, *about)
@@ -215,29 +211,21 @@ def _of_metric(
 
 
 def _with_intervals(
-    estimates: list[Estimate],
-    draws: DrawScores,
-    predictions: pd.DataFrame,
-    problem: Problem,
-    drawn: Multiplicities,
-    interval: str,
-    level: float,
-) -> list[Estimate]:
+    estimates: list[Estimate], draws: DrawScores, predictions: pd.DataFrame, problem: Problem, drawn: Multiplicities,
+    interval: str, level: float,
+) -> list[Estimate]:  # fmt: skip
     """Return one metric's estimates with their intervals, or with the reason why there is none."""
     metric = metric_of(estimates[0].metric)
-    if interval != "auto":
-        return [_with_interval(estimate, Declined(f"{interval} {OF_ROWS}; choose auto.")) for estimate in estimates]
-    if metric.name not in draws.totals:
-        return [_with_interval(estimate, Declined(OF_A_MEAN.format(metric.title))) for estimate in estimates]
-    assert metric.loss is not None
+    if interval != "auto" or metric.loss is None or metric.name not in draws.totals:
+        why = OF_A_MEAN.format(metric.title) if interval == "auto" else f"{interval} {OF_ROWS}; choose auto."
+        return [_with_interval(estimate, Declined(why)) for estimate in estimates]
     rows, totals = predictions["row"].to_numpy(), draws.totals[metric.name]
     seen = totals.counts[rows] > 0
     per_row = np.divide(totals.sums[rows], totals.counts[rows], out=np.zeros(rows.size), where=seen)
     mass = np.where(seen, problem.mass(rows), 0.0)
     scores = draws.table.set_index("draw")[metric.name].reindex(drawn.numbers).to_numpy(dtype=np.float64)
-    err1 = float(np.average(per_row, weights=mass))
+    err1, grouped = float(np.average(per_row, weights=mass)), problem.groups is not None
     spread = spread_of_draws(per_row, mass, problem.units(rows), drawn, metric.loss.best - scores)
-    grouped = problem.groups is not None
     return [
         _with_interval(estimate, interval_of_draws(metric, estimate.value, err1, spread, level, grouped=grouped))
         for estimate in estimates
@@ -246,23 +234,17 @@ def _with_intervals(
 
 def _with_interval(estimate: Estimate, interval: Made) -> Estimate:
     if isinstance(interval, Declined):
-        return replace(estimate, notes=(*estimate.notes, f"There is no interval: {interval.reason}"))
+        return replace(estimate, notes=(*estimate.notes, interval.note))
     return replace(estimate, interval=interval)
 
 
 def _ingredients(
-    metric: str,
-    draws: DrawScores,
-    out: NDArray[np.float64],
-    apparent: FoldScore,
-    predictions: pd.DataFrame,
-    problem: Problem,
-    seed: int,
+    metric: str, draws: DrawScores, apparent: FoldScore, predictions: pd.DataFrame, problem: Problem, seed: int
 ) -> tuple[BootstrapEstimate, list[str]]:
     """Return the bootstrap's numbers in the metric's own units, and what is to be said of them."""
     answered, rows = Answered.of(predictions, problem.classes), predictions["row"].to_numpy()
     gamma = no_information_rate(metric, answered, seed=seed)
-    loss, on_all = metric_of(metric).loss, apparent.test[metric]
+    loss, on_all, out = metric_of(metric).loss, apparent.test[metric], draws.defined(metric)
     if loss is None or metric not in draws.totals:
         # As losses: 1 - s for scores whose best is 1, else -s. R' is the same for any such map.
         best = 1.0 if on_all > 0 else 0.0
@@ -307,18 +289,16 @@ def resampled_aggregate(
         notes += [f"{fact}." for fact in draws.lacking(metric)]
         test = None
         if interval not in ("auto", "corrected_t", "none"):
-            notes.append(f"There is no interval: {interval} {OF_ROWS}; choose corrected_t.")
+            notes.append(Declined(f"{interval} {OF_ROWS}; choose corrected_t.").note)
         elif interval != "none" and defined.size > 1 and defined.min() == defined.max():
-            notes.append(f"There is no interval: {ALIKE}")
+            notes.append(Declined(ALIKE).note)
         elif interval != "none" and defined.size > 1:
             test = corrected_resampled_t(defined, n_train, n_test, level=level, stratified=stratified)
         reading = metric_of(metric)
-        estimate = (
-            Estimate(
-                metric, "random splits", mean, sd=sample_sd(defined.tolist()), se=None, n_splits=defined.size,
-                apparent=on_all, gap=on_all - mean, notes=tuple(notes),
-                interval=test.interval.within(reading.low, reading.high) if test else None,
-            )
+        estimate = Estimate(
+            metric, "random splits", mean, sd=sample_sd(defined.tolist()), se=None, n_splits=defined.size,
+            apparent=on_all, gap=on_all - mean, notes=tuple(notes),
+            interval=test.interval.within(reading.low, reading.high) if test else None,
         )  # fmt: skip
         sizes = {"n_train": n_train, "n_test": n_test, "level": level} if test else {}
         estimates.append(with_baseline(estimate, draws.table, baseline, **sizes))

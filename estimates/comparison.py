@@ -21,14 +21,12 @@ from evenfold.estimates.intervals.methods import (
     standard_error,
     too_few,
 )
-from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import influence_of, metric_of
 from evenfold.splitters.display import Displayed
-from numpy.typing import NDArray
 from scipy import stats
 
 from .errors import ModelError
-from .pairing import classes_of, exact_test, paired, require_in_both, same_answers, score_of
+from .pairing import SharedRows, exact_test, same_answers, score_of
 from .results import Interval, in_percent, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
@@ -77,21 +75,11 @@ class Comparison(Displayed):
 
 
 def compare(
-    predictions_a: pd.DataFrame,
-    predictions_b: pd.DataFrame,
-    metric: str,
-    *,
-    on: Sequence[str] = ("row",),
-    groups: str | None = None,
-    classes: tuple[Any, ...] | None = None,
-    level: float = 0.95,
-    margin: float = 0.0,
-    stratified: bool = False,
-    ordered: bool = False,
-    n_train: float | None = None,
-    apparent: tuple[float, float] | None = None,
-    names: tuple[str, str] = ("A", "B"),
-) -> Comparison:
+    predictions_a: pd.DataFrame, predictions_b: pd.DataFrame, metric: str, *,
+    on: Sequence[str] = ("row",), groups: str | None = None, classes: tuple[Any, ...] | None = None,
+    level: float = 0.95, margin: float = 0.0, stratified: bool = False, ordered: bool = False,
+    n_train: float | None = None, apparent: tuple[float, float] | None = None, names: tuple[str, str] = ("A", "B"),
+) -> Comparison:  # fmt: skip
     """Return the comparison of two frames of predictions, row by row.
 
     ``on``: the columns that name a row (the key); rows of one frame only are left out and counted in a note. Both are
@@ -114,47 +102,34 @@ def compare(
     given.
     """
     require_level(level)
-    metric = metric_of(metric).name
-    require_in_both(predictions_a, predictions_b, [*on, *([groups] if groups else [])], names)
-    a, b, notes = paired(predictions_a, predictions_b, list(on), names)
-    labels = classes_of(metric, a, b, names) if classes is None else classes
-    values = [[score_of(metric, part, labels) for _, part in frame.groupby("repeat")] for frame in (a, b)]
-    score_a, score_b = (float(np.mean(value)) for value in values)
+    shared = SharedRows.of(predictions_a, predictions_b, metric_of(metric), on, groups, classes, names)
+    a, b = shared.frames
+    score_a, score_b = shared.scores()
     difference = score_b - score_a
-    if ordered:
-        groups = "fold"
-    elif groups is None and "group" in a and "group" in b:
-        groups = "group"
+    groups = "fold" if ordered else groups or ("group" if "group" in a and "group" in b else None)
     reason = too_few(a["fold"].nunique()) if ordered else ""
-    keys = a.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)  # each row's, once
-    n_rows, tested = int(keys.max()) + 1, pd.Series(keys).groupby(a["repeat"]).nunique()
-    test = None if reason else _by_folds(metric, a, b, labels, stratified, level, tested, n_train)
-    of_rows = None if reason else _by_rows(metric, a, b, labels, groups, keys)
+    test = None if reason else _by_folds(shared, stratified, level, n_train)
+    of_rows = None if reason else _by_rows(shared, groups)
     if isinstance(of_rows, Declined):
         reason, of_rows = of_rows.reason if test is None else "", None
-    training = _training(a, tested, n_train)
-    if apparent is not None and of_rows is not None and training.repeats == 1 and _same_folds(a, b):
-        both = zip((score_a, score_b), apparent, strict=True)
-        training = replace(training, counts=training_counts(both, metric_of(metric).high, of_rows[1]))
+    training = _training(shared, n_train, of_rows, apparent)
     se = _of_recipes(of_rows, training, test)
     method = "paired stretches of time" if ordered else "paired rows"
-    interval = around(difference, se, level, f"{method}, corrected for training", "these recipes on new data")
-    of_models = around(difference, of_rows, level, method, "these fitted models")
-    if training.alone:
-        interval = of_models
+    interval = of_models = around(difference, of_rows, level, method, "these fitted models")
+    if not training.alone:
+        interval = around(difference, se, level, f"{method}, corrected for training", "these recipes on new data")
     p, verdict = None if se is None else p_of(difference, *se), _verdict(interval, margin)
-    exact = exact_test(metric, a, b, labels, groups, names) if len(a) == n_rows else None
-    if exact is not None:
-        notes = (*notes, exact[1])
-        if training.alone:  # one model each, on rows that nobody else was tested on: the exact test decides
-            p = exact[0]
-            verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
+    exact = exact_test(shared, groups, names)
+    if exact is not None and training.alone:  # one model each, on rows that nobody else was tested on: it decides
+        p = exact[0]
+        verdict = "unknown" if p >= 1 - level and verdict in ("better", "worse") else verdict
     comparison = Comparison(
-        metric, score_a, score_b, difference, interval, test, n_rows, "", notes, of_models, p, verdict, margin,
-        se, training.repeats, 2 * training.splits,
+        shared.metric.name, score_a, score_b, difference, interval, test, shared.n, "",
+        (*shared.notes, exact[1]) if exact else shared.notes, of_models, p, verdict, margin, se, training.repeats,
+        2 * training.splits,
     )  # fmt: skip
     comparison = replace(comparison, words=_words(comparison, names, same_answers(a, b)))
-    again = not ordered and len(a) <= n_rows * training.repeats  # a series has no other folds, nor have combinations
+    again = not ordered and len(a) <= shared.n * training.repeats  # a series has no other folds, nor have combinations
     further = (reason,) if reason else _of_repeats(comparison, training) if again else ()
     return replace(comparison, notes=(*comparison.notes, *further))
 
@@ -203,7 +178,7 @@ class _Training:
     ratio: float
     alone: bool
     splits: int
-    counts: float = 1.0
+    counts: float
 
     @property
     def inflation(self) -> float:
@@ -211,9 +186,11 @@ class _Training:
         return 1.0 if self.alone else 1 / self.repeats + self.ratio * self.counts
 
 
-def _training(a: pd.DataFrame, tested: pd.Series[int], n_train: float | None) -> _Training:
-    sizes = a.groupby(["repeat", "fold"]).size()
-    n, repeats = float(tested.mean()), len(tested)
+def _training(
+    shared: SharedRows, n_train: float | None, of_rows: Spread | None, apparent: tuple[float, float] | None
+) -> _Training:
+    sizes = shared.frames[0].groupby(["repeat", "fold"]).size()
+    n, repeats, counts = float(shared.tested.mean()), len(shared.tested), 1.0
     alone = len(sizes) == 1
     learnt = n_train or float(np.mean(n - sizes.to_numpy()))
     if not alone and learnt < 1:
@@ -221,7 +198,9 @@ def _training(a: pd.DataFrame, tested: pd.Series[int], n_train: float | None) ->
             f"each of the {repeats} repeats has one fold, which does not say how many rows its model learnt from; "
             "give n_train."
         )
-    return _Training(repeats, 0.0 if alone else n / learnt, alone, len(sizes))
+    if apparent is not None and of_rows is not None and repeats == 1 and shared.same_folds:
+        counts = training_counts(zip(shared.scores(), apparent, strict=True), shared.metric.high, of_rows[1])
+    return _Training(repeats, 0.0 if alone else n / learnt, alone, len(sizes), counts)
 
 
 SAME_DIFFERENCE = "every {} shows the same difference, so nothing says how far another sample would be off."
@@ -242,30 +221,22 @@ def p_of(difference: float, se: float, df: float) -> float:
     return float(2 * stats.t.sf(abs(difference) / se, df))
 
 
-def _by_rows(
-    metric: str,
-    a: pd.DataFrame,
-    b: pd.DataFrame,
-    classes: tuple[Any, ...],
-    groups: str | None,
-    keys: NDArray[np.int64],
-) -> Spread | Declined | None:
+def _by_rows(shared: SharedRows, groups: str | None) -> Spread | Declined | None:
     """Return the standard error of the fitted models' difference and its degrees of freedom, from paired rows."""
-    parts = list(a.groupby("repeat").indices.values())
+    parts = list(shared.frames[0].groupby("repeat").indices.values())
     moved, value, difference = [], 0.0, 0.0
-    for places in parts:
-        both = [influence_of(metric, Answered.of(frame.iloc[places], classes, held=True)) for frame in (a, b)]
+    for lines in parts:
+        both = [influence_of(shared.metric.name, rows) for rows in shared.answered(lines)]
         if both[0] is None or both[1] is None:
             return None
         # Of the same rows: what is hard for both recipes cancels out here.
         moved.append(both[1][1] - both[0][1])
         value, difference = both[0][0], both[1][0] - both[0][0]
-    influence = per_row([keys[places] for places in parts], moved, int(keys.max()) + 1)
-    units = None
+    influence, units = per_row([shared.keys[lines] for lines in parts], moved, shared.n), None
     if groups is not None:
-        units = np.empty(keys.max() + 1, dtype=np.int64)
-        units[keys] = a.groupby(groups, sort=False, dropna=False).ngroup().to_numpy()
-    if np.unique(keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
+        units = np.empty(shared.n, dtype=np.int64)
+        units[shared.keys] = shared.frames[0].groupby(groups, sort=False, dropna=False).ngroup().to_numpy()
+    if np.unique(shared.keys if units is None else units).size < 2 or not np.all(np.isfinite(influence)):
         return None
     if cancels(influence, units, value):
         return Declined(SAME_DIFFERENCE.format("group or stretch of time"))
@@ -274,31 +245,18 @@ def _by_rows(
     return standard_error(influence, units)
 
 
-def _same_folds(a: pd.DataFrame, b: pd.DataFrame) -> bool:
-    return np.array_equal(a["fold"].to_numpy(), b["fold"].to_numpy())
-
-
-def _by_folds(
-    metric: str,
-    a: pd.DataFrame,
-    b: pd.DataFrame,
-    classes: tuple[Any, ...],
-    stratified: bool,
-    level: float,
-    n_tested: pd.Series[int],
-    n_train: float | None,
-) -> CorrectedT | None:
-    if not _same_folds(a, b):
+def _by_folds(shared: SharedRows, stratified: bool, level: float, n_train: float | None) -> CorrectedT | None:
+    if not shared.same_folds:
         return None
     differences, tested, trained = [], [], []
-    for places in a.groupby(["repeat", "fold"]).indices.values():
+    for (repeat, _), lines in shared.frames[0].groupby(["repeat", "fold"]).indices.items():
         try:
-            scores = [score_of(metric, frame.iloc[places], classes) for frame in (a, b)]
+            scores = [score_of(shared.metric.name, frame.iloc[lines], shared.classes) for frame in shared.frames]
         except ValueError:  # undefined in this fold
             return None
         differences.append(scores[1] - scores[0])
-        tested.append(len(places))
-        trained.append(n_train or float(n_tested[a["repeat"].iloc[places[0]]]) - len(places))
+        tested.append(len(lines))
+        trained.append(n_train or float(shared.tested[repeat]) - len(lines))
     if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
         return None
     if not scatter(np.asarray(differences)):  # all alike: they say nothing of others

@@ -23,6 +23,7 @@ from .results import warned
 MOST_FAILED = 0.5
 COUNT = "count_"  # of losses of a metric: the column's name begins so
 Row = dict[str, float | str | None]  # of the table of scores
+Drawn = tuple[int, tuple[IntArray, IntArray]]  # a draw's number, its rows to train on, which repeat, and those left out
 
 
 @dataclass(frozen=True)
@@ -89,34 +90,21 @@ class DrawScores:
         return cls(pd.concat([block.table for block in blocks], ignore_index=True), totals)
 
 
-def score_draws(
-    problem: Problem,
-    draws: Iterable[tuple[int, tuple[IntArray, IntArray]]],
-    *,
-    seed: int,
-    inner: Splitter | None = None,
-) -> DrawScores:
+def score_draws(problem: Problem, draws: Iterable[Drawn], *, seed: int, inner: Splitter | None = None) -> DrawScores:
     """Fit and score every draw of ``draws``: its number and its (train, test).
 
     A draw whose fit fails, or on which a metric is undefined, stays in the table without that score, adds no losses
     of it, and is counted by the estimates. A predicted label that is none of the problem's classes raises
     ModelError, as in ``fit_and_score``.
     """
-    metrics = problem.model.metrics
-    totals = {metric: RowTotals.empty(problem.n) for metric in metrics if metric_of(metric).loss is not None}
-    rows = [_one(problem, i, pair, seed, totals, inner) for i, pair in draws]
+    means = [metric for metric in problem.model.metrics if metric_of(metric).loss is not None]
+    totals = {metric: RowTotals(np.zeros(problem.n), np.zeros(problem.n, dtype=np.int64)) for metric in means}
+    rows = [_one(problem, draw, seed, totals, inner) for draw in draws]
     return DrawScores(pd.DataFrame(rows), totals)
 
 
-def _one(
-    problem: Problem,
-    i: int,
-    pair: tuple[IntArray, IntArray],
-    seed: int,
-    totals: dict[str, RowTotals],
-    inner: Splitter | None,
-) -> Row:
-    train, test = pair
+def _one(problem: Problem, draw: Drawn, seed: int, totals: dict[str, RowTotals], inner: Splitter | None) -> Row:
+    i, (train, test) = draw
     row: Row = {"draw": i, "n_train": train.size, "n_test": test.size}
     started = perf_counter()
     try:
@@ -167,11 +155,6 @@ class RowTotals:
 
     sums: NDArray[np.float64]
     counts: NDArray[np.int64]
-
-    @classmethod
-    def empty(cls, n: int) -> RowTotals:
-        """Return totals of nothing for ``n`` rows."""
-        return cls(np.zeros(n), np.zeros(n, dtype=np.int64))
 
     def add(self, rows: NDArray[np.int64], losses: NDArray[np.float64]) -> None:
         """Add the losses of ``rows``; a row may occur more than once."""

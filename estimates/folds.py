@@ -1,22 +1,246 @@
-"""Estimates from folds: fold scores in, conclusions with their name, method and caveat out."""
+"""Estimates from folds: fold scores in, conclusions with their name, method, caveat and baseline out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from math import sqrt
+from math import floor, isfinite, log10, sqrt
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.evidence import Declined, Evidence
 from evenfold.estimates.intervals.registry import interval_for
+from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.models.problem import Problem
+from evenfold.estimates.metrics.scoring import method_of
+from evenfold.estimates.models.problem import IntArray, Problem
+from evenfold.splitters.deployed import shown
+from numpy.typing import NDArray
 
-from .baselines import best_baseline, never_predicted, no_better, shifted
+from .draws import Drawn, scores_of_draw
 from .errors import EvaluationError
-from .results import Estimate, FoldScore
+from .intervals.methods import LEAST_STRETCHES, around, cancels, corrected_resampled_t, scatter, standard_error
+from .results import Baseline, Estimate, FoldScore, in_percent, rounded
+
+MEAN, LAST, MOST_FREQUENT, SHARES = "the mean", "the last value", "the most frequent class", "the class shares"
+Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
+
+
+def baseline_predictions(
+    problem: Problem, splits: Iterable[Split], times: NDArray[Any] | None = None
+) -> dict[str, pd.DataFrame]:
+    """Return predictions without a model for the test rows of each split, by the name of the rule.
+
+    Classes: the most frequent one of the training rows, with their shares as probabilities. Numbers: their mean
+    and, given ``times`` (when each row happened), the last value before the test rows. Rows are weighed where the
+    problem has weights; nothing is predicted where a split's training rows weigh nothing. O(rows) a split.
+    """
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for repeat, fold, train, test in splits:
+        weighing = train[problem.mass(train) > 0]
+        if not weighing.size:
+            return {}  # rather than scores of the other splits' rows alone
+        place = {"repeat": np.int32(repeat), "fold": np.int32(fold)}
+        about: dict[str, object] = {"row": test, **place, "y": problem.y[test]}
+        if problem.weights is not None:
+            about["weight"] = problem.weights[test]
+        for name, predicted in _said(problem, weighing, times).items():
+            frames.setdefault(name, []).append(pd.DataFrame(about | predicted))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
+
+
+def _said(problem: Problem, train: IntArray, times: NDArray[Any] | None) -> dict[str, dict[str, object]]:
+    y = problem.y[train]
+    weights = problem.mass(train)
+    if problem.classes:
+        shares = np.array([np.sum(weights[y == label]) for label in problem.classes]) / np.sum(weights)
+        chances = {f"proba_{label}": share for label, share in zip(problem.classes, shares.tolist(), strict=True)}
+        return {MOST_FREQUENT: {"prediction": problem.classes[int(np.argmax(shares))], **chances}}
+    predictions: dict[str, dict[str, object]] = {MEAN: {"prediction": float(np.average(y, weights=weights))}}
+    if times is not None:
+        last = times[train] == times[train].max()
+        predictions[LAST] = {"prediction": float(np.average(y[last], weights=weights[last]))}
+    return predictions
+
+
+def best_baseline(
+    evidence: Evidence, predictions: Mapping[str, pd.DataFrame], value: float, level: float | None
+) -> Baseline | None:
+    """Return the best of the baselines beside a score; None where the metric is undefined for all of them.
+
+    The interval of the difference is paired: of each row's influence on both scores, its variance times 1 + n/n_train
+    as in ``corrected_wald``, or of stretches of time where rows are in order. ``level``: None for no interval.
+    """
+    scores = [(_value(replace(evidence, predictions=frame)), name) for name, frame in predictions.items()]
+    defined = [(score, name) for score, name in scores if np.isfinite(score)]
+    if not defined:
+        return None
+    score, rule = max(defined)
+    name = _rule(rule, evidence.metric.name)
+    if level is None:
+        return Baseline(name, score, value - score)
+    other = replace(evidence, predictions=predictions[rule])
+    interval = around(value - score, _spread(evidence, other), level, "paired rows, corrected for training")
+    return Baseline(name, score, value - score, interval)
+
+
+def _rule(rule: str, metric: str) -> str:
+    """Return the name of the baseline of a metric; of one that scores probabilities it is the shares of all classes."""
+    return SHARES if rule == MOST_FREQUENT and method_of(metric) == ("predict_proba",) else rule
+
+
+def _value(evidence: Evidence) -> float:
+    """Return a baseline's score; of a metric that ranks, the mean over folds, in each of which it ranks nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class that is never predicted has no precision
+        if not evidence.metric.ranks:
+            return evidence.pooled
+        assert evidence.predictions is not None
+        folds = evidence.predictions.groupby(["repeat", "fold"])
+        return float(np.nanmean([evidence.score(part) for _, part in folds]))
+
+
+def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
+    """Return the standard error of the difference and its degrees of freedom."""
+    mine = None if ours.metric.of_single_rows else ours.influence
+    if mine is None:
+        return None
+    moves, units = mine[1], mine[2]
+    if not ours.metric.ranks:  # what ranks nothing has the score of chance, whatever the rows
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs = other.influence
+        if theirs is None:
+            return None
+        moves = moves - theirs[1]
+        units = theirs[2] if units is None else units
+    # As for the score itself: neighbours in time depend on one another, so a stretch is one observation.
+    if ours.ordered:
+        units = np.unique(ours.batches, return_inverse=True)[1].reshape(-1)
+    n_units = moves.size if units is None else int(units.max()) + 1
+    if n_units < (LEAST_STRETCHES if ours.ordered else 2) or cancels(moves, units, mine[0]):
+        return None
+    se, df = standard_error(moves, units, tails=True)
+    return se * sqrt(1 + ours.train_ratio if len(ours.scores) > 1 else 1.0), df
+
+
+def baseline_of_draws(problem: Problem, draws: Sequence[Drawn], metrics: Sequence[str]) -> tuple[str, pd.DataFrame]:
+    """Return the baseline's name and scores on draws' test rows, by metric; NaN where training rows weigh nothing."""
+    rows = []
+    name = MOST_FREQUENT if problem.classes else MEAN
+    for i, (train, test) in draws:
+        frames = baseline_predictions(problem, [(0, i, train, test)])
+        scores = dict.fromkeys(metrics, np.nan)
+        if frames:
+            scores, _ = scores_of_draw(metrics, Answered.of(frames[name], problem.classes))
+        rows.append({"draw": i, **scores})
+    return name, pd.DataFrame(rows)
+
+
+def with_baseline(
+    estimate: Estimate, table: pd.DataFrame, baseline: tuple[str, pd.DataFrame] | None, **test: Any
+) -> Estimate:
+    """Return the estimate with the baseline's beside it, and a sentence where the model is no better.
+
+    ``test``: sizes and level of the corrected t.
+    """
+    if baseline is None:
+        return estimate
+    (name, scores), columns, value = baseline, ["draw", estimate.metric], estimate.value
+    both = table[columns].merge(scores[columns], on="draw", suffixes=("", "_without")).dropna()
+    if not len(both):
+        return estimate
+    others = both[f"{estimate.metric}_without"]
+    without, apart = float(others.mean()), (both[estimate.metric] - others).to_numpy()
+    interval = corrected_resampled_t(apart, **test).interval if test and scatter(apart) else None
+    # The test is of means over draws; its interval is moved to the difference that is shown, as that of .632+.
+    if interval is not None:
+        interval = replace(interval, low=interval.low + value - without - apart.mean(),
+                           high=interval.high + value - without - apart.mean())  # fmt: skip
+    beside = Baseline(_rule(name, estimate.metric), without, value - without, interval)
+    sentence = no_better(estimate.metric, value, beside)
+    return replace(estimate, baseline=beside, warnings=(sentence,) if sentence else ())
+
+
+def no_better(metric: str, value: float, baseline: Baseline | None) -> str | None:
+    """Return one sentence where a model does no better than the baseline, or cannot be shown to; else nothing."""
+    # Of one class alone a constant finds all or nothing, which says nothing of a model.
+    if baseline is None or metric_of(metric).one_sided:
+        return None
+    reading, interval = metric_of(metric), baseline.interval
+    scores = f"{reading.title} {_alike(reading.shown(value), reading.shown(baseline.value))}"
+    if baseline.difference <= 0:
+        return f"The model does no better than predicting {baseline.name} for every row: {scores}."
+    if interval is None or interval.low > 0:
+        return None
+    return (
+        f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
+        f"better by {rounded(baseline.difference, 2)}, {in_percent(interval.level)} "
+        f"[{rounded(interval.low, 2)}, {rounded(interval.high, 2)}]."
+    )
+
+
+def _alike(value: float, other: float) -> str:
+    """Return two scores with as many decimals as give the larger three digits."""
+    largest = max(abs(value), abs(other))
+    decimals = min(max(2 - floor(log10(largest)), 0), 6) if isfinite(largest) and largest else 2
+    return " against ".join(f"{round(each, decimals) + 0.0:.{decimals}f}" for each in (value, other))  # no "-0.00"
+
+
+MOST_NAMED = 5
+
+
+def never_predicted(predictions: pd.DataFrame, problem: Problem) -> str | None:
+    """Return one sentence where a classifier never predicts classes that there are; else nothing."""
+    there, predicted = set(np.unique(predictions["y"])), set(np.unique(predictions["prediction"]))
+    missed = [label for label in problem.classes if label in there - predicted]
+    if not missed:
+        return None
+    share = float(np.mean(np.isin(predictions["y"].to_numpy(), np.asarray(missed))))
+    listing = ", ".join(shown(str(label)) for label in missed[:MOST_NAMED]) + (
+        " and more" if missed[MOST_NAMED:] else ""
+    )
+    of = f"{len(missed)} of the {len(problem.classes)} classes ({listing})"
+    return f"The model never predicts {of}, which {'is' if len(missed) == 1 else 'are'} {share:.2g} of the rows."
+
+
+LEAST_SHIFT = 3.0  # standard errors
+
+
+def shifted(predictions: pd.DataFrame, problem: Problem) -> str | None:
+    """Return one sentence where balancing or a transform of the target shifts predictions; else nothing.
+
+    The mean prediction is compared with the share of the class that is furthest off, or with the target's mean;
+    three standard errors count.
+    """
+    model, n = problem.model, predictions["row"].nunique()
+    if model.balance is not None and problem.classes:
+        names = [f"proba_{label}" for label in problem.classes]
+        if not set(names) <= set(predictions):
+            return None
+        there = np.array([np.mean(predictions["y"] == label) for label in problem.classes])
+        means = predictions[names].to_numpy().mean(axis=0)
+        worst = int(np.argmax(means - there))
+        if (means - there)[worst] < LEAST_SHIFT * sqrt(there[worst] * (1 - there[worst]) / n):
+            return None
+        return (
+            f"Balancing shifted the probabilities: that of {shown(str(problem.classes[worst]))} is {means[worst]:.3g} "
+            f"on average, and its share of the rows is {there[worst]:.3g}; where probabilities count, leave "
+            "balance out and set a threshold."
+        )
+    if model.target_transform is None or problem.classes:
+        return None
+    said_mean, mean = float(predictions["prediction"].mean()), float(predictions["y"].mean())
+    if abs(said_mean - mean) < LEAST_SHIFT * float(predictions["y"].std(ddof=1)) / sqrt(n):
+        return None
+    return (
+        f"The transform of the target makes predictions medians: they are {said_mean:.3g} on average, and "
+        f"{problem.target} is {mean:.3g}; where sums count, choose a model of "
+        "means, such as loss: gamma, without a transform."
+    )
+
 
 FEW_ROWS = 20
 
@@ -44,19 +268,10 @@ def aggregate(
     each score. ``parts``: the tested parts' names, which the method is then called by.
     """
     together = predictions if isinstance(predictions, pd.DataFrame) else pd.concat(list(predictions))
-    about = partial(
-        Evidence,
-        problem=problem,
-        scores=scores,
-        predictions=together,
-        stratified=stratified,
-        ordered=ordered,
-        refits=refits,
-        seed=seed,
-    )
     never = [never_predicted(together, problem), shifted(together, problem)]
     estimates = []
-    for evidence in (about(metric_of(name)) for name in problem.model.metrics):
+    for name in problem.model.metrics:
+        evidence = Evidence(metric_of(name), problem, scores, together, stratified, ordered, refits, seed)
         estimate = _over_folds(evidence, interval, level, parts)
         wanted_level = None if interval == "none" or estimate.pooled is None else level
         baseline = best_baseline(evidence, baselines or {}, estimate.value, wanted_level)
@@ -93,29 +308,21 @@ def _over_folds(evidence: Evidence, method: str, level: float, parts: Sequence[s
             "neg_mean_absolute_error or accuracy."
         )
     interval = Declined("") if pooled is None else interval_for(evidence, method, level)
-    apparent = evidence.apparent
     of_spread = f"{spread_note(len(test), 'folds')} {_REPEATED if repeated else _DEPENDENT.format(n=len(test))}"
     notes = [
         (_ONE if len(test) == 1 else of_spread) if test else None,
         _NO_POOLED.format(metric=metric.name) if pooled is None else None,
         _ACROSS if metric.ranks and pooled is not None and len(scores) > 1 else None,
         _lacking(evidence, mean),
-        f"There is no interval: {interval.reason}" if isinstance(interval, Declined) and interval.reason else None,
+        interval.note if isinstance(interval, Declined) and interval.reason else None,
     ]
     return Estimate(
-        metric=metric.name,
-        method=_called(scores, parts),
-        value=value,
-        sd=spread,
-        se=None if spread is None or repeated else spread / sqrt(len(test)),
-        n_splits=len(scores),
-        pooled=pooled,
-        apparent=apparent,
-        gap=None if apparent is None else apparent - value,
+        metric.name, _called(scores, parts), value, sd=spread, n_splits=len(scores), pooled=pooled, fold_mean=mean,
+        se=None if spread is None or repeated else spread / sqrt(len(test)), apparent=evidence.apparent,
+        gap=None if evidence.apparent is None else evidence.apparent - value,
         interval=None if isinstance(interval, Declined) else interval.holding(value),
         notes=tuple(note for note in notes if note is not None),
-        fold_mean=mean,
-    )
+    )  # fmt: skip
 
 
 def _lacking(evidence: Evidence, mean: float | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 from math import isfinite, sqrt
 
@@ -88,21 +89,21 @@ def _score(
     level: float, ordered: bool,
 ) -> LevelScore:  # fmt: skip
     evidence = Evidence(metric_of(metric), problem, scores, own, ordered=ordered)
-    n_rows = evidence.rows.size
+    scored = partial(LevelScore, attribute, level_name, metric, evidence.rows.size)
     if not problem.mass(evidence.rows).any():
-        return LevelScore(attribute, level_name, metric, n_rows, None, reason=WEIGHTLESS)
+        return scored(None, reason=WEIGHTLESS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a metric of rows of one class: said below, in a sentence
         value = evidence.pooled
     if not isfinite(value):
-        why = f"{evidence.metric.title} is undefined on these {n_rows:,} rows, as where they are of one class."
-        return LevelScore(attribute, level_name, metric, n_rows, None, reason=why)
-    if n_rows < LEAST_ROWS:
-        return LevelScore(attribute, level_name, metric, n_rows, value, reason="one row says nothing of others.")
+        of = f"these {evidence.rows.size:,} rows, as where they are of one class"
+        return scored(None, reason=f"{evidence.metric.title} is undefined on {of}.")
+    if evidence.rows.size < LEAST_ROWS:
+        return scored(value, reason="one row says nothing of others.")
     interval = interval_for(evidence, "auto", level)
     if isinstance(interval, Declined):
-        return LevelScore(attribute, level_name, metric, n_rows, value, reason=interval.reason)
-    return LevelScore(attribute, level_name, metric, n_rows, value, interval.holding(value))
+        return scored(value, reason=interval.reason)
+    return scored(value, interval.holding(value))
 
 
 def level_scores_of_draws(

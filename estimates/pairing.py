@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from evenfold.estimates.metrics.record import Answered
+from evenfold.estimates.metrics.record import Answered, Metric
 from evenfold.estimates.metrics.registry import metric_of
 from evenfold.estimates.metrics.scoring import first_line, score
 from evenfold.splitters.deployed import cause_of
+from numpy.typing import NDArray
 from scipy import stats
 
 from .errors import ModelError
@@ -21,14 +23,59 @@ from .errors import ModelError
 TOLD_APART = {"y": "target", "row": "row number", "weight": "weight", "group": "group"}
 
 
-def require_in_both(a: pd.DataFrame, b: pd.DataFrame, columns: list[str], names: tuple[str, str]) -> None:
-    """Raise ModelError where a frame lacks one of ``columns``."""
-    for column in columns:
-        lack = [name for name, frame in zip(names, (a, b), strict=True) if column not in frame]
-        if lack:
-            both = ", ".join(str(name) for name in a if name in b)
-            has = "has" if len(lack) == 1 else "have"
-            raise ModelError(f"{' and '.join(lack)} {has} no column {column!r}; both have {both}.")
+@dataclass(frozen=True)
+class SharedRows:
+    """The rows that two frames of predictions share, line by line, as a metric reads them; notes about them.
+
+    ``classes``: their labels, none of numbers. ``keys``: the row of each line, as codes.
+    """
+
+    metric: Metric
+    frames: tuple[pd.DataFrame, pd.DataFrame]
+    classes: tuple[Any, ...]
+    keys: NDArray[np.int64]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, a: pd.DataFrame, b: pd.DataFrame, metric: Metric, on: Sequence[str], groups: str | None,
+        classes: tuple[Any, ...] | None, names: tuple[str, str],
+    ) -> SharedRows:  # fmt: skip
+        """Return those of two frames; arguments and errors are those of ``compare``."""
+        for column in [*on, *([groups] if groups else [])]:
+            lack = [name for name, frame in zip(names, (a, b), strict=True) if column not in frame]
+            if lack:
+                both = ", ".join(str(name) for name in a if name in b)
+                has = "has" if len(lack) == 1 else "have"
+                raise ModelError(f"{' and '.join(lack)} {has} no column {column!r}; both have {both}.")
+        a, b, notes = paired(a, b, list(on), names)
+        labels = classes_of(metric.name, a, b, names) if classes is None else classes
+        keys = a.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
+        return cls(metric, (a, b), labels, keys, notes)
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.keys.max()) + 1
+
+    @cached_property
+    def tested(self) -> pd.Series[int]:
+        """The number of rows of each repeat."""
+        return pd.Series(self.keys).groupby(self.frames[0]["repeat"]).nunique()
+
+    @property
+    def same_folds(self) -> bool:
+        """Return whether both were tested in the same folds."""
+        return np.array_equal(*(frame["fold"].to_numpy() for frame in self.frames))
+
+    def answered(self, lines: Any = slice(None)) -> list[Answered]:
+        """Return some lines of either frame as the metric reads them."""
+        return [Answered.of(frame.iloc[lines], self.classes, held=True) for frame in self.frames]
+
+    def scores(self) -> list[float]:
+        """Return either one's score, the mean over repeats."""
+        parts = [[part for _, part in frame.groupby("repeat")] for frame in self.frames]
+        return [float(np.mean([score_of(self.metric.name, part, self.classes) for part in own])) for own in parts]
 
 
 def paired(
@@ -184,19 +231,18 @@ def score_of(metric: str, part: pd.DataFrame, classes: tuple[Any, ...]) -> float
         return loss.score(float(mean))
 
 
-def exact_test(
-    metric: str, a: pd.DataFrame, b: pd.DataFrame, labels: tuple[Any, ...], groups: str | None, names: tuple[str, str]
-) -> tuple[float, str] | None:
+def exact_test(shared: SharedRows, groups: str | None, names: tuple[str, str]) -> tuple[float, str] | None:
     """Return the exact p of McNemar's test that two classifiers are right equally often, and the test in a sentence.
 
     None unless each row was tested once, stands for itself, and is right or wrong; rows on which one alone is right
     count. Source: McNemar (1947), Note on the sampling error of the difference between correlated proportions or
     percentages.
     """
-    loss = metric_of(metric).loss
-    if loss is None or not loss.share or groups is not None or a["repeat"].nunique() > 1 or "weight" in a:
+    loss, first = shared.metric.loss, shared.frames[0]
+    once = len(first) == shared.n and len(shared.tested) == 1
+    if loss is None or not loss.share or groups is not None or not once or "weight" in first:
         return None
-    right_a, right_b = (loss.of(Answered.of(frame, labels, held=True)) == 0 for frame in (a, b))
+    right_a, right_b = (loss.of(rows) == 0 for rows in shared.answered())
     only_a, only_b = int(np.sum(right_a & ~right_b)), int(np.sum(right_b & ~right_a))
     p = 1.0 if only_a + only_b == 0 else float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
     return p, (

@@ -203,7 +203,7 @@ def choose(
         interval = interval_for(_with_sizes(evidences[chosen]), "corrected_wald", level)
         note = f"The score is not corrected for having been chosen: {error!s}"
         if isinstance(interval, Declined):
-            note, interval = f"{note} There is no interval: {interval.reason}", Interval(value, value, level, "none")
+            note, interval = f"{note} {interval.note}", Interval(value, value, level, "none")
         worth = BestOfMany(0, value, value, interval.holding(value), notes=(note,))
     none = f"{lacking:,} of {table.shape[1]:,} splits lack a score of some configuration: there is no standard error."
     notes = (*worth.notes, *([none] if lacking else ()), *_simpler(best, chosen, tolerance))

@@ -24,7 +24,7 @@ from evenfold.estimates import (
     Multiplicities,
     Problem,
 )
-from evenfold.estimates.baselines import best_baseline, no_better
+from evenfold.estimates.folds import best_baseline, no_better
 from evenfold.estimates.promotion import ROLES, Difference, compare_draws
 from evenfold.manifests import Audit
 from evenfold.manifests.audits.findings import MODEL_GATES, Found, NotAsked, Outcome, gates_with, judged

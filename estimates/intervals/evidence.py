@@ -25,6 +25,11 @@ class Declined:
 
     reason: str
 
+    @property
+    def note(self) -> str:
+        """The reason in a sentence."""
+        return f"There is no interval: {self.reason}"
+
 
 @dataclass(frozen=True)
 class Evidence:

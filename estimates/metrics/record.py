@@ -244,7 +244,7 @@ class RowLoss:
 Influence = tuple[float, Floats]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Metric:
     """A metric: everything that is known of it, in one place. Scores are scikit-learn's: higher is always better.
 

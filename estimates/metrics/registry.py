@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,9 @@ def _mean(name: str, title: str, loss: RowLoss, **more: Any) -> Metric:
     """Return the record of a mean over rows; an error where its best score is 0."""
     error = loss.best == 0
     return Metric(
-        name=name,
-        title=title,
-        lower_is_better=error,
-        high=loss.best,
-        loss=loss,
-        influence=partial(formulas.influence_on_mean, loss),
-        **({} if error else {"low": 0.0}) | more,
-    )
+        name, title, lower_is_better=error, low=-inf if error else 0.0, high=loss.best, loss=loss,
+        influence=partial(formulas.influence_on_mean, loss), **more,
+    )  # fmt: skip
 
 
 def _numbers(name: str, title: str, of: Any, aliases: tuple[str, ...] = (), **more: Any) -> Metric:
@@ -43,23 +39,15 @@ def _chances(name: str, title: str, of: Any, *aliases: str) -> Metric:
     return _mean(name, title, loss, task="classification", aliases=aliases, no_information=rate)
 
 
-def _areas(name: str, title: str, *aliases: str, **more: Any) -> Metric:
-    return Metric(
-        name=name, title=title, aliases=aliases, task="classification", unit="share", low=0.0, high=1.0,
-        needs="every class", ranks=True, **({"no_information": formulas.rate_of_ranking} | more),
-    )  # fmt: skip
+_of_classes = partial(Metric, task="classification", unit="share", high=1.0, needs="every class")
+_areas = partial(_of_classes, low=0.0, ranks=True, no_information=lambda rows: 0.5)
+_variances = partial(Metric, task="regression", high=1.0, needs="spread")
+_errors = partial(Metric, task="regression", lower_is_better=True, unit="target", high=0.0)
 
 
 def _cells(name: str, title: str, *aliases: str, low: float = 0.0, **more: Any) -> Metric:
     """Return the record of a function of the confusion matrix."""
-    return Metric(
-        name=name, title=title, aliases=aliases, task="classification", unit="share", low=low, high=1.0,
-        influence=partial(formulas.influence_on_cells, name), needs="every class", **more,
-    )  # fmt: skip
-
-
-def _variances(name: str, title: str, *aliases: str, **more: Any) -> Metric:
-    return Metric(name=name, title=title, aliases=aliases, task="regression", high=1.0, needs="spread", **more)
+    return _of_classes(name, title, aliases, low=low, influence=partial(formulas.influence_on_cells, name), **more)
 
 
 _RIGHT = RowLoss(1.0, formulas.wrong, share=True)
@@ -88,7 +76,7 @@ METRICS: dict[str, Metric] = {
         _cells("sensitivity", "sensitivity", "tpr", one_sided=True),
         _cells("specificity", "specificity", "tnr", one_sided=True),
         *(_cells(f"jaccard{end}", f"Jaccard{words}") for end, words in _AVERAGES.items()),
-        _areas("roc_auc", "AUC", "auc", "auroc", influence=formulas.influence_on_auc, quick=formulas.quick_auc),
+        _areas("roc_auc", "AUC", ("auc", "auroc"), influence=formulas.influence_on_auc, quick=formulas.quick_auc),
         _areas("roc_auc_ovr", "AUC, one against the rest", influence=formulas.influence_on_auc_ovr),
         _areas(
             "roc_auc_ovr_weighted", "AUC, one against the rest, weighted by class size",
@@ -96,18 +84,16 @@ METRICS: dict[str, Metric] = {
         ),
         _areas("roc_auc_ovo", "AUC, one against one"),
         _areas("roc_auc_ovo_weighted", "AUC, one against one, weighted by class size"),
-        _areas("average_precision", "average precision", "ap", "pr_auc", no_information=None),
+        _areas("average_precision", "average precision", ("ap", "pr_auc"), no_information=None),
         _chances("neg_log_loss", "log loss", formulas.log, "log_loss", "logloss"),
         _chances("neg_brier_score", "Brier score", formulas.brier, "brier"),
         _variances(
-            "r2", "R2", influence=formulas.influence_on_r2, quick=formulas.quick_r2,
-            no_information=formulas.rate_of_r2,
+            "r2", "R2", influence=formulas.influence_on_r2, quick=formulas.quick_r2, no_information=formulas.rate_of_r2
         ),
         _variances("explained_variance", "explained variance"),
         _variances("d2_absolute_error_score", "D2 of absolute errors"),
-        Metric(
-            name="neg_root_mean_squared_error", title="RMSE", aliases=("rmse",), task="regression",
-            lower_is_better=True, unit="target", high=0.0,
+        _errors(
+            "neg_root_mean_squared_error", "RMSE", ("rmse",),
             influence=formulas.influence_on_rmse, quick=formulas.quick_rmse,
         ),
         _numbers(
@@ -122,15 +108,15 @@ METRICS: dict[str, Metric] = {
         _numbers("neg_mean_squared_log_error", "mean squared log error", formulas.squared_log, ("msle",)),
         _numbers("neg_mean_poisson_deviance", "mean Poisson deviance", formulas.poisson),
         _numbers("neg_mean_gamma_deviance", "mean gamma deviance", formulas.gamma),
-        Metric(
-            name="neg_median_absolute_error", title="median absolute error", task="regression", lower_is_better=True,
-            unit="target", high=0.0, of_single_rows="leaving out rows does not tell how far the median absolute error "
-            "of another sample would be off, however many rows there are; choose interval: bootstrap.",
+        _errors(
+            "neg_median_absolute_error", "median absolute error",
+            of_single_rows="leaving out rows does not tell how far the median absolute error of another sample would "
+            "be off, however many rows there are; choose interval: bootstrap.",
         ),
-        Metric(
-            name="neg_max_error", title="greatest error", task="regression", lower_is_better=True, unit="target",
-            high=0.0, of_single_rows="the greatest error of some rows does not tell that of others; choose the median "
-            "or MAE for an interval.",
+        _errors(
+            "neg_max_error", "greatest error",
+            of_single_rows="the greatest error of some rows does not tell that of others; choose the median or MAE for "
+            "an interval.",
         ),
     )
 }  # fmt: skip
@@ -150,7 +136,7 @@ def metric_of(name: str) -> Metric:
     if name in METRICS:
         return METRICS[name]
     if path_in(name):  # one's own; what is known of it stands in its name, and nothing is imported
-        return Metric(name=name, title=title_of(name), lower_is_better=lower_is_better(name))
+        return Metric(name, title_of(name), lower_is_better=lower_is_better(name))
     base, of, label = name.partition(OF)
     if of and base in METRICS:  # of one class, by its name
         record = METRICS[base]
@@ -160,8 +146,7 @@ def metric_of(name: str) -> Metric:
         error = get_scorer(name)._sign < 0
     except ValueError:
         raise ModelError(f"{name!r} is not a scikit-learn scorer.") from None
-    title = name.removeprefix("neg_").replace("_", " ")
-    return Metric(name=name, title=title, lower_is_better=error)
+    return Metric(name, name.removeprefix("neg_").replace("_", " "), lower_is_better=error)
 
 
 def depends_on_model(metric: str, y: NDArray[Any], classes: tuple[Any, ...] = ()) -> bool:

@@ -1,21 +1,23 @@
-"""One model, one split, one score: the step that every evaluation repeats."""
+"""One model, one split, one score: the step that every evaluation repeats, and the key of all that it depends on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import sklearn
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Responses, codes_of, describe_classes
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
-from evenfold.splitters.importing import distribution_of
+from evenfold.splitters.importing import FUNCTION, distribution_of, resolve
+from evenfold.splitters.numbers import digest_json
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
@@ -27,7 +29,7 @@ from .diagnostics import permutation_importance
 from .encoding import encoding_step, encodings
 from .options import class_weight_names, fit_with, target_transformer
 from .problem import IntArray, Problem
-from .spec import Balance
+from .spec import Balance, ModelSpec
 
 INNER_FOLDS = 5
 
@@ -186,8 +188,7 @@ def fit_and_score(
     predictions = predictions_of(problem, test, answers, repeat, fold, name=name)
     uses = {}
     if importance and problem.model.importance == "auto":
-        path = (repeat, fold)
-        uses = permutation_importance(estimator, problem, test, len(train), seed=seed, path=path)
+        uses = permutation_importance(estimator, problem, test, len(train), seed=seed, path=(repeat, fold))
     seconds = between - started, perf_counter() - between
     return FoldScore(
         name, repeat, fold, on_test, on_train, len(train), len(test), *seconds, tuple(heard), uses
@@ -349,3 +350,38 @@ def confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]:
     # Of a class that training lacked the probability is 0, and nobody knows a decision.
     absent = np.zeros(len(values)) if kind == "proba" else np.full(len(values), np.nan)
     return {f"{kind}_{label}": values[:, column[label]] if label in column else absent for label in problem.classes}
+
+
+def score_key(model: ModelSpec, *, membership: str, fingerprint: str, **others: Any) -> str:
+    """Return the hexadecimal SHA-256 of ``score_parts`` and the digests of the rows and of their values."""
+    return digest_json({**score_parts(model, **others), "membership": membership, "fingerprint": fingerprint})
+
+
+def score_parts(
+    model: ModelSpec,
+    *,
+    seed: int,
+    metrics: Sequence[str] | None = None,
+    inner: Mapping[str, Any] | None = None,
+    code: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """Return all that a score depends on but for the rows and their values.
+
+    ``model``: a completed specification (``Problem.model``). ``metrics``: by default the model's. ``inner``: the
+    inner strategy as JSON. ``code``: the user's, by default as it is now. Added are the versions of scikit-learn,
+    of the estimator's distribution and of our own fit code.
+    """
+    if model.estimator is None:
+        raise ModelError("the model names no estimator yet; use Problem.model, which is complete.")
+    more = {} if inner is None else {"inner": dict(inner)}
+    paths = [*model.import_paths, *model.metric_paths]
+    own = model.code if code is None else code
+    more |= {"code": dict(own)} if own else {}  # what names libraries alone keeps the key that it had
+    return {
+        **more,
+        "model": model.canonical() | {"metrics": list(model.metrics if metrics is None else metrics)},
+        "seed": int(seed),
+        "scikit-learn": sklearn.__version__,
+        "estimator": ", ".join(dict.fromkeys(distribution_of(resolve(path, FUNCTION)) for path in paths)),
+        "fit": FIT_VERSION,
+    }

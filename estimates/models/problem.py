@@ -13,19 +13,12 @@ from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Answered
 from evenfold.estimates.metrics.registry import ALIASES
 from evenfold.estimates.metrics.scoring import name_of, of_positive, positive_class
-from evenfold.estimates.models.encoding import (
-    choose_features,
-    feature_table,
-    kind_of,
-    plain_numbers,
-    require_columns,
-)
 from evenfold.splitters.deployed import reason_of, shown
 from evenfold.splitters.numbers import first_rows
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
-from .encoding import encodings, read_by_itself
+from .encoding import choose_features, encodings, feature_table, kind_of, plain_numbers, read_by_itself, require_columns
 from .estimators import named_estimator
 from .options import check_metrics, check_options, error_of
 from .spec import ModelSpec, Task, infer_task
@@ -139,15 +132,20 @@ def _says(kind: Callable[[Any], bool], estimator: Any) -> bool:
         return False
 
 
-def check_kind(model: ModelSpec, task: Task, column: pd.Series) -> None:
-    """Raise ModelError for a classifier on numbers or a regressor on classes."""
-    estimator = model.build(0)
-    if _says(is_regressor if task == "classification" else is_classifier, estimator):
+def _completed(model: ModelSpec, column: pd.Series, task: Task, classes: tuple[Any, ...], y: NDArray[Any]) -> ModelSpec:
+    """Return the recipe with all that the target decides; ModelError for what does not fit it."""
+    completed = model.completed(task, len(classes)).simplest()
+    metrics = of_positive([name_of(metric) for metric in completed.metrics], classes, model.positive)
+    completed = completed.model_copy(update={"metrics": metrics})
+    check_metrics(completed.metrics, task, classes)
+    if _says(is_regressor if task == "classification" else is_classifier, completed.build(0)):
         kind, other = ("regressor", "regression") if task == "classification" else ("classifier", "classification")
         raise ModelError(
-            f"{model.estimator!r} is a {kind}, and the task is {task} (target {column.name!r} holds "
+            f"{completed.estimator!r} is a {kind}, and the task is {task} (target {column.name!r} holds "
             f"{column.nunique():,} different values); use task: {other}, or another estimator."
         )
+    check_options(completed, task, classes, y, str(column.name))
+    return completed
 
 
 IntArray = NDArray[np.int64]
@@ -234,12 +232,7 @@ class Problem:
         require_none_missing(column.isna().to_numpy(), f"target {target!r}")
         task = task_of(model, column)
         y, classes = values_of(column, task, labels)
-        completed = model.completed(task, len(classes)).simplest()
-        metrics = of_positive([name_of(metric) for metric in completed.metrics], classes, model.positive)
-        completed = completed.model_copy(update={"metrics": metrics})
-        check_metrics(completed.metrics, task, classes)
-        check_kind(completed, task, column)
-        check_options(completed, task, classes, y, target)
+        completed = _completed(model, column, task, classes, y)
         return cls(
             X=feature_table(table, kinds),
             y=y,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from evaluations import CANCER, CANCER_FRAMES, CANCER_SCORES, DIABETES, DIABETES_FRAMES, DIABETES_SCORES, evaluated
 from evenfold.estimates import Estimate, ModelSpec, Problem, aggregate, baseline_predictions
-from evenfold.estimates.baselines import baseline_of_draws, with_baseline
+from evenfold.estimates.folds import baseline_of_draws, with_baseline
 from evenfold.splitters import KFold, StratifiedKFold
 from scipy import stats
 from sklearn.dummy import DummyRegressor
