@@ -46,6 +46,12 @@ from .models.diagnostics import (
     importance_table as importance_table,
     permutation_importance as permutation_importance,
 )
+from .models.estimators import (
+    DEFAULTS as DEFAULTS,
+    check_metrics as check_metrics,
+    default_for as default_for,
+    infer_task as infer_task,
+)
 from .models.fit import (
     FIT_VERSION as FIT_VERSION,
     assemble as assemble,
@@ -55,15 +61,11 @@ from .models.fit import (
     score_key as score_key,
     score_parts as score_parts,
 )
-from .models.options import check_metrics as check_metrics
 from .models.problem import Problem as Problem
 from .models.spec import (
-    DEFAULTS as DEFAULTS,
     Balance as Balance,
     ModelSpec as ModelSpec,
     Transform as Transform,
-    default_for as default_for,
-    infer_task as infer_task,
     scaled_logistic_regression as scaled_logistic_regression,
 )
 from .promotion import Decision as Decision, to_spend as to_spend

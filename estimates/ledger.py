@@ -75,13 +75,7 @@ class Ledger:
         return [name for digest, name in digests.items() if digest not in held]
 
     def open_look(
-        self,
-        by: str,
-        when: str,
-        reason: str,
-        model: Mapping[str, object],
-        budget: int | None,
-        elsewhere: int = 0,
+        self, by: str, when: str, reason: str, model: Mapping[str, object], budget: int | None, elsewhere: int = 0
     ) -> LookLine:
         """Record that somebody is about to look, and return the look, with its ``look`` number and ``digest``.
 

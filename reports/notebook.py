@@ -15,7 +15,7 @@ from evenfold.reports.splits.data import target_gap
 
 from .evaluations.decisions import audit_page, comparison_page
 from .evaluations.page import remarks_on, score_tiles
-from .page import Page, Remark, Section, Table, Tile, Verdict, counted, number
+from .page import Page, Section, Table, Tile, Verdict, counted, number, remarks
 from .splits.data import see
 from .splits.page import split_page
 
@@ -64,5 +64,5 @@ def _(comparison: Comparison) -> str:
 @drawn.register
 def _(estimate: Estimate) -> str:
     lead = f"{estimate.method}, {counted(estimate.n_splits, 'split')}."
-    findings = [*remarks_on([estimate]), *(Remark("note", words) for words in estimate.notes)]
+    findings = [*remarks_on([estimate]), *remarks("note", estimate.notes)]
     return Page("Estimate", Verdict.NONE, lead, score_tiles([estimate]), findings).band()

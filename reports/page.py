@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
@@ -158,6 +158,11 @@ class Remark:
         return OF_SEVERITY[self.severity]
 
 
+def remarks(severity: str, sentences: Iterable[str]) -> list[Remark]:
+    """Return a finding for each sentence that says something."""
+    return [Remark(severity, words) for words in sentences if words]
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a page; its title states what its pictures show."""
@@ -165,6 +170,11 @@ class Section:
     id: str
     title: str
     blocks: Sequence[Block]
+
+
+def worded(id: str, title: str, sentences: Sequence[str]) -> list[Section]:
+    """Return a section of a paragraph for each sentence; nothing where there is none."""
+    return [Section(id, title, [*map(Paragraph, sentences)])] if sentences else []
 
 
 @dataclass(frozen=True)

@@ -288,12 +288,7 @@ class CorrectedT:
 
 
 def corrected_resampled_t(
-    differences: ArrayLike,
-    n_train: ArrayLike,
-    n_test: ArrayLike,
-    *,
-    level: float = 0.95,
-    stratified: bool = False,
+    differences: ArrayLike, n_train: ArrayLike, n_test: ArrayLike, *, level: float = 0.95, stratified: bool = False
 ) -> CorrectedT:
     """Return the test that the mean of J scores, or of J differences of scores, is 0.
 

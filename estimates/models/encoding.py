@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from evenfold.estimates.errors import ModelError
-from evenfold.estimates.models.estimators import named_estimator, nearest
-from evenfold.estimates.models.options import parts_of
+from evenfold.estimates.models.estimators import named_estimator, nearest, parts_of
 from evenfold.estimates.models.spec import ModelSpec
 from evenfold.splitters.importing import distribution_of
 from numpy.typing import NDArray

@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline
 from .corrections import saying_labels
 from .diagnostics import permutation_importance
 from .encoding import encoding_step, encodings
-from .options import class_weight_names, fit_with, target_transformer
+from .estimators import class_weight_names, fit_with, target_transformer
 from .problem import IntArray, Problem
 from .spec import Balance, ModelSpec
 

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
 from .encoding import choose_features, encodings, feature_table, kind_of, plain_numbers, read_by_itself, require_columns
-from .estimators import named_estimator
-from .options import check_metrics, check_options, error_of
-from .spec import ModelSpec, Task, infer_task
+from .estimators import check_metrics, check_options, error_of, infer_task, named_estimator
+from .spec import ModelSpec, Task
 
 
 def require_none_missing(missing: NDArray[np.bool_], what: str) -> None:

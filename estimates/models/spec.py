@@ -11,7 +11,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal
 
-import pandas as pd
 import yaml
 from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Task as Task
@@ -21,13 +20,13 @@ from evenfold.splitters import SplitError
 from evenfold.splitters.deployed import read_document, reason_of, require_bounded, require_readable
 from evenfold.splitters.importing import ESTIMATOR, METRIC, PART, TRANSFORMER, Role, check_params, require_trusted
 from evenfold.splitters.naming import code_of, named, plain, recipe_of
-from evenfold.splitters.numbers import is_number, plain_numbers
+from evenfold.splitters.numbers import plain_numbers
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from .estimators import named_estimator, nearest, parts_in, seeded
+from .estimators import default_for, named_estimator, nearest, parts_in, seeded
 
 MOST_TOLD = 5  # of the fields that do not fit
 # Fields that recipes had in that version, whose records hold them as None, and what does the same.
@@ -35,31 +34,6 @@ OF_0_1 = {
     "impute": "fill in a pipeline, make_pipeline(SimpleImputer(), ...)",
     "eval_set": "let boosting stop itself (early_stopping: true)",
 }
-
-BOOSTING = "sklearn.ensemble:HistGradientBoosting"
-DEFAULTS: dict[str, tuple[str, tuple[str, ...]]] = {  # the model and the metrics
-    "regression": (f"{BOOSTING}Regressor", ("r2", "neg_mean_absolute_error", "neg_root_mean_squared_error")),
-    "binary": (f"{BOOSTING}Classifier", ("roc_auc", "accuracy", "balanced_accuracy")),
-    "multiclass": (f"{BOOSTING}Classifier", ("accuracy", "balanced_accuracy", "neg_log_loss")),
-}
-
-
-def default_for(task: Task, n_classes: int = 0) -> tuple[str, tuple[str, ...]]:
-    """Return the default model and metrics of a task and, for classification, a number of classes."""
-    return DEFAULTS[task if task == "regression" else "binary" if n_classes == 2 else "multiclass"]
-
-
-def infer_task(target: pd.Series) -> Task:
-    """Return the task that a target column is of; raises ModelError for a column that is no target (dates)."""
-    kind = getattr(target.dtype, "kind", "O")
-    if is_number(kind, lambda: target.dropna().unique()):
-        return "regression"
-    if kind in "iufbOUST":
-        return "classification"
-    raise ModelError(
-        f"target {target.name!r} holds {target.dtype}, neither numbers nor classes; choose another target."
-    )
-
 
 POWER = "sklearn.preprocessing:PowerTransformer"
 

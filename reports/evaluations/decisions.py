@@ -14,7 +14,6 @@ from evenfold.reports.page import (
     Origin,
     Page,
     Paragraph,
-    Remark,
     Section,
     Table,
     Tile,
@@ -23,7 +22,9 @@ from evenfold.reports.page import (
     facts,
     listed,
     number,
+    remarks,
     rendered,
+    worded,
 )
 from evenfold.reports.splits.page import checks_section, checks_table, remarks_of, verdict_of
 
@@ -64,7 +65,7 @@ def comparison_page(comparisons: Sequence[Comparison], names: tuple[str, str] = 
         verdict=Verdict.NONE,
         lead=_winners(comparisons, names),
         tiles=tiles,
-        findings=[Remark("note", words) for words in [*words, *_disagreements(comparisons), *notes]],
+        findings=remarks("note", [*words, *_disagreements(comparisons), *notes]),
         sections=[Section("differences", picture.title, [picture])] if picture else [],
         details=[Section("figures", "Every figure", [Table("Every figure", rows, head, note)])],
         footer=[*rests_on, *Origin().words()],
@@ -168,26 +169,21 @@ def retraining_page(
     lead = f"{what}{f', {serves}' if serves else ''}: {decision.why}. {difference_words(decision, serves, loser)}"
     verdict, within = verdict_of(None, audit), [words for words in checked.passed.values() if words] if checked else []
     scores = Section("estimates", f"The scores of {serves or 'the winner'}", [estimates_table(estimates)])
-    joined = [Paragraph(words[:1].upper() + words[1:]) for words in growth]
     return Page(
         title=f"Retraining {name}" + (f" on {split}" if split else ""),
         verdict=Verdict.LOOK if unclear and verdict is Verdict.GOOD else verdict,
         lead=lead.strip(),
         tiles=[*_tiles_of_decision(decision, serves), *score_tiles(estimates)],
         findings=[
-            *([Remark("note", decision.answer)] if decision.answer else []),
-            *(Remark("warning", words) for words in unclear), *remarks_of(audit), *remarks_of(checked),
-            *remarks_on(estimates), *(Remark("note", words) for words in newer),
+            *remarks("note", [decision.answer]), *remarks("warning", unclear), *remarks_of(audit),
+            *remarks_of(checked), *remarks_on(estimates), *remarks("note", newer),
         ],
-        sections=[
-            *([Section("split", "What joined the split", joined)] if joined else []),
-            *pictured("months", month_pictures(months or {})),
-        ],
+        sections=worded("split", "What joined the split", [words[:1].upper() + words[1:] for words in growth])
+        + pictured("months", month_pictures(months or {})),
         details=[
             *([scores] if estimates else []),
-            Section("rule", "The rule", [Paragraph(decision.rule)]),
-            *checks_section(audit),
-            *([Section("model", "The new model", [Paragraph(words) for words in within])] if within else []),
+            *worded("rule", "The rule", [decision.rule]), *checks_section(audit),
+            *worded("model", "The new model", within),
         ],
         footer=(origin or Origin()).words(),
     )  # fmt: skip
@@ -249,9 +245,9 @@ def look_page(
     before = {2: "once", 3: "twice"}.get(look, counted(look - 1, "time"))
     of = f" of {budget}" if budget else ""
     level = next((comparison.interval.level for comparison in of_metric if comparison.interval), None)
-    again = Remark("warning", f"These rows were looked at {before} before: what was chosen since then was chosen with "
-                              "them in mind, and their score flatters it.")  # fmt: skip
-    warnings = [*([again] if look > 1 else []), *warnings_of(of_metric)]
+    again = f"These rows were looked at {before} before: what was chosen since then was chosen with them in mind, and "
+    again += "their score flatters it."
+    warnings = [*remarks("warning", [again] if look > 1 else []), *warnings_of(of_metric)]
     lead = f"{model.rpartition(':')[2]} on {counted(score.n_test, 'locked row')} that no fold has seen."
     promises = kept_promises(of_metric, promised) if promised else []
     return Page(
@@ -259,7 +255,7 @@ def look_page(
         verdict=Verdict.LOOK if warnings or any("worse" in words for words in promises) else Verdict.GOOD,
         lead=" ".join([lead, *promises]),
         tiles=tiles_beside(of_metric, promised),
-        findings=[*warnings, *([Remark("note", look_words(level))] if level else [])],
+        findings=[*warnings, *remarks("note", [look_words(level)] if level else [])],
         sections=pictured("metric", score_pictures([score], of_metric).values()),
         details=[Section("look", "This look", [facts("This look", [("number", f"{look}{of}"),
                  ("reason", reason or "not told"), ("by", by or "not told"), ("model", model),

@@ -31,6 +31,7 @@ from evenfold.reports.page import (
     listed,
     macro,
     number,
+    remarks,
 )
 from evenfold.reports.splits.page import remarks_of, verdict_of
 from markupsafe import Markup
@@ -97,8 +98,8 @@ def evaluation_page(
     """
     used = importance_table(scores)
     confusion = confusion if predictions is None else Confusion.of(problem, predictions)
-    level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     partial = partial_words(scores, n_missing)
+    about = [f"split {split.split_id[:12]}"] if split else []
     of = (problem.n, "row"), (len(scores), unit_of(scores)), (len(problem.features), "feature")
     verdict = _verdict(audit, [partial, *(words for estimate in estimates for words in estimate.warnings)])
     return Page(
@@ -113,14 +114,10 @@ def evaluation_page(
             *importance_section(used, problem.model.metrics[0]),
             *_by_level(levels),
             *confusion_section(confusion),
-            *calibration_section(problem, predictions, level),
+            *calibration_section(problem, predictions, estimates),
         ],
         details=_details(problem, scores, estimates, split, used, states or {}),
-        footer=[
-            counted(problem.n, "row"),
-            *([f"split {split.split_id[:12]}"] if split else []),
-            *(origin or Origin()).words(),
-        ],
+        footer=[counted(problem.n, "row"), *about, *(origin or Origin()).words()],
     )
 
 
@@ -129,8 +126,7 @@ def _remarks(
 ) -> list[Remark]:
     """Return the findings: what the score lacks, then those on the split that it rests on, then on the estimates."""
     notes = (resolution(estimates), *warned([score.warnings for score in scores]))
-    lacking = [Remark("warning", partial)] if partial else []
-    return [*lacking, *remarks_of(audit), *remarks_on(estimates), *(Remark("note", words) for words in notes if words)]
+    return [*remarks("warning", [partial]), *remarks_of(audit), *remarks_on(estimates), *remarks("note", notes)]
 
 
 def _verdict(audit: Audit | None, warnings: Sequence[str]) -> Verdict:
@@ -143,7 +139,7 @@ def beside_promises(
     page: Page, estimates: Sequence[Estimate], promised: Sequence[Estimate], notes: Sequence[str] = ()
 ) -> Page:
     """Return the page of a score on later rows: what was promised stands beside it, and the lead says what was kept."""
-    findings = [*warnings_of(estimates), *(Remark("note", words) for words in notes)]
+    findings = [*warnings_of(estimates), *remarks("note", notes)]
     lead, tiles = " ".join(kept_promises(estimates, promised)), tiles_beside(estimates, promised)
     return replace(page, verdict=Verdict.NONE, lead=lead, tiles=tiles, findings=findings)
 
@@ -197,12 +193,12 @@ def score_tiles(estimates: Sequence[Estimate]) -> list[Tile]:
 
 def remarks_on(estimates: Sequence[Estimate]) -> list[Remark]:
     """Return the findings on scores: warnings of the model, and how far training rows flatter it."""
-    return [*warnings_of(estimates), *(Remark("note", words) for words in [optimism(estimates)] if words)]
+    return [*warnings_of(estimates), *remarks("note", [optimism(estimates)])]
 
 
 def warnings_of(estimates: Sequence[Estimate]) -> list[Remark]:
     """Return the warnings of the model, which come before its scores, each sentence once."""
-    return [Remark("warning", words) for words in once(w for estimate in estimates for w in estimate.warnings)]
+    return remarks("warning", once(words for estimate in estimates for words in estimate.warnings))
 
 
 def summary_page(
@@ -224,7 +220,7 @@ def summary_page(
     if 1 < len(scores) <= MOST_SHOWN:
         sections.append(Section("splits", f"Every {unit_of(scores)}", [_splits(scores, states or {})]))
     sections += confusion_section(confusion)
-    findings = [*_remarks("", audit, scores, estimates), *(Remark("note", words) for words in notes if words)]
+    findings = [*_remarks("", audit, scores, estimates), *remarks("note", notes)]
     verdict = _verdict(audit, [remark.message for remark in warnings_of(estimates)]) if audit else Verdict.NONE
     lead += why_good(estimates) if verdict is Verdict.GOOD else ""
     return Page(title, verdict, lead, score_tiles(estimates), findings, sections)

@@ -224,7 +224,9 @@ class Reliability:
         return low, high
 
 
-def calibration_section(problem: Problem, predictions: pd.DataFrame | None, level: float = 0.95) -> list[Section]:
+def calibration_section(
+    problem: Problem, predictions: pd.DataFrame | None, estimates: Sequence[Estimate] = ()
+) -> list[Section]:
     """Return the pictures and figures of the pooled out-of-fold probabilities; nothing where there are none."""
     if predictions is None or not problem.classes or len(problem.classes) > N_COLOURS:
         return []
@@ -240,10 +242,9 @@ def calibration_section(problem: Problem, predictions: pd.DataFrame | None, leve
         for label in positive
     ]  # fmt: skip
     limits = thresholds(problem, predictions) if len(positive) == 1 else None
+    level = next((estimate.interval.level for estimate in estimates if estimate.interval), 0.95)
     picture = reliability_picture(curves, limits, len(predictions), level)
-    blocks: list[Block] = [picture]
-    if limits is not None:
-        blocks.append(_counts(curves[0], limits))
+    blocks: list[Block] = [picture, *([] if limits is None else [_counts(curves[0], limits)])]
     return [Section("calibration", picture.title, [*blocks, Folded("Every bin in figures", [_table(curves)])])]
 
 

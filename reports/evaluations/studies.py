@@ -15,7 +15,18 @@ from evenfold.estimates.results import Estimate, Interval, in_percent
 from evenfold.estimates.selection import Choice
 from evenfold.estimates.studies import ratio_ends
 from evenfold.reports.charts import Picture, around, ends, named, ticks
-from evenfold.reports.page import Origin, Page, Paragraph, Remark, Section, Table, Tile, Verdict, counted, number
+from evenfold.reports.page import (
+    Origin,
+    Page,
+    Paragraph,
+    Section,
+    Table,
+    Tile,
+    Verdict,
+    counted,
+    number,
+    remarks,
+)
 
 from .words import direction, headline, valued, written
 
@@ -69,13 +80,12 @@ def study_pictures(study: pd.DataFrame) -> list[Picture]:
 
 def segments_page(name: str, metric: str, scored: Sequence[Sequence[str]], failed: Sequence[str]) -> Page:
     """Return the page about one recipe on many segments: a row of cells each, and why others have no score."""
-    n, findings = len(scored) + len(failed), [Remark("warning", sentence) for sentence in failed]
-    lead = f"{counted(len(scored), 'segment')} of {n:,} scored, each on a split of its own."
+    lead = f"{counted(len(scored), 'segment')} of {len(scored) + len(failed):,} scored, each on a split of its own."
     verdict = Verdict.LOOK if failed else Verdict.NONE
     head = ["segment", "rows", metric_of(metric).title, "interval", "audit", "split"]
     table = Table("Every segment", scored, head)
     sections = [Section("segments", "Every segment", [table])] if scored else []
-    return Page(name, verdict, lead, findings=findings, sections=sections, footer=Origin().words())
+    return Page(name, verdict, lead, findings=remarks("warning", failed), sections=sections, footer=Origin().words())
 
 
 def _with_ends(row: Mapping[Any, Any], name: str) -> list[Any]:
@@ -194,16 +204,16 @@ def tuning_page(
     titles = [_params(each) + (" (chosen)" if i == choice.chosen else "") for i, each in enumerate(configurations)]
     rows = [[titles[i], number(scores[i]), number(spreads[i])] for i in order]
     head = ["configuration", f"{reading.title}, as scikit-learn scores", "sd over splits"]
-    simpler = [] if choice.chosen == choice.best else [
-        Remark("note", f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within "
-                       "one standard error, and comes first in the grid.")
-    ]  # fmt: skip
+    simpler = "" if choice.chosen == choice.best else (
+        f"{_params(configurations[choice.best])} has the best score; the chosen one is as good within one standard "
+        "error, and comes first in the grid."
+    )  # fmt: skip
     return Page(
         title=f"Tuning {what}".strip(),
         verdict=Verdict.NONE,
         lead=f"Take {_params(configurations[choice.chosen])}.",
         tiles=[*_tiles_of_choosing_anew(nested), *_tiles_of_choice(reading, choice, len(scores))],
-        findings=[*simpler, *(Remark("note", note) for note in choice.notes)],
+        findings=remarks("note", [simpler, *choice.notes]),
         sections=[Section("configurations", picture.title, [picture]), *_search(reading, configurations, scores)],
         details=[Section("figures", f"Every configuration ({len(scores):,})",
                          [Table("Every configuration", rows, head)])],

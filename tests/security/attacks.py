@@ -98,7 +98,7 @@ def as_estimator(path: Any) -> None:
 def as_model(fields: Any) -> None:
     import numpy as np
     from evenfold.estimates import ModelSpec
-    from evenfold.estimates.models.options import check_metrics, check_options, target_transformer
+    from evenfold.estimates.models.estimators import check_metrics, check_options, target_transformer
 
     model = ModelSpec.of(fields)
     y = np.arange(20.0)
