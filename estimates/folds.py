@@ -103,7 +103,6 @@ def _value(evidence: Evidence) -> float:
 
 
 def _spread(ours: Evidence, other: Evidence) -> tuple[float, float] | None:
-    """Return the standard error of the difference and its degrees of freedom."""
     mine = None if ours.metric.of_single_rows else ours.influence
     if mine is None:
         return None

@@ -21,10 +21,10 @@ from evenfold.estimates import (
     depends_on_model,
     metric_of,
 )
-from evenfold.estimates.metrics.record import Responses, describe_classes
+from evenfold.estimates.metrics.record import Responses, confidence, describe_classes
 from evenfold.estimates.metrics.scoring import is_mean_of_classes, scores_of
 from evenfold.estimates.models.encoding import Kind, feature_table, kind_of
-from evenfold.estimates.models.fit import advice_on, confidence, predictions_of, reason_in_a_line
+from evenfold.estimates.models.fit import advice_on, predictions_of, reason_in_a_line
 from evenfold.manifests import Manifest, StoredManifest, read_table, require_columns
 from evenfold.manifests.store.header import sha256
 from evenfold.reports import Origin, SplitLink, beside_promises, evaluation_page
@@ -84,7 +84,7 @@ def predict_later(
         raise SplitError(f"{later.untold[0]} Name them, or {MEANT}.")
     names = [name for name in later.work.manifest.spec.columns.key if name in later.table]
     columns = {"prediction": later.answers.say("predict")}
-    columns |= confidence(later.work.problem, later.answers) if later.work.problem.classes else {}
+    columns |= confidence(later.answers, later.work.problem.classes) if later.work.problem.classes else {}
     return pd.concat([later.table[names].reset_index(drop=True), pd.DataFrame(columns)], axis=1)
 
 

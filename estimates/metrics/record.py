@@ -124,6 +124,23 @@ def replay(predictions: pd.DataFrame, classes: tuple[Any, ...] = ()) -> Replay:
     return Replay(answers, classes)
 
 
+def confidence(answers: Responses, classes: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+    """Return the probability of each class, or the decision where there is none, as columns by name."""
+    kind, values = "proba", answers.say("predict_proba")
+    if values is None:
+        kind, values = "decision", answers.say("decision_function")
+    if values is None:
+        return {}
+    if values.ndim == 1 and len(classes) == 2:
+        return {"decision": values}
+    if values.ndim == 1:  # two of the classes are known, and the second's decision is the first's negative
+        values = np.stack([-values, values], axis=1)
+    column = {label: j for j, label in enumerate(answers.classes_.tolist())}
+    # Of a class that training lacked the probability is 0, and nobody knows a decision.
+    absent = np.zeros(len(values)) if kind == "proba" else np.full(len(values), np.nan)
+    return {f"{kind}_{label}": values[:, column[label]] if label in column else absent for label in classes}
+
+
 def all_classes(probabilities: NDArray[Any], trained: NDArray[Any], classes: tuple[Any, ...]) -> NDArray[np.float64]:
     """Return probabilities with a column for each of ``classes``, 0 for those not ``trained`` to the estimator."""
     if np.array_equal(trained, classes):

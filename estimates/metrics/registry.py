@@ -46,7 +46,6 @@ _errors = partial(Metric, task="regression", lower_is_better=True, unit="target"
 
 
 def _cells(name: str, title: str, *aliases: str, low: float = 0.0, **more: Any) -> Metric:
-    """Return the record of a function of the confusion matrix."""
     return _of_classes(name, title, aliases, low=low, influence=partial(formulas.influence_on_cells, name), **more)
 
 

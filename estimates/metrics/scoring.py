@@ -157,7 +157,6 @@ def scorer_of(metric: str, classes: Sequence[Any] = ()) -> Any:
 
 
 def _with(scorer: Any, **more: Any) -> Any:
-    """Return the scorer with further arguments of its function."""
     sign = {"greater_is_better": scorer._sign > 0, "response_method": scorer._response_method}
     return make_scorer(scorer._score_func, **{**scorer._kwargs, **sign, **more})
 

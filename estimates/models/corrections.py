@@ -1,23 +1,14 @@
-"""Codes for a classifier that takes no other labels."""
+"""Codes for a classifier that takes no other labels; skops files of stored models find it by this name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from evenfold.estimates.errors import ModelError
 from evenfold.estimates.metrics.record import Floats
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
-
-from .problem import Problem
-
-
-def _has(method: str) -> Callable[[Any], bool]:
-    return lambda self: hasattr(self.estimator, method)
 
 
 class CodedLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,30 +33,12 @@ class CodedLabels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the label of each row."""
         return np.asarray(self.classes[np.asarray(self.estimator.predict(X)).reshape(-1).astype(np.int64)])
 
-    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of the labels."""
         return np.asarray(self.estimator.predict_proba(X))
 
-    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Floats:
         """Return the decisions of the labels."""
         return np.asarray(self.estimator.decision_function(X))
-
-
-def saying_labels(problem: Problem, train: NDArray[np.int64], learn: Callable[[Problem], Any]) -> Any:
-    """Return the model that ``learn`` fits; where it refuses the labels of the training rows, that of their codes."""
-    try:
-        return learn(problem)
-    except (ValueError, TypeError) as error:
-        labels = np.unique(problem.y[train])
-        if not problem.classes or isinstance(error, ModelError) or np.array_equal(labels, np.arange(labels.size)):
-            raise
-        places = {label: code for code, label in enumerate(labels.tolist())}
-        codes = np.array([places.get(label, -1) for label in problem.y.tolist()])
-        model = problem.model.model_copy(update={"positive": places.get(problem.positive)})
-        coded = replace(problem, y=codes, classes=tuple(places.values()), model=model)
-        try:
-            return CodedLabels(learn(coded), labels)
-        except Exception:  # then the labels were not the reason
-            raise error from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 import sklearn
 from evenfold.estimates.errors import EvaluationError, ModelError
-from evenfold.estimates.metrics.record import Responses, codes_of, describe_classes
+from evenfold.estimates.metrics.record import Responses, codes_of, confidence, describe_classes
 from evenfold.estimates.metrics.scoring import scores_of
 from evenfold.estimates.results import FoldScore, hearing
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
@@ -24,7 +25,7 @@ from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 
-from .corrections import saying_labels
+from .corrections import CodedLabels
 from .diagnostics import permutation_importance
 from .encoding import encoding_step, encodings
 from .estimators import class_weight_names, fit_with, target_transformer
@@ -232,7 +233,7 @@ def fitted(
         return fit_with(estimator, take(X, train), labelled.y[train], weights)
 
     try:
-        return saying_labels(problem, train, learn)
+        return _saying_labels(problem, train, learn)
     except ModelError:
         raise
     except Exception as error:
@@ -241,6 +242,24 @@ def fitted(
             f"{name}: the model could not be fitted on its {len(train):,} training rows{held}: "
             f"{reason_in_a_line(error)}{advice_on(problem.X, error)}"
         ) from cause_of(error)
+
+
+def _saying_labels(problem: Problem, train: NDArray[np.int64], learn: Callable[[Problem], Any]) -> Any:
+    """Return the model that ``learn`` fits; where it refuses the labels of the training rows, that of their codes."""
+    try:
+        return learn(problem)
+    except (ValueError, TypeError) as error:
+        labels = np.unique(problem.y[train])
+        if not problem.classes or isinstance(error, ModelError) or np.array_equal(labels, np.arange(labels.size)):
+            raise
+        places = {label: code for code, label in enumerate(labels.tolist())}
+        codes = np.array([places.get(label, -1) for label in problem.y.tolist()])
+        model = problem.model.model_copy(update={"positive": places.get(problem.positive)})
+        coded = replace(problem, y=codes, classes=tuple(places.values()), model=model)
+        try:
+            return CodedLabels(learn(coded), labels)
+        except Exception:  # then the labels were not the reason
+            raise error from None
 
 
 def reason_in_a_line(error: Exception) -> str:
@@ -294,7 +313,6 @@ def _may_name(value: Any, features: Collection[str]) -> bool:
 
 
 def _weights(problem: Problem, train: IntArray) -> NDArray[np.float64] | None:
-    """Return the weights that the training rows are fitted with, where there are some."""
     if problem.weights is None:
         return None
     weights, balance = problem.weights[train], problem.model.balance
@@ -329,27 +347,10 @@ def predictions_of(
             codes_of(np.asarray(columns["prediction"]), problem.classes)
         except ModelError as error:
             raise ModelError(f"{name}: {error}") from None
-        columns |= confidence(problem, answers)
+        columns |= confidence(answers, problem.classes)
     if problem.weights is not None:
         columns["weight"] = problem.weights[test]
     return pd.DataFrame(columns)
-
-
-def confidence(problem: Problem, answers: Responses) -> dict[str, NDArray[Any]]:
-    """Return the probability of each class, or the decision where there is none, as columns by name."""
-    kind, values = "proba", answers.say("predict_proba")
-    if values is None:
-        kind, values = "decision", answers.say("decision_function")
-    if values is None:
-        return {}
-    if values.ndim == 1 and len(problem.classes) == 2:
-        return {"decision": values}
-    if values.ndim == 1:  # two of the problem's classes are known, and the second's decision is the first's negative
-        values = np.stack([-values, values], axis=1)
-    column = {label: j for j, label in enumerate(answers.classes_.tolist())}
-    # Of a class that training lacked the probability is 0, and nobody knows a decision.
-    absent = np.zeros(len(values)) if kind == "proba" else np.full(len(values), np.nan)
-    return {f"{kind}_{label}": values[:, column[label]] if label in column else absent for label in problem.classes}
 
 
 def score_key(model: ModelSpec, *, membership: str, fingerprint: str, **others: Any) -> str:

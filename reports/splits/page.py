@@ -170,7 +170,6 @@ def _group_tile(seen: SplitData) -> Tile | None:
 
 
 def _audit_tile(audit: Audit | None) -> Tile:
-    """Return the tile of an audit."""
     if audit is None:
         return Tile("no audit", "leaks were not looked for", "evenfold audit")
     kinds = {"failed": len(audit.failed)}
@@ -243,7 +242,6 @@ def _details(seen: SplitData, audit: Audit | None) -> list[Section]:
 
 
 def _folds_table(report: BalanceReport, names: list[str]) -> Table:
-    """Return a table of the test rows of each split."""
     folds = report.folds[:MOST_ROWS]
     figures = [name for name in NUMBERS if any(getattr(fold, name) is not None for fold in folds)]
     classes = (report.classes or [])[:12]
@@ -262,7 +260,6 @@ def _folds_table(report: BalanceReport, names: list[str]) -> Table:
 
 
 def _figures_of(balance: BalanceReport) -> list[Block]:
-    """Return how even a split is, in figures."""
     rows = [
         [figure.title, *(number(n, None if n is None else figure.form(n)) for n in (value, least))]
         for figure, value, least in balance.shown()
@@ -321,7 +318,6 @@ def checks_table(audit: Audit) -> Table:
 
 
 def _asked_of(manifest: Manifest) -> Table:
-    """Return the specification in a table."""
     spec = manifest.spec
     columns = {name: value for name, value in spec.columns.model_dump(exclude_defaults=True).items() if value}
     roles = [(f"{role} column", ", ".join(v) if isinstance(v, list) else v) for role, v in columns.items()]
@@ -339,7 +335,6 @@ def _asked_of(manifest: Manifest) -> Table:
 
 
 def _identity_of(manifest: Manifest) -> Table:
-    """Return the identity of a split in a table."""
     portable = (
         "the same on every machine" if manifest.splitter.portable else "stored; another library may not repeat it"
     )
