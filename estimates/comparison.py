@@ -249,14 +249,14 @@ def _by_folds(shared: SharedRows, stratified: bool, level: float, n_train: float
     if not shared.same_folds:
         return None
     differences, tested, trained = [], [], []
-    for (repeat, _), lines in shared.frames[0].groupby(["repeat", "fold"]).indices.items():
+    for lines in shared.frames[0].groupby(["repeat", "fold"]).indices.values():
         try:
             scores = [score_of(shared.metric.name, frame.iloc[lines], shared.classes) for frame in shared.frames]
         except ValueError:  # undefined in this fold
             return None
         differences.append(scores[1] - scores[0])
         tested.append(len(lines))
-        trained.append(n_train or float(shared.tested[repeat]) - len(lines))
+        trained.append(n_train or float(shared.tested[shared.frames[0]["repeat"].iloc[lines[0]]]) - len(lines))
     if len(differences) < 2 or min(trained) < 1 or not np.all(np.isfinite(differences)):
         return None
     if not scatter(np.asarray(differences)):  # all alike: they say nothing of others

@@ -66,7 +66,8 @@ class SharedRows:
     @property
     def same_folds(self) -> bool:
         """Return whether both were tested in the same folds."""
-        return np.array_equal(*(frame["fold"].to_numpy() for frame in self.frames))
+        first, second = (frame["fold"].to_numpy() for frame in self.frames)
+        return np.array_equal(first, second)
 
     def answered(self, lines: Any = slice(None)) -> list[Answered]:
         """Return some lines of either frame as the metric reads them."""

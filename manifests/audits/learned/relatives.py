@@ -236,8 +236,7 @@ def _left_open(small: Sample, columns: list[Column], units: Codes) -> Array:
     # As much of the prediction as is true: relatives share what is learnt of nothing, too.
     slope = np.clip((centred * predicted).sum(axis=0) / np.maximum(np.square(predicted).sum(axis=0), 1e-12), 0.0, 1.0)
     left = centred - slope * predicted
-    left /= np.sqrt(np.square(left).sum(axis=1).mean())
-    return left
+    return np.asarray(left / np.sqrt(np.square(left).sum(axis=1).mean()))
 
 
 def _mates(codes: Codes, groups: Codes) -> Codes:
