@@ -41,11 +41,6 @@ from .metrics.registry import (
     metric_of as metric_of,
     no_information_rate as no_information_rate,
 )
-from .models.diagnostics import (
-    Confusion as Confusion,
-    importance_table as importance_table,
-    permutation_importance as permutation_importance,
-)
 from .models.estimators import (
     DEFAULTS as DEFAULTS,
     check_metrics as check_metrics,
@@ -69,7 +64,15 @@ from .models.spec import (
     scaled_logistic_regression as scaled_logistic_regression,
 )
 from .promotion import Decision as Decision, to_spend as to_spend
-from .results import Baseline as Baseline, Estimate as Estimate, FoldScore as FoldScore, Interval as Interval
+from .results import (
+    Baseline as Baseline,
+    Confusion as Confusion,
+    Estimate as Estimate,
+    FoldScore as FoldScore,
+    Interval as Interval,
+    importance_table as importance_table,
+    permutation_importance as permutation_importance,
+)
 from .selection import (
     BestOfMany as BestOfMany,
     Choice as Choice,

@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
 
 def _drawn(result: object) -> str | None:
     # Here, above all rooms, what draws is bound to what is drawn; loaded when a notebook first shows a result.
-    from evenfold.reports.notebook import drawn
+    from evenfold.reports.texts import drawn
 
     return drawn(result)
 

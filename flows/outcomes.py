@@ -55,7 +55,7 @@ class SplitOutcome(Displayed, Outcome):
         return f"Split {split.name} {split.version}: {what}{_findings_of(self.audit)}"
 
     def _repr_html_(self) -> str:
-        from evenfold.reports.notebook import split_band
+        from evenfold.reports.texts import split_band
 
         return split_band(self.split.manifest(), self.balance, self.audit)
 

@@ -11,9 +11,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from evenfold.estimates import EvaluationError, FoldScore, fit_and_score, fit_predictions, fitted, score_draws
-from evenfold.estimates.models.diagnostics import MOST_FOLDS
 from evenfold.estimates.models.fit import inner_pairs
-from evenfold.estimates.results import hearing
+from evenfold.estimates.results import MOST_FOLDS, hearing
 from evenfold.splitters import SplitError, Splitter
 
 from .outcomes import Block, FinalModel, FitResult, Fits, KeptFile, SplitRef

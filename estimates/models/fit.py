@@ -14,7 +14,7 @@ import sklearn
 from evenfold.estimates.errors import EvaluationError, ModelError
 from evenfold.estimates.metrics.record import Responses, codes_of, confidence, describe_classes
 from evenfold.estimates.metrics.scoring import scores_of
-from evenfold.estimates.results import FoldScore, hearing
+from evenfold.estimates.results import FoldScore, hearing, permutation_importance
 from evenfold.splitters import BalancedGroupKFold, Splitter, StratifiedKFold
 from evenfold.splitters.deployed import cause_of, is_deployed, reason_of
 from evenfold.splitters.importing import FUNCTION, distribution_of, resolve
@@ -26,7 +26,6 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from sklearn.pipeline import Pipeline
 
 from .corrections import CodedLabels
-from .diagnostics import permutation_importance
 from .encoding import encoding_step, encodings
 from .estimators import class_weight_names, fit_with, target_transformer
 from .problem import IntArray, Problem

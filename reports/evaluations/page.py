@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.levels import LevelScore
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.models.diagnostics import Confusion, importance_table
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Estimate, FoldScore, Interval, in_percent, warned
+from evenfold.estimates.results import Confusion, Estimate, FoldScore, Interval, importance_table, in_percent, warned
 from evenfold.manifests.audits.findings import Audit
 from evenfold.reports.charts import cut, shortened
 from evenfold.reports.page import (

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 from evenfold.estimates.intervals.methods import wilson
 from evenfold.estimates.metrics.registry import metric_of
-from evenfold.estimates.models.diagnostics import importance_table, thresholds
 from evenfold.estimates.models.problem import Problem
-from evenfold.estimates.results import Estimate, FoldScore, in_percent
+from evenfold.estimates.results import Estimate, FoldScore, importance_table, in_percent, thresholds
 from evenfold.reports.charts import N_COLOURS, Picture, around, cut
 from evenfold.reports.evaluations.words import direction, headline, read_ends, written
 from evenfold.reports.page import Block, Folded, Section, Table, counted, number

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from evenfold.estimates import FoldScore, ModelSpec, Problem, aggregate, fit_and_score
-from evenfold.estimates.models.diagnostics import thresholds
+from evenfold.estimates.results import thresholds
 from evenfold.flows import evaluate
 from evenfold.manifests import Audit
 from evenfold.reports import evaluation_page

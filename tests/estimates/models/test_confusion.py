@@ -24,7 +24,7 @@ from evenfold.estimates import (
     score_draws,
 )
 from evenfold.estimates.metrics.scoring import positive_class
-from evenfold.estimates.models.diagnostics import thresholds
+from evenfold.estimates.results import thresholds
 from evenfold.splitters import StratifiedKFold
 from sklearn.metrics import (
     average_precision_score,
