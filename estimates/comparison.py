@@ -27,7 +27,7 @@ from scipy import stats
 
 from .errors import ModelError
 from .pairing import SharedRows, exact_test, same_answers, score_of
-from .results import Interval, in_percent, require_level, rounded
+from .results import Interval, require_level, rounded
 
 Verdict = Literal["better", "worse", "equivalent", "unknown"]
 
@@ -274,29 +274,21 @@ def _words(comparison: Comparison, names: tuple[str, str], alike: bool) -> str:
     better, apart = second if comparison.difference > 0 else first, rounded(abs(comparison.difference), 3)
     if interval is None:
         return f"{better} has the better {record.title} by {apart}; whether by chance cannot be told."
-    level = in_percent(interval.level)
-    low, high = (record.shown(end) for end in (interval.low, interval.high))
-    between = f"{level} [{rounded(min(low, high), 3)}, {rounded(max(low, high), 3)}]"
-    difference = rounded(record.shown(comparison.difference), 3)
+    low, high = sorted((record.shown(interval.low), record.shown(interval.high)))
+    difference, between = rounded(record.shown(comparison.difference), 3), replace(interval, low=low, high=high).said(3)
     apart_as_read = f"{record.title} of {second} minus that of {first} is {difference}, {between}"
+    on_what = "as recipes on new data" if interval.of.startswith("these recipes") else "as fitted models on new rows"
     if comparison.verdict in ("better", "worse"):
-        ends = sorted((abs(interval.low), abs(interval.high)))
-        between = f"{level} [{rounded(ends[0], 3)}, {rounded(ends[1], 3)}]"
-        sentence = f"{better} is better by {apart} {record.title}, {between}"
-        return f"{sentence}{_fewer(comparison.metric, comparison.a, comparison.b)}, {_on_what(interval)}."
+        low, high = sorted((abs(interval.low), abs(interval.high)))
+        sentence = f"{better} is better by {apart} {record.title}, {replace(interval, low=low, high=high).said(3)}"
+        return f"{sentence}{_fewer(comparison.metric, comparison.a, comparison.b)}, {on_what}."
     if comparison.verdict == "equivalent":
-        return (
-            f"{first} and {second} are equivalent within {comparison.margin:g}: {apart_as_read}, {_on_what(interval)}."
-        )
+        return f"{first} and {second} are equivalent within {comparison.margin:g}: {apart_as_read}, {on_what}."
     seen = rounded(comparison.resolution or 0.0, 2)
     return (
         f"No detectable difference between the recipes on these rows: {apart_as_read}; "
         f"differences below {seen} cannot be seen on them."
     )
-
-
-def _on_what(interval: Interval) -> str:
-    return "as recipes on new data" if interval.of.startswith("these recipes") else "as fitted models on new rows"
 
 
 def _fewer(metric: str, a: float, b: float) -> str:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .draws import Drawn, scores_of_draw
 from .errors import EvaluationError
 from .intervals.methods import LEAST_STRETCHES, around, cancels, corrected_resampled_t, scatter, standard_error
-from .results import Baseline, Estimate, FoldScore, in_percent, rounded
+from .results import Baseline, Estimate, FoldScore, rounded
 
 MEAN, LAST, MOST_FREQUENT, SHARES = "the mean", "the last value", "the most frequent class", "the class shares"
 Split = tuple[int, int, IntArray, IntArray]  # repeat, fold, rows to train on, rows to test
@@ -176,8 +176,7 @@ def no_better(metric: str, value: float, baseline: Baseline | None) -> str | Non
         return None
     return (
         f"These rows do not show that the model is better than predicting {baseline.name} for every row: {scores}; "
-        f"better by {rounded(baseline.difference, 2)}, {in_percent(interval.level)} "
-        f"[{rounded(interval.low, 2)}, {rounded(interval.high, 2)}]."
+        f"better by {rounded(baseline.difference, 2)}, {interval.said(2)}."
     )
 
 

@@ -50,6 +50,10 @@ class Interval:
     notes: tuple[str, ...] = ()
     of: str = ""
 
+    def said(self, digits: int) -> str:
+        """Return its level and ends, of so many digits, as people write them: ``95 % [0.1, 0.3]``."""
+        return f"{in_percent(self.level)} [{rounded(self.low, digits)}, {rounded(self.high, digits)}]"
+
     def scores(self, best: float) -> Interval:
         """Return the interval of losses as that of scores ``best`` - loss: the highest loss is the lowest score."""
         return replace(self, low=best - self.high, high=best - self.low)
