@@ -50,7 +50,7 @@ def _interval(
 ) -> tuple[float, float]:
     n, every, record = len(sample.y), np.arange(len(sample.y)), metric_of(metric)
     units = every if sample.groups is None else sample.groups
-    totals, means, pairs = RowTotals.empty(n), [], []
+    totals, means, pairs = RowTotals(np.zeros(n), np.zeros(n, dtype=np.int64)), [], []
     for draw in range(n_draws):
         times = np.bincount(rng.integers(0, units.max() + 1, units.max() + 1), minlength=units.max() + 1)[units]
         train, test = np.repeat(every, times), np.flatnonzero(times == 0)

@@ -20,7 +20,7 @@ from sklearn.metrics import get_scorer
 
 def of_resamples(apparent: Any, resamples: Any, gamma: float) -> BootstrapEstimate:
     """Return the estimates of a loss per row, and of the rows that each resample left out with theirs."""
-    totals, means = RowTotals.empty(len(apparent)), []
+    totals, means = RowTotals(np.zeros(len(apparent)), np.zeros(len(apparent), dtype=np.int64)), []
     for rows, losses in resamples:
         totals.add(np.asarray(rows, dtype=int), np.asarray(losses, dtype=float))
         means.append(np.mean(losses))
