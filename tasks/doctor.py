@@ -73,10 +73,9 @@ def _versions(home: Home) -> Iterator[Finding]:
 
 
 def _home(home: Home) -> Iterator[Finding]:
-    shared = "mirror of shared results" if home.bucket else "shared results"
-    for name, path in dict.fromkeys([("home", home.path), (shared, home.shared)]):
-        if name == shared and path == home.path:
-            continue
+    places = {home.path: "home"}
+    places.setdefault(home.shared, "mirror of shared results" if home.bucket else "shared results")
+    for path, name in places.items():
         # What may not be looked at is not there, and its nearest folder that may is asked; a link to nowhere is there.
         there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
         try:
